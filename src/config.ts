@@ -1,0 +1,218 @@
+/**
+ * The service's variables, read once into one typed value. This file is the only home of defaults and ranges.
+ * It imports nothing, so that the self-hosting launcher checks flags against the very same table.
+ */
+export interface Config {
+  readonly authToken: string | undefined;
+  readonly readTimeoutMs: number;
+  readonly writeTimeoutMs: number;
+  readonly defaultLeaseSeconds: number;
+  readonly leaseSweepMs: number;
+  readonly gcIntervalMs: number;
+  readonly gcMaxIdleMs: number;
+  readonly maxLocks: number;
+  readonly maxWaiters: number;
+  readonly maxConnections: number;
+  readonly maxConnectionsPerIp: number;
+  readonly autoRelease: boolean;
+  readonly draining: boolean;
+  readonly fenceFloor: bigint;
+  readonly corsOrigins: readonly string[];
+  readonly debug: boolean;
+  /** Header that names the client's address, or empty when no header may be believed. */
+  readonly clientIpHeader: string;
+  readonly bridgeSecret: string | undefined;
+}
+
+/** A variable that breaks its rule. The value is left out on purpose: it may be a secret. */
+export interface BadVariable {
+  readonly name: string;
+  readonly rule: string;
+}
+
+export type Variables = Readonly<Record<string, unknown>>;
+
+export const MAX_SECONDS = 9_223_372_036;
+const MAX_COUNT = Number.MAX_SAFE_INTEGER;
+const MAX_FENCE_FLOOR = 2n ** 63n - 1n;
+
+interface IntegerRule {
+  readonly kind: "integer";
+  readonly min: number;
+  readonly max: number;
+  readonly fallback: number;
+}
+type Rule =
+  | IntegerRule
+  | { readonly kind: "boolean"; readonly fallback: boolean }
+  | { readonly kind: "fence" }
+  | { readonly kind: "secret" }
+  | { readonly kind: "text"; readonly fallback: string }
+  | { readonly kind: "unsupported" };
+
+const seconds = (fallback: number, min: number): IntegerRule => ({ kind: "integer", min, max: MAX_SECONDS, fallback });
+const count: IntegerRule = { kind: "integer", min: 0, max: MAX_COUNT, fallback: 0 };
+const rate: IntegerRule = { kind: "integer", min: 0, max: 1_000_000, fallback: 0 };
+
+/** Every variable of the service, in the order in which a bad one is named. */
+export const VARIABLES = {
+  AUTH_TOKEN: { kind: "secret" },
+  READ_TIMEOUT_S: seconds(23, 1),
+  WRITE_TIMEOUT_S: seconds(5, 0),
+  DEFAULT_LEASE_TTL_S: seconds(33, 1),
+  LEASE_SWEEP_INTERVAL_S: seconds(1, 1),
+  GC_INTERVAL_S: seconds(5, 1),
+  GC_MAX_IDLE_S: seconds(60, 0),
+  MAX_LOCKS: count,
+  MAX_WAITERS: count,
+  MAX_CONNECTIONS: count,
+  MAX_CONNECTIONS_PER_IP: count,
+  AUTO_RELEASE_ON_DISCONNECT: { kind: "boolean", fallback: true },
+  DRAINING: { kind: "boolean", fallback: false },
+  FENCE_FLOOR: { kind: "fence" },
+  HTTP_SESSION_IDLE_S: seconds(20, 0),
+  HTTP_MAX_SESSIONS: count,
+  HTTP_MAX_SESSIONS_PER_IP: count,
+  HTTP_RATE_LIMIT_PER_IP: rate,
+  HTTP_RATE_LIMIT_BURST: rate,
+  HTTP_CORS_ALLOWED_ORIGINS: { kind: "text", fallback: "" },
+  DEBUG: { kind: "boolean", fallback: false },
+  CLIENT_IP_HEADER: { kind: "text", fallback: "CF-Connecting-IP" },
+  BRIDGE_SECRET: { kind: "secret" },
+  AUTH_TOKEN_FILE: { kind: "unsupported" },
+  TLS_CERT: { kind: "unsupported" },
+  TLS_KEY: { kind: "unsupported" },
+} as const satisfies Record<string, Rule>;
+
+export type VariableName = keyof typeof VARIABLES;
+
+/** What a variable must look like, in words for a log line or an error message. */
+export function ruleInWords(name: VariableName): string {
+  const rule: Rule = VARIABLES[name];
+  switch (rule.kind) {
+    case "integer":
+      return `must be a whole number from ${rule.min} to ${rule.max}`;
+    case "boolean":
+      return "must be one of 1, yes, true, 0, no, false";
+    case "fence":
+      return `must be a whole number from 0 to ${MAX_FENCE_FLOOR}`;
+    case "secret":
+      return "must be 1 to 65536 bytes, not blank, without line breaks";
+    case "text":
+      return "must be text";
+    case "unsupported":
+      return "is not supported as a variable of the Worker";
+  }
+}
+
+type Value = string | number | boolean | bigint | undefined;
+
+/** Text of a variable as set, or undefined when it counts as unset. Blank secrets are kept, to be refused. */
+function textOf(raw: unknown, rule: Rule): string | undefined {
+  if (raw === undefined || raw === null) return undefined;
+  const text = String(raw);
+  if (rule.kind === "secret") return text === "" ? undefined : text.trim();
+  const trimmed = text.trim();
+  return trimmed === "" && rule.kind !== "text" ? undefined : trimmed;
+}
+
+const BAD = Symbol("bad");
+
+function parse(rule: Rule, text: string): Value | typeof BAD {
+  switch (rule.kind) {
+    case "integer": {
+      if (!/^[0-9]+$/.test(text)) return BAD;
+      const value = Number(text);
+      return value >= rule.min && value <= rule.max ? value : BAD;
+    }
+    case "boolean":
+      if (/^(1|yes|true)$/i.test(text)) return true;
+      return /^(0|no|false)$/i.test(text) ? false : BAD;
+    case "fence": {
+      if (!/^[0-9]+$/.test(text)) return BAD;
+      const value = BigInt(text);
+      return value <= MAX_FENCE_FLOOR ? value : BAD;
+    }
+    case "secret": {
+      const bytes = new TextEncoder().encode(text).length;
+      return bytes >= 1 && bytes <= 65_536 && !/[\r\n]/.test(text) ? text : BAD;
+    }
+    case "text":
+      return text;
+    case "unsupported":
+      return BAD;
+  }
+}
+
+function fallbackOf(rule: Rule): Value {
+  switch (rule.kind) {
+    case "integer":
+    case "boolean":
+    case "text":
+      return rule.fallback;
+    case "fence":
+      return 0n;
+    case "secret":
+    case "unsupported":
+      return undefined;
+  }
+}
+
+/** Checks one variable as the service would; undefined means that it is fine. */
+export function checkVariable(name: VariableName, raw: unknown): BadVariable | undefined {
+  const rule: Rule = VARIABLES[name];
+  const text = textOf(raw, rule);
+  if (text === undefined || parse(rule, text) !== BAD) return undefined;
+  return { name, rule: ruleInWords(name) };
+}
+
+export type ConfigResult =
+  | { readonly ok: true; readonly config: Config }
+  | { readonly ok: false; readonly bad: readonly [BadVariable, ...BadVariable[]] };
+
+/** Reads all variables. Either every one is good, or all bad ones are listed in table order. */
+export function readConfig(variables: Variables): ConfigResult {
+  const values = {} as Record<VariableName, Value>;
+  const bad: BadVariable[] = [];
+  for (const name of Object.keys(VARIABLES) as VariableName[]) {
+    const rule: Rule = VARIABLES[name];
+    const text = textOf(variables[name], rule);
+    const value = text === undefined ? fallbackOf(rule) : parse(rule, text);
+    if (value === BAD) bad.push({ name, rule: ruleInWords(name) });
+    else values[name] = value;
+  }
+  const [first, ...others] = bad;
+  if (first) return { ok: false, bad: [first, ...others] };
+  const number = (name: VariableName) => values[name] as number;
+  const ms = (name: VariableName) => number(name) * 1000;
+  return {
+    ok: true,
+    config: {
+      authToken: values.AUTH_TOKEN as string | undefined,
+      readTimeoutMs: ms("READ_TIMEOUT_S"),
+      writeTimeoutMs: ms("WRITE_TIMEOUT_S"),
+      defaultLeaseSeconds: number("DEFAULT_LEASE_TTL_S"),
+      leaseSweepMs: ms("LEASE_SWEEP_INTERVAL_S"),
+      gcIntervalMs: ms("GC_INTERVAL_S"),
+      gcMaxIdleMs: ms("GC_MAX_IDLE_S"),
+      maxLocks: number("MAX_LOCKS"),
+      maxWaiters: number("MAX_WAITERS"),
+      maxConnections: number("MAX_CONNECTIONS"),
+      maxConnectionsPerIp: number("MAX_CONNECTIONS_PER_IP"),
+      autoRelease: values.AUTO_RELEASE_ON_DISCONNECT as boolean,
+      draining: values.DRAINING as boolean,
+      fenceFloor: values.FENCE_FLOOR as bigint,
+      corsOrigins: originsOf(values.HTTP_CORS_ALLOWED_ORIGINS as string),
+      debug: values.DEBUG as boolean,
+      clientIpHeader: values.CLIENT_IP_HEADER as string,
+      bridgeSecret: values.BRIDGE_SECRET as string | undefined,
+    },
+  };
+}
+
+function originsOf(list: string): readonly string[] {
+  return list
+    .split(",")
+    .map((origin) => origin.trim())
+    .filter((origin) => origin !== "");
+}

@@ -1,0 +1,265 @@
+import { Changes } from "./changes.ts";
+import type { Fence } from "./fence.ts";
+import { Slot, Waiter } from "./members.ts";
+import { KeyState, type StoredKey } from "./state.ts";
+import type {
+  AcquireCommand,
+  AcquireOutcome,
+  EnqueueCommand,
+  EnqueueOutcome,
+  Granted,
+  KeyEvent,
+  KeyView,
+  Moment,
+  PickUpOutcome,
+  Queued,
+  ReleaseOutcome,
+  RenewOutcome,
+  WaitCommand,
+  WaitOutcome,
+} from "./types.ts";
+
+/** What a session says to a notice: it told its client, it noted the promotion, or nobody is there any more. */
+export type Answer = "taken" | "noted" | "gone";
+
+/**
+ * One key: its slots, its first-come-first-served queue, its leases and fences. A lock is a key of limit 1.
+ *
+ * Every command first lets time pass (`tick`): holders whose lease has ended are gone before anything else is
+ * decided, and waiters move up. Nothing here knows a clock, storage or a protocol. Replies come back as values; what
+ * changed and whom to tell is collected for `takeChanges` and `takeEvents`.
+ */
+export class KeyEngine {
+  readonly #state: KeyState;
+
+  constructor(stored: StoredKey) {
+    this.#state = new KeyState(stored);
+  }
+
+  get limit(): number {
+    return this.#state.limit;
+  }
+
+  get lastFence(): Fence {
+    return this.#state.lastFence;
+  }
+
+  /** Nothing is granted with this fence or a lower one from here on. */
+  raiseFence(fence: Fence): void {
+    if (fence > this.#state.lastFence) this.#state.lastFence = fence;
+  }
+
+  /** Grants at once if a slot is free and nobody waits; else takes the last place in the queue. */
+  acquire(command: AcquireCommand, moment: Moment): AcquireOutcome {
+    const repeated = this.#repeated(command.request);
+    if (repeated) return repeated;
+    this.#arrive(command.limit, moment);
+    if (this.limit !== command.limit) return { status: "limit_mismatch" };
+    const granted = this.#grantIfFree(command, moment);
+    if (granted) return granted;
+    if (this.#isQueueFull(moment)) return { status: "max_waiters" };
+    if (command.waitMs === 0) return { status: "timeout" };
+    if (!command.mayWait) return { status: "would_wait" };
+    this.#state.join(command, { isEnqueued: false, deadline: moment.now + command.waitMs }, moment.now);
+    return { status: "queued" };
+  }
+
+  /** Like `acquire`, but never waits: a place in the queue is kept for a later `wait`. */
+  enqueue(command: EnqueueCommand, moment: Moment): EnqueueOutcome {
+    const repeated = this.#repeated(command.request);
+    if (repeated) return repeated;
+    const state = this.#state;
+    this.#arrive(command.limit, moment);
+    if (state.records.has(command.session)) return { status: "already_enqueued" };
+    state.forgetLapse(command.session);
+    if (this.limit !== command.limit) return { status: "limit_mismatch" };
+    const granted = this.#grantIfFree(command, moment);
+    if (granted) {
+      const slot = state.held.get(granted.token) as Slot;
+      slot.hasRecord = true;
+      state.records.set(command.session, slot);
+      return granted;
+    }
+    if (this.#isQueueFull(moment)) return { status: "max_waiters" };
+    const waiter = state.join(command, { isEnqueued: true, deadline: Number.POSITIVE_INFINITY }, moment.now);
+    state.records.set(command.session, waiter);
+    return { status: "queued" };
+  }
+
+  /** The second phase of `enqueue`: the hold if it has come, else a wait at the place already taken. */
+  wait(command: WaitCommand, moment: Moment): WaitOutcome {
+    const repeated = this.#repeated(command.request);
+    if (repeated) return repeated;
+    const state = this.#state;
+    this.tick(moment);
+    if (state.forgetLapse(command.session)) return { status: "lease_expired" };
+    const record = state.records.get(command.session);
+    if (!record) return { status: "not_enqueued" };
+    if (record instanceof Slot) {
+      if (record.waiter?.waitRequest) return { status: "not_enqueued" };
+      state.requests.delete(record.request);
+      record.request = command.request;
+      state.requests.set(command.request, record);
+      return state.report(record, moment.now);
+    }
+    if (record.waitRequest) return { status: "not_enqueued" };
+    if (command.waitMs === 0) {
+      state.dequeue(record, moment.now);
+      return { status: "timeout" };
+    }
+    if (!command.mayWait) return { status: "would_wait" };
+    state.listen(record, command.request, moment.now + command.waitMs);
+    return { status: "queued" };
+  }
+
+  /** Frees the slot that carries this token and gives it to the next in line, in one step. */
+  release(token: string, session: string, moment: Moment): ReleaseOutcome {
+    this.tick(moment);
+    const slot = this.#state.held.get(token);
+    if (!slot) return { status: "not_held" };
+    this.#state.endHold(slot, slot.session === session ? "withdrawn" : "released", moment.now);
+    this.#state.promote(moment);
+    return { status: "released" };
+  }
+
+  /** Sets the lease anew from now, also to a shorter one. An expired hold never revives. */
+  renew(token: string, leaseSeconds: number, moment: Moment): RenewOutcome {
+    this.tick(moment);
+    const slot = this.#state.held.get(token);
+    if (!slot) return { status: "not_held" };
+    this.#state.lease(slot, leaseSeconds, moment.now);
+    return { status: "renewed", leaseSeconds };
+  }
+
+  /** Tells a request that was queued what became of it; a hold is the client's from here, with its full lease. */
+  pickUp(request: string, moment: Moment): PickUpOutcome {
+    this.tick(moment);
+    const subject = this.#state.requests.get(request);
+    if (!subject) return { status: "unknown" };
+    if (subject instanceof Slot) return this.#state.report(subject, moment.now);
+    return { status: subject.outcome ?? "queued" };
+  }
+
+  /** Withdraws one request of a session, whatever has become of it. An unknown one changes nothing. */
+  cancel(request: string, moment: Moment): void {
+    this.tick(moment);
+    const subject = this.#state.requests.get(request);
+    if (!subject) return;
+    if (subject instanceof Slot) {
+      this.#state.endHold(subject, "withdrawn", moment.now);
+      this.#state.promote(moment);
+    } else if (subject.isQueued) this.#state.dequeue(subject, moment.now);
+    else this.#state.settle(subject);
+  }
+
+  /** Takes the answer to a notice. A hold that nobody will pick up goes to the next in line. */
+  answer(request: string, answer: Answer, moment: Moment): void {
+    const subject = this.#state.requests.get(request);
+    if (subject instanceof Waiter) {
+      if (subject.outcome) this.#state.settle(subject);
+    } else if (subject && !subject.isReported) {
+      if (answer === "gone") this.cancel(request, moment);
+      else if (answer === "noted" && subject.waiter && !subject.waiter.waitRequest) this.#state.settle(subject.waiter);
+    }
+  }
+
+  /**
+   * A session has ended: its waiters go first, so that none is promoted by what follows, then its holds. With
+   * `keepsReported` those whose token the client knows stay until they are released or run out.
+   */
+  leave(session: string, { keepsReported }: { keepsReported: boolean }, moment: Moment): void {
+    const state = this.#state;
+    state.forgetLapse(session);
+    for (const member of state.membersOf(session)) {
+      if (member instanceof Slot || member.slot) continue;
+      if (member.isQueued) state.dequeue(member, moment.now);
+      else state.settle(member);
+    }
+    this.tick(moment);
+    for (const member of state.membersOf(session)) {
+      if (!(member instanceof Slot)) continue;
+      if (keepsReported && member.isReported) state.clearRecord(member);
+      else state.endHold(member, "left", moment.now);
+    }
+    state.promote(moment);
+  }
+
+  /** Lets time pass: ends what has run out, moves the queue up, repeats notices that got no answer. */
+  tick(moment: Moment): void {
+    const { now } = moment;
+    const state = this.#state;
+    const freedAt: number[] = [];
+    const late: Waiter[] = [];
+    for (let due = state.takeDue(now); due; due = state.takeDue(now)) {
+      if (due instanceof Waiter && due.isQueued) late.push(due);
+      else if (due instanceof Slot && due.expiresAt <= now) {
+        freedAt.push(due.expiresAt);
+        state.endHold(due, "expired", due.expiresAt, now);
+      } else state.notify(due, now);
+    }
+    freedAt.sort((a, b) => a - b);
+    state.promote(moment, freedAt);
+    for (const waiter of late) if (waiter.isQueued) state.finish(waiter, "timeout", now);
+    state.forgetLapsesBefore(now - moment.gcMaxIdleMs);
+  }
+
+  /** True when the key has been idle for long enough to be forgotten, all but its fence. */
+  isPrunable({ now, gcMaxIdleMs }: Pick<Moment, "now" | "gcMaxIdleMs">): boolean {
+    return this.#state.isIdle && now - this.#state.lastActivity > gcMaxIdleMs;
+  }
+
+  /** When the key next has something to do by itself; `graceMs` is how long an idle key may outstay its time. */
+  nextWake({ gcMaxIdleMs, graceMs }: { gcMaxIdleMs: number; graceMs: number }): number {
+    const { isIdle, lastActivity } = this.#state;
+    const idleEnds = isIdle ? lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
+    return Math.min(this.#state.earliestDeadline(), idleEnds);
+  }
+
+  view(): KeyView {
+    const { limit, held, queue, lastActivity } = this.#state;
+    const holders = [...held.values()].map(({ session, expiresAt }) => ({ session, expiresAt }));
+    return { limit, holders, waiters: queue.length, lastActivity };
+  }
+
+  takeChanges(): Changes {
+    const { changes } = this.#state;
+    if (!changes.isEmpty) this.#state.changes = new Changes();
+    return changes;
+  }
+
+  takeEvents(): readonly KeyEvent[] {
+    const { events } = this.#state;
+    if (events.length > 0) this.#state.events = [];
+    return events;
+  }
+
+  #isQueueFull({ maxWaiters }: Moment): boolean {
+    return maxWaiters > 0 && this.#state.queue.length >= maxWaiters;
+  }
+
+  /** Somebody wants a slot: time passes, and a key idle for long enough starts anew with the limit asked for. */
+  #arrive(limit: number, moment: Moment): void {
+    this.tick(moment);
+    if (!this.isPrunable(moment)) return;
+    this.#state.forgetLapsesBefore(Number.POSITIVE_INFINITY);
+    if (this.limit !== limit) this.#state.setLimit(limit);
+  }
+
+  /** The answer to a request that was sent before: the same again. */
+  #repeated(request: string): Granted | Queued | undefined {
+    const subject = this.#state.requests.get(request);
+    if (!subject) return undefined;
+    if (subject instanceof Waiter || !subject.isReported) return { status: "queued" };
+    return { status: "granted", token: subject.token, leaseSeconds: subject.leaseSeconds };
+  }
+
+  #grantIfFree(command: EnqueueCommand, moment: Moment): Granted | undefined {
+    if (this.#state.queue.length > 0) return undefined;
+    const slot = this.#state.takeFreeSlot();
+    if (!slot) return undefined;
+    this.#state.hold(slot, command, moment);
+    slot.isReported = true;
+    slot.hasRecord = false;
+    return { status: "granted", token: slot.token, leaseSeconds: slot.leaseSeconds };
+  }
+}

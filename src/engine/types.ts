@@ -1,0 +1,84 @@
+/** What a key is told and what it answers. Times are milliseconds of the key's own clock unless a name says otherwise. */
+
+/** The circumstances of one command: its time, its randomness and the limits in force. */
+export interface Moment {
+  readonly now: number;
+  /** 16 hex digits that nobody can foresee. */
+  readonly salt: () => string;
+  readonly fenceFloor: bigint;
+  /** 0 = no cap. */
+  readonly maxWaiters: number;
+  readonly gcMaxIdleMs: number;
+}
+
+export interface AcquireCommand {
+  readonly session: string;
+  readonly request: string;
+  readonly limit: number;
+  readonly leaseSeconds: number;
+  /** 0 = do not wait. */
+  readonly waitMs: number;
+  /** False when the client could no longer hear an answer that takes time. */
+  readonly mayWait: boolean;
+}
+
+export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait">;
+
+export type WaitCommand = Omit<AcquireCommand, "limit" | "leaseSeconds">;
+
+export interface Granted {
+  readonly status: "granted";
+  readonly token: string;
+  readonly leaseSeconds: number;
+}
+
+/** The client's place is kept; a notice follows when there is something to say. */
+export interface Queued {
+  readonly status: "queued";
+}
+
+/** It would have to wait, but must not. Nothing has changed. */
+export interface WouldWait {
+  readonly status: "would_wait";
+}
+
+export type Refusal<Status extends string> = { readonly status: Status };
+
+export type AcquireOutcome =
+  | Granted
+  | Queued
+  | WouldWait
+  | Refusal<"timeout" | "limit_mismatch" | "max_locks" | "max_waiters">;
+
+export type EnqueueOutcome =
+  | Granted
+  | Queued
+  | Refusal<"already_enqueued" | "limit_mismatch" | "max_locks" | "max_waiters">;
+
+export type WaitOutcome = Granted | Queued | WouldWait | Refusal<"timeout" | "not_enqueued" | "lease_expired">;
+
+/** What became of a request that was told `queued`; `unknown` when the key has never heard of it, or has finished it. */
+export type PickUpOutcome = Granted | Queued | Refusal<"timeout" | "lease_expired" | "unknown">;
+
+export type RenewOutcome = { readonly status: "renewed"; readonly leaseSeconds: number } | Refusal<"not_held">;
+export type ReleaseOutcome = Refusal<"released" | "not_held">;
+
+/**
+ * News for a waiting session. `granted` must be picked up, `promoted` (an enqueued place became a hold) be noted;
+ * `timeout` and `lease_expired` are final and only have to be heard.
+ */
+export type NoticeKind = "granted" | "promoted" | "timeout" | "lease_expired";
+
+export type LossReason = "expired" | "released" | "stolen";
+
+export type KeyEvent =
+  | { readonly type: "notice"; readonly session: string; readonly request: string; readonly kind: NoticeKind }
+  | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason };
+
+/** A key as others may see it. Tokens are not part of it. */
+export interface KeyView {
+  readonly limit: number;
+  readonly holders: readonly { readonly session: string; readonly expiresAt: number }[];
+  readonly waiters: number;
+  readonly lastActivity: number;
+}

@@ -1,0 +1,12 @@
+import { app } from "./http/app.ts";
+import type { Env } from "./objects/env.ts";
+import { serveTcp } from "./transports/tcp.ts";
+
+export { DirectoryObject } from "./objects/directory.ts";
+export { KeyObject } from "./objects/key.ts";
+export { SessionObject } from "./objects/session.ts";
+
+export default {
+  fetch: app.fetch,
+  connect: serveTcp,
+} satisfies ExportedHandler<Env> & { connect(socket: Socket, env: Env): Promise<void> };

@@ -1,0 +1,231 @@
+import { DurableObject } from "cloudflare:workers";
+import type { Config } from "../config.ts";
+import {
+  type AcquireCommand,
+  type AcquireOutcome,
+  type EnqueueCommand,
+  type EnqueueOutcome,
+  KeyEngine,
+  type KeyEvent,
+  type KeyView,
+  type Moment,
+  type PickUpOutcome,
+  type ReleaseOutcome,
+  type RenewOutcome,
+  type WaitCommand,
+  type WaitOutcome,
+} from "../engine/index.ts";
+import { directoryOfKey } from "./directories.ts";
+import { configOf, type Env } from "./env.ts";
+import { KeyStore } from "./store.ts";
+
+type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
+
+/** The platform stores alarms as 64-bit nanoseconds: a lease of three centuries must not overflow them. */
+const FARTHEST_ALARM_MS = 30 * 24 * 3600 * 1000;
+/** A failed alarm run is repeated by ourselves after this time; the platform would give up after six tries. */
+const ALARM_RETRY_MS = 2_000;
+
+/**
+ * The only authority for one key. Every answer that changes something is stored before it is given: the rows are
+ * written in the same synchronous step as the decision, and the platform holds the answer back until they are durable.
+ */
+export class KeyObject extends DurableObject<Env> {
+  readonly #config: Config;
+  readonly #store: KeyStore;
+  /** Undefined while the key does not exist. */
+  #engine: KeyEngine | undefined;
+  #isListed = false;
+  #alarmAt: number | undefined;
+  /** The key is being founded or pruned: everything else waits its turn behind this. */
+  #transition: Promise<void> | undefined;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#config = configOf(env);
+    this.#store = new KeyStore(ctx.storage);
+    ctx.blockConcurrencyWhile(async () => {
+      this.#load();
+      this.#alarmAt = this.#engine ? ((await ctx.storage.getAlarm()) ?? undefined) : undefined;
+    });
+  }
+
+  acquire(command: AcquireCommand): Promise<AcquireOutcome> {
+    return this.#useFounded(command.limit, (engine, moment) => engine.acquire(command, moment));
+  }
+
+  enqueue(command: EnqueueCommand): Promise<EnqueueOutcome> {
+    return this.#useFounded(command.limit, (engine, moment) => engine.enqueue(command, moment));
+  }
+
+  wait(command: WaitCommand): Promise<WaitOutcome> {
+    return this.#use({ status: "not_enqueued" }, (engine, moment) => engine.wait(command, moment));
+  }
+
+  release(token: string, session: string): Promise<ReleaseOutcome> {
+    return this.#use({ status: "not_held" }, (engine, moment) => engine.release(token, session, moment));
+  }
+
+  renew(token: string, leaseSeconds: number): Promise<RenewOutcome> {
+    return this.#use({ status: "not_held" }, (engine, moment) => engine.renew(token, leaseSeconds, moment));
+  }
+
+  pickUp(request: string): Promise<PickUpOutcome> {
+    return this.#use({ status: "unknown" }, (engine, moment) => engine.pickUp(request, moment));
+  }
+
+  cancel(request: string): Promise<void> {
+    return this.#use(undefined, (engine, moment) => engine.cancel(request, moment));
+  }
+
+  leave(session: string, options: { keepsReported: boolean }): Promise<void> {
+    return this.#use(undefined, (engine, moment) => engine.leave(session, options, moment));
+  }
+
+  /** The key as it stands now, or null if it does not exist. Asking changes nothing but what time has changed. */
+  describe(): Promise<KeyView | null> {
+    return this.#use(null, (engine, moment) => {
+      engine.tick(moment);
+      return engine.isPrunable(moment) ? null : engine.view();
+    });
+  }
+
+  /** Whether anything of the key is stored. */
+  exists(): Promise<boolean> {
+    return this.#use(false, () => true);
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = undefined;
+    try {
+      await this.#use(undefined, (engine, moment) => engine.tick(moment));
+      const engine = this.#engine;
+      if (engine?.isPrunable(this.#moment()) && !this.#transition) await this.#prune(engine);
+    } catch (error) {
+      console.error(JSON.stringify({ event: "key_alarm_failed", error: String(error) }));
+      await this.ctx.storage.setAlarm(Date.now() + ALARM_RETRY_MS);
+      this.#alarmAt = Date.now() + ALARM_RETRY_MS;
+    }
+  }
+
+  get #name(): string {
+    // Objects of this class are only ever addressed by name.
+    return this.ctx.id.name as string;
+  }
+
+  #moment(): Moment {
+    const { fenceFloor, maxWaiters, gcMaxIdleMs } = this.#config;
+    return { now: Date.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
+  }
+
+  #load(): void {
+    const stored = this.#store.load();
+    this.#engine = stored && new KeyEngine(stored.key);
+    this.#isListed = stored?.isListed ?? false;
+  }
+
+  /** Runs a command on a key that exists; of one that does not, `missing` is the answer. */
+  async #use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    while (this.#transition) await this.#transition;
+    return this.#engine ? this.#run(this.#engine, decide) : missing;
+  }
+
+  /** Runs a command on a key that is founded with `limit` if need be, unless the cap on keys forbids it. */
+  async #useFounded<Outcome>(limit: number, decide: Decision<Outcome>): Promise<Outcome | { status: "max_locks" }> {
+    for (;;) {
+      while (this.#transition) await this.#transition;
+      if (this.#engine && this.#isListed) return this.#run(this.#engine, decide);
+      await this.#inTransition(() => this.#found(limit));
+      if (!this.#isListed) return { status: "max_locks" };
+    }
+  }
+
+  /** Runs a change of the key's existence that needs other objects, with everything else held back. */
+  #inTransition(change: () => Promise<void>): Promise<void> {
+    const transition = change().finally(() => {
+      this.#transition = undefined;
+    });
+    this.#transition = transition.catch(() => {});
+    return transition;
+  }
+
+  async #found(limit: number): Promise<void> {
+    const fence = this.#engine?.lastFence ?? 0n;
+    const admission = await directoryOfKey(this.env, this.#name).joinKey(this.#name, fence);
+    if (!admission.isAdmitted) return;
+    const engine = this.#engine ?? new KeyEngine(emptyKey(limit));
+    engine.raiseFence(admission.fence);
+    this.#store.found({ limit: engine.limit, fence: engine.lastFence, now: Date.now() });
+    this.#engine = engine;
+    this.#isListed = true;
+  }
+
+  /** Forgets an idle key. The directory has its fence, durably, before the first row goes. */
+  #prune(engine: KeyEngine): Promise<void> {
+    return this.#inTransition(async () => {
+      this.#isListed = false;
+      this.#store.unlist();
+      await directoryOfKey(this.env, this.#name).leaveKey(this.#name, engine.lastFence);
+      this.#engine = undefined;
+      this.#alarmAt = undefined;
+      await this.ctx.storage.deleteAll();
+    });
+  }
+
+  /** One command: decide, store, and only then speak. If storing fails, memory is thrown away with the answer. */
+  #run<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome {
+    try {
+      return decide(engine, this.#moment());
+    } finally {
+      this.#commit(engine);
+    }
+  }
+
+  #commit(engine: KeyEngine): void {
+    try {
+      this.#store.write(engine.takeChanges());
+      this.#setAlarm(engine);
+    } catch (error) {
+      this.#load();
+      throw error;
+    }
+    for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#tell(engine, event));
+  }
+
+  /** Makes sure that the object wakes in time. An alarm that is too early is left alone: it costs a row to move. */
+  #setAlarm(engine: KeyEngine): void {
+    const { gcMaxIdleMs, gcIntervalMs } = this.#config;
+    const wake = engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 });
+    if (wake === Number.POSITIVE_INFINITY || (this.#alarmAt !== undefined && this.#alarmAt <= wake)) return;
+    this.#alarmAt = Math.min(wake, Date.now() + FARTHEST_ALARM_MS);
+    void this.ctx.storage.setAlarm(this.#alarmAt);
+  }
+
+  /** Brings news to a session. What gets no answer is repeated from the alarm. */
+  async #tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
+    const key = this.#name;
+    try {
+      const session = this.env.SESSION.getByName(event.session);
+      if (event.type === "lost") {
+        await session.lose({ key, token: event.token, reason: event.reason });
+        return;
+      }
+      const { request, kind } = event;
+      const answer = await session.deliver({ key, request, kind });
+      if (this.#engine === engine) this.#run(engine, (_, moment) => engine.answer(request, answer, moment));
+    } catch (error) {
+      console.warn(JSON.stringify({ event: "session_unreachable", error: String(error) }));
+    }
+  }
+}
+
+function emptyKey(limit: number) {
+  return { limit, fence: 0n, lastActivity: Date.now(), slots: [], waiters: [], lapsed: [] };
+}
+
+function randomSalt(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(8));
+  let hex = "";
+  for (const byte of bytes) hex += byte.toString(16).padStart(2, "0");
+  return hex;
+}

@@ -1,0 +1,60 @@
+/**
+ * What a session keeps in storage: the keys it has used, so that nothing of it stays behind when its client leaves,
+ * and such state as does not fit its socket. Nothing is stored, not even a table, before there is something to keep.
+ */
+const KEYS = "CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY) WITHOUT ROWID";
+const SPILL = "state";
+
+export class SessionStore {
+  readonly #storage: DurableObjectStorage;
+  /** Keys known to be stored. */
+  readonly #touched = new Set<string>();
+  #hasTable = false;
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+  }
+
+  /** Remembers a key; the first time costs one row, later times nothing. */
+  touch(key: string): void {
+    if (this.#touched.has(key)) return;
+    if (!this.#hasTable) {
+      this.#storage.sql.exec(KEYS);
+      this.#hasTable = true;
+    }
+    this.#storage.sql.exec("INSERT OR IGNORE INTO keys VALUES (?)", key);
+    this.#touched.add(key);
+  }
+
+  keys(): string[] {
+    const hasTable = this.#storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'keys'").toArray().length > 0;
+    if (!hasTable) return [];
+    return this.#storage.sql
+      .exec<{ key: string }>("SELECT key FROM keys")
+      .toArray()
+      .map(({ key }) => key);
+  }
+
+  forget(key: string): void {
+    this.#storage.sql.exec("DELETE FROM keys WHERE key = ?", key);
+    this.#touched.delete(key);
+  }
+
+  spill(state: unknown): void {
+    this.#storage.kv.put(SPILL, state);
+  }
+
+  unspill(): void {
+    this.#storage.kv.delete(SPILL);
+  }
+
+  spilled(): unknown {
+    return this.#storage.kv.get(SPILL);
+  }
+
+  async deleteAll(): Promise<void> {
+    this.#touched.clear();
+    this.#hasTable = false;
+    await this.#storage.deleteAll();
+  }
+}

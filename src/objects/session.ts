@@ -1,0 +1,288 @@
+import { DurableObject } from "cloudflare:workers";
+import type { Config } from "../config.ts";
+import type { Answer } from "../engine/index.ts";
+import { ReceiveWindow } from "../transports/window.ts";
+import { inBatches } from "./batches.ts";
+import { CLOSE, Conversation, type ConversationState, type Host } from "./conversation.ts";
+import { directoryOfAddress } from "./directories.ts";
+import type { SessionAdmission, Transport } from "./directory.ts";
+import { configOf, type Env } from "./env.ts";
+import { RemoteKeys } from "./keys.ts";
+import type { Listener, Loss, Notice } from "./notices.ts";
+import { Operations } from "./operations.ts";
+import { SessionStore } from "./session-store.ts";
+import { gatherStats } from "./stats.ts";
+
+/** How a client came in. It travels in this header of the upgrade, which only the Worker writes. */
+export interface Entry {
+  readonly transport: Transport;
+  readonly address: string;
+  /** The upgrade carried the right token. */
+  readonly isAuthenticated: boolean;
+  /** The carrier wants to be told how much of its input has been consumed. */
+  readonly hasWindow: boolean;
+}
+export const ENTRY_HEADER = "X-Holdfast-Entry";
+/** On a refused upgrade: why. */
+export const REFUSAL_HEADER = "X-Holdfast-Refusal";
+
+const KEEPALIVE = { request: "@keepalive ping\n_\n_\n", response: "@keepalive ok\n" };
+const MOST_MESSAGE_BYTES = 1_048_576;
+const LEFT_AT_ONCE = 32;
+const CLEANUP_RETRY_MS = 1_000;
+
+/** What is kept with the socket while the object sleeps. Without `state` it is to be found in storage. */
+interface Attachment {
+  readonly entry: Entry;
+  readonly state: ConversationState | undefined;
+}
+
+/**
+ * One client's session: it lives as long as its socket. While the client waits or idles the object may sleep; whatever
+ * it must know then is with the socket, in storage or at the keys. When the client leaves, everything it had is given
+ * up. When the object itself is lost with its socket, its holds stay: a fault of ours takes nobody's lock.
+ */
+export class SessionObject extends DurableObject<Env> implements Listener, Host {
+  readonly #config: Config;
+  readonly #keys: RemoteKeys;
+  readonly #store: SessionStore;
+  #socket: WebSocket | undefined;
+  #entry: Entry | undefined;
+  #conversation: Conversation | undefined;
+  readonly #window = new ReceiveWindow();
+  #received = 0;
+  #acknowledged = 0;
+  #savedState: ConversationState | undefined;
+  #isSpilled = false;
+  #alarmAt: number | undefined;
+  #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
+  #isOpening = false;
+  #hasEnded = false;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#config = configOf(env);
+    this.#keys = new RemoteKeys(env);
+    this.#store = new SessionStore(ctx.storage);
+    const [socket] = ctx.getWebSockets();
+    if (socket) this.#restore(socket);
+  }
+
+  /** Opens the session on a WebSocket. Answers 503 with the reason if a cap forbids it. */
+  override async fetch(request: Request): Promise<Response> {
+    const entry = JSON.parse(request.headers.get(ENTRY_HEADER) ?? "") as Entry;
+    this.#isOpening = true;
+    const isCapped = this.#config.maxConnections > 0 || this.#config.maxConnectionsPerIp > 0;
+    this.#joined = directoryOfAddress(this.env, entry.address).openSession(this.#name, entry.address, entry.transport);
+    if (isCapped) {
+      const admission = await this.#joined;
+      if (admission !== "admitted")
+        return new Response(null, { status: 503, headers: { [REFUSAL_HEADER]: admission } });
+    } else this.#joined.catch(logged("directory_unreachable"));
+    const { 0: theirs, 1: ours } = new WebSocketPair();
+    this.ctx.acceptWebSocket(ours);
+    this.#open(ours, entry);
+    return new Response(null, { status: 101, webSocket: theirs });
+  }
+
+  override webSocketMessage(_socket: WebSocket, message: string | ArrayBuffer): void {
+    const conversation = this.#conversation;
+    if (!conversation) return;
+    if (typeof message === "string") {
+      if (message !== "") this.#receive(conversation, new TextEncoder().encode(message));
+    } else if (message.byteLength === 0) conversation.endOfInput();
+    else this.#receive(conversation, new Uint8Array(message));
+    this.progressed();
+  }
+
+  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    // Hibernatable sockets do not answer a close by themselves (workerd 2026-11).
+    closeSocket(socket, code);
+    await this.#end();
+  }
+
+  override async webSocketError(): Promise<void> {
+    await this.#end();
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = undefined;
+    if (this.#conversation && !this.#hasEnded) {
+      this.#conversation.tick();
+      this.progressed();
+    } else if (!this.#socket) await this.#cleanUp();
+  }
+
+  async deliver(notice: Notice): Promise<Answer> {
+    if (!this.isLive()) return "gone";
+    return (await this.#conversation?.deliver(notice)) ?? "gone";
+  }
+
+  async lose(loss: Loss): Promise<void> {
+    this.#conversation?.lose(loss);
+  }
+
+  /** Whether a client is, or is about to be, connected. A session that lost its socket to a fault is dead for good. */
+  isLive(): boolean {
+    return !this.#hasEnded && (this.#isOpening || this.#socket !== undefined);
+  }
+
+  send(line: string): void {
+    this.#socket?.send(line);
+  }
+
+  close(code: number): void {
+    if (this.#socket) closeSocket(this.#socket, code);
+    this.ctx.waitUntil(this.#end());
+  }
+
+  touch(key: string): void {
+    this.#store.touch(key);
+  }
+
+  async stats(): Promise<string> {
+    await this.#joined;
+    return JSON.stringify(await gatherStats(this.env));
+  }
+
+  authenticated(): void {
+    // The platform answers this frame itself: not before the client may be answered at all.
+    this.ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(KEEPALIVE.request, KEEPALIVE.response));
+  }
+
+  now(): number {
+    return Date.now();
+  }
+
+  /** Keeps what a sleep would lose, arms the read deadline, and tells the carrier how far we are. */
+  progressed(): void {
+    const conversation = this.#conversation;
+    if (!conversation || this.#hasEnded) return;
+    this.#save(conversation.state);
+    this.#wakeAt(conversation.readDeadline);
+    if (!this.#entry?.hasWindow) return;
+    const consumed = this.#received - conversation.unconsumed;
+    const frame = this.#window.consumed(consumed - this.#acknowledged);
+    this.#acknowledged = consumed;
+    if (frame) this.#socket?.send(frame);
+  }
+
+  get #name(): string {
+    return this.ctx.id.name as string;
+  }
+
+  #open(socket: WebSocket, entry: Entry): void {
+    const needsToken = this.#config.authToken !== undefined;
+    const phase = !needsToken ? "open" : entry.isAuthenticated ? "greeted" : "handshake";
+    this.#entry = entry;
+    this.#converse(socket, {
+      phase,
+      openedAt: this.now(),
+      isWatching: false,
+      partial: new Uint8Array(0),
+      midFrameSince: 0,
+      turns: [],
+      waiting: [],
+    });
+    if (phase !== "handshake") this.authenticated();
+    this.progressed();
+  }
+
+  #restore(socket: WebSocket): void {
+    const { entry, state } = socket.deserializeAttachment() as Attachment;
+    this.#entry = entry;
+    this.#isSpilled = state === undefined;
+    this.#converse(socket, state ?? (this.#store.spilled() as ConversationState));
+    this.#savedState = this.#conversation?.state;
+  }
+
+  #converse(socket: WebSocket, state: ConversationState): void {
+    this.#socket = socket;
+    const operations = new Operations(this.#name, this.#keys, this.#config);
+    this.#conversation = new Conversation(this, operations, this.#config, state);
+  }
+
+  #receive(conversation: Conversation, bytes: Uint8Array): void {
+    if (bytes.length > MOST_MESSAGE_BYTES) {
+      conversation.hangUp();
+      this.close(CLOSE.tooLong);
+      return;
+    }
+    this.#received += bytes.length;
+    conversation.receive(bytes);
+  }
+
+  #save(state: ConversationState): void {
+    if (this.#savedState && isSameRest(state, this.#savedState)) return;
+    this.#savedState = state;
+    const entry = this.#entry as Entry;
+    try {
+      this.#socket?.serializeAttachment({ entry, state } satisfies Attachment);
+      if (this.#isSpilled) this.#store.unspill();
+      this.#isSpilled = false;
+    } catch {
+      // More than 16 KiB do not fit a socket.
+      this.#store.spill(state);
+      if (!this.#isSpilled) this.#socket?.serializeAttachment({ entry, state: undefined } satisfies Attachment);
+      this.#isSpilled = true;
+    }
+  }
+
+  /** Wakes the object at `time` or earlier; an alarm that is early costs less than one that is moved. */
+  #wakeAt(time: number): void {
+    if (time === Number.POSITIVE_INFINITY || (this.#alarmAt !== undefined && this.#alarmAt <= time)) return;
+    this.#alarmAt = time;
+    void this.ctx.storage.setAlarm(time);
+  }
+
+  /** The client has left: its places and, as configured, its holds are given up, and it is remembered no more. */
+  async #end(): Promise<void> {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#socket = undefined;
+    this.#conversation?.hangUp();
+    await this.#joined.catch(() => {});
+    const address = this.#entry?.address ?? "";
+    const leaving = directoryOfAddress(this.env, address)
+      .closeSession(this.#name)
+      .catch(logged("directory_unreachable"));
+    await Promise.all([leaving, this.#cleanUp()]);
+  }
+
+  /** Leaves every key. One that cannot be reached does not stop the others and is tried again. */
+  async #cleanUp(): Promise<void> {
+    const keepsReported = !this.#config.autoRelease;
+    let failures = 0;
+    await inBatches(this.#store.keys(), LEFT_AT_ONCE, async (key) => {
+      try {
+        await this.#keys.leave(key, this.#name, { keepsReported });
+        this.#store.forget(key);
+      } catch (error) {
+        failures += 1;
+        logged("key_unreachable")(error);
+      }
+    });
+    if (failures > 0) await this.ctx.storage.setAlarm(Date.now() + CLEANUP_RETRY_MS);
+    else await this.#store.deleteAll();
+  }
+}
+
+/** Nothing differs that would matter after a sleep. */
+function isSameRest(a: ConversationState, b: ConversationState): boolean {
+  const isEmpty = (state: ConversationState) =>
+    state.partial.length === 0 && state.turns.length === 0 && state.waiting.length === 0;
+  return isEmpty(a) && isEmpty(b) && a.phase === b.phase && a.isWatching === b.isWatching;
+}
+
+function closeSocket(socket: WebSocket, code: number): void {
+  const isReserved = code < 1000 || code === 1004 || code === 1005 || code === 1006 || code === 1015;
+  try {
+    socket.close(isReserved ? CLOSE.done : code);
+  } catch {
+    // Already closed: there is nobody left to tell.
+  }
+}
+
+const logged = (event: string) => (error: unknown) => {
+  console.warn(JSON.stringify({ event, error: String(error) }));
+};

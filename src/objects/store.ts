@@ -1,0 +1,212 @@
+import { type Changes, type Fence, fenceFromHex, fenceToHex, Slot, type StoredKey, Waiter } from "../engine/index.ts";
+
+/**
+ * A key's rows. Slots are updated in place, so an uncontended cycle writes two rows: one when the slot is taken, one
+ * when it is freed. A waiter's row lives from joining until its session has answered. There are no indexes: every row
+ * written is paid for, and a key is read whole when its object wakes.
+ */
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS key (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    slot_limit INTEGER NOT NULL,
+    fence TEXT NOT NULL,
+    founded_at INTEGER NOT NULL,
+    is_listed INTEGER NOT NULL
+  );
+  CREATE TABLE IF NOT EXISTS slots (
+    slot INTEGER PRIMARY KEY,
+    token TEXT NOT NULL,
+    session TEXT NOT NULL,
+    request TEXT NOT NULL,
+    lease_s INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    place INTEGER NOT NULL,
+    flags INTEGER NOT NULL
+  );
+  CREATE TABLE IF NOT EXISTS waiters (
+    place INTEGER PRIMARY KEY,
+    session TEXT NOT NULL,
+    request TEXT NOT NULL,
+    wait_request TEXT,
+    is_enqueued INTEGER NOT NULL,
+    lease_s INTEGER NOT NULL,
+    joined_at INTEGER NOT NULL,
+    deadline INTEGER,
+    outcome TEXT
+  );
+  CREATE TABLE IF NOT EXISTS lapsed (
+    session TEXT PRIMARY KEY,
+    at INTEGER NOT NULL
+  ) WITHOUT ROWID;
+`;
+
+const HELD = 1;
+const REPORTED = 2;
+const RECORD = 4;
+
+type SlotRow = {
+  slot: number;
+  token: string;
+  session: string;
+  request: string;
+  lease_s: number;
+  expires_at: number;
+  since: number;
+  place: number;
+  flags: number;
+};
+
+type WaiterRow = {
+  place: number;
+  session: string;
+  request: string;
+  wait_request: string | null;
+  is_enqueued: number;
+  lease_s: number;
+  joined_at: number;
+  deadline: number | null;
+  outcome: string | null;
+};
+
+type KeyRow = { slot_limit: number; fence: string; founded_at: number; is_listed: number };
+
+export interface LoadedKey {
+  readonly key: StoredKey;
+  /** The directory knows of this key. */
+  readonly isListed: boolean;
+}
+
+/** Writes what the engine changed, reads it back after any restart. */
+export class KeyStore {
+  readonly #storage: DurableObjectStorage;
+  readonly #sql: SqlStorage;
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+    this.#sql = storage.sql;
+  }
+
+  /** The key as stored, or undefined if it does not exist. Reading creates nothing. */
+  load(): LoadedKey | undefined {
+    if (!this.#hasTables()) return undefined;
+    const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, founded_at, is_listed FROM key").toArray();
+    if (!row) return undefined;
+    const promoted = new Map<number, Slot>();
+    const slots: Slot[] = [];
+    for (const stored of this.#sql.exec<SlotRow>("SELECT * FROM slots ORDER BY slot")) {
+      const slot = slotFrom(stored);
+      slots.push(slot);
+      if (slot.isHeld && stored.place > 0) promoted.set(stored.place, slot);
+    }
+    const waiters: Waiter[] = [];
+    for (const stored of this.#sql.exec<WaiterRow>("SELECT * FROM waiters ORDER BY place")) {
+      waiters.push(waiterFrom(stored, promoted.get(stored.place)));
+    }
+    const lapsed = this.#sql
+      .exec<{ session: string; at: number }>("SELECT session, at FROM lapsed ORDER BY at")
+      .toArray()
+      .map(({ session, at }) => [session, at] as const);
+    const fence = fenceFromHex(row.fence);
+    const key = { limit: row.slot_limit, fence, lastActivity: row.founded_at, slots, waiters, lapsed };
+    return { key, isListed: row.is_listed === 1 };
+  }
+
+  /** Notes that the key exists, is listed in the directory, and never grants a fence up to `fence` again. */
+  found({ limit, fence, now }: { limit: number; fence: Fence; now: number }): void {
+    this.#sql.exec(SCHEMA);
+    this.#sql.exec("INSERT OR REPLACE INTO key VALUES (1, ?, ?, ?, 1)", limit, fenceToHex(fence), now);
+  }
+
+  /** Notes that the directory is about to forget this key, so that a later use asks it again. */
+  unlist(): void {
+    this.#sql.exec("UPDATE key SET is_listed = 0");
+  }
+
+  /** Writes all changes of one command, or none of them. */
+  write(changes: Changes): void {
+    const statements = changes.slots.size + changes.waiters.size + changes.lapsed.size + (changes.limit ? 1 : 0);
+    if (statements === 0) return;
+    if (statements === 1) this.#writeAll(changes);
+    else this.#storage.transactionSync(() => this.#writeAll(changes));
+  }
+
+  #writeAll({ slots, waiters, lapsed, limit }: Changes): void {
+    for (const slot of slots) this.#writeSlot(slot);
+    for (const waiter of waiters) this.#writeWaiter(waiter);
+    for (const [session, at] of lapsed) {
+      if (at === undefined) this.#sql.exec("DELETE FROM lapsed WHERE session = ?", session);
+      else this.#sql.exec("INSERT OR REPLACE INTO lapsed VALUES (?, ?)", session, at);
+    }
+    if (limit !== undefined) this.#sql.exec("UPDATE key SET slot_limit = ?", limit);
+  }
+
+  #writeSlot(slot: Slot): void {
+    this.#sql.exec(
+      "INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      slot.index,
+      slot.token,
+      slot.session,
+      slot.request,
+      slot.leaseSeconds,
+      slot.expiresAt,
+      slot.since,
+      slot.place,
+      (slot.isHeld ? HELD : 0) | (slot.isReported ? REPORTED : 0) | (slot.hasRecord ? RECORD : 0),
+    );
+  }
+
+  #writeWaiter(waiter: Waiter): void {
+    if (waiter.isSettled) {
+      this.#sql.exec("DELETE FROM waiters WHERE place = ?", waiter.place);
+      return;
+    }
+    this.#sql.exec(
+      "INSERT OR REPLACE INTO waiters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      waiter.place,
+      waiter.session,
+      waiter.request,
+      waiter.waitRequest ?? null,
+      waiter.isEnqueued ? 1 : 0,
+      waiter.leaseSeconds,
+      waiter.joinedAt,
+      Number.isFinite(waiter.deadline) ? waiter.deadline : null,
+      waiter.outcome ?? null,
+    );
+  }
+
+  #hasTables(): boolean {
+    return this.#sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'key'").toArray().length > 0;
+  }
+}
+
+function slotFrom(row: SlotRow): Slot {
+  const slot = new Slot(row.slot);
+  slot.token = row.token;
+  slot.session = row.session;
+  slot.request = row.request;
+  slot.leaseSeconds = row.lease_s;
+  slot.expiresAt = row.expires_at;
+  slot.since = row.since;
+  slot.place = row.place;
+  slot.isHeld = (row.flags & HELD) !== 0;
+  slot.isReported = (row.flags & REPORTED) !== 0;
+  slot.hasRecord = (row.flags & RECORD) !== 0;
+  return slot;
+}
+
+function waiterFrom(row: WaiterRow, slot: Slot | undefined): Waiter {
+  const waiter = new Waiter({
+    place: row.place,
+    session: row.session,
+    request: row.request,
+    isEnqueued: row.is_enqueued === 1,
+    leaseSeconds: row.lease_s,
+    joinedAt: row.joined_at,
+    deadline: row.deadline ?? Number.POSITIVE_INFINITY,
+  });
+  waiter.waitRequest = row.wait_request ?? undefined;
+  waiter.outcome = row.outcome === "timeout" || row.outcome === "lease_expired" ? row.outcome : undefined;
+  waiter.slot = slot;
+  return waiter;
+}

@@ -1,0 +1,119 @@
+/** Three lines as they came, without their line feeds and trailing carriage returns. */
+export interface Frame {
+  readonly command: Uint8Array;
+  readonly key: Uint8Array;
+  readonly arg: Uint8Array;
+  /** Bytes it took up in the stream. */
+  readonly size: number;
+}
+
+export type FrameEvent = { readonly type: "frame"; readonly frame: Frame } | { readonly type: "line_too_long" };
+
+const LF = 0x0a;
+const CR = 0x0d;
+const LINE_CAP = 256;
+/** The token line of `auth` may be longer than any other. */
+const AUTH_LINE_CAP = 65_536;
+const AUTH = [0x61, 0x75, 0x74, 0x68];
+
+const NOTHING = new Uint8Array(0);
+
+/**
+ * Cuts a byte stream into frames, wherever the stream was cut before. Memory is bounded by one frame: what does not
+ * fit a line is dropped as it comes. After a line that was too long nothing more is read.
+ */
+export class FrameReader {
+  /** The incomplete frame, as received. */
+  #partial: Uint8Array;
+  /** Where the current line starts in `#partial`, and which line it is. */
+  #lineStart = 0;
+  #lines: Uint8Array[] = [];
+  #isDropping = false;
+  #isBroken = false;
+
+  /** `partial` is what an earlier reader of the same stream had in hand. */
+  constructor(partial: Uint8Array = NOTHING) {
+    this.#partial = NOTHING;
+    for (const _ of this.read(partial)) throw new Error("a partial frame cannot hold a whole one");
+  }
+
+  /** What has to be given to the next reader of this stream. A line being dropped stays too long. */
+  get partial(): Uint8Array {
+    return this.#partial;
+  }
+
+  /** A frame has begun and is not complete. */
+  get isMidFrame(): boolean {
+    return !this.#isBroken && (this.#partial.length > 0 || this.#isDropping);
+  }
+
+  *read(bytes: Uint8Array): Generator<FrameEvent> {
+    let rest = bytes;
+    while (rest.length > 0 && !this.#isBroken) {
+      const end = rest.indexOf(LF);
+      if (end < 0) {
+        this.#append(rest);
+        return;
+      }
+      this.#append(rest.subarray(0, end));
+      rest = rest.subarray(end + 1);
+      if (this.#isDropping) {
+        this.#isBroken = true;
+        this.#partial = NOTHING;
+        yield { type: "line_too_long" };
+        return;
+      }
+      const frame = this.#endLine();
+      if (frame) yield { type: "frame", frame };
+    }
+  }
+
+  #append(bytes: Uint8Array): void {
+    if (this.#isDropping || bytes.length === 0) return;
+    const length = this.#partial.length - this.#lineStart + bytes.length;
+    const cap = this.#cap();
+    if (length > cap) {
+      this.#isDropping = true;
+      // One byte over the cap is kept: it makes the line too long for the next reader as well.
+      this.#partial = joined(this.#partial, bytes.subarray(0, bytes.length - (length - cap - 1)));
+      return;
+    }
+    this.#partial = joined(this.#partial, bytes);
+  }
+
+  #endLine(): Frame | undefined {
+    const line = withoutTrailingCr(this.#partial.subarray(this.#lineStart));
+    this.#lines.push(line);
+    const [command, key, arg] = this.#lines;
+    if (!command || !key || !arg) {
+      this.#partial = joined(this.#partial, Uint8Array.of(LF));
+      this.#lineStart = this.#partial.length;
+      return undefined;
+    }
+    const size = this.#partial.length + 1;
+    this.#partial = NOTHING;
+    this.#lineStart = 0;
+    this.#lines = [];
+    return { command, key, arg, size };
+  }
+
+  #cap(): number {
+    const [command, key] = this.#lines;
+    const isAuthToken = key && command?.length === AUTH.length && AUTH.every((byte, at) => command[at] === byte);
+    return isAuthToken ? AUTH_LINE_CAP : LINE_CAP;
+  }
+}
+
+function joined(head: Uint8Array, tail: Uint8Array): Uint8Array {
+  if (head.length === 0) return tail.slice();
+  const all = new Uint8Array(head.length + tail.length);
+  all.set(head);
+  all.set(tail, head.length);
+  return all;
+}
+
+function withoutTrailingCr(line: Uint8Array): Uint8Array {
+  let end = line.length;
+  while (end > 0 && line[end - 1] === CR) end -= 1;
+  return line.subarray(0, end);
+}

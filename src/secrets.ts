@@ -1,0 +1,17 @@
+/**
+ * Whether two secrets are the same, in a time that tells nothing about where or in what length they differ: not they
+ * are compared but their digests.
+ */
+export async function sameSecret(given: Uint8Array | string, expected: string): Promise<boolean> {
+  const encoder = new TextEncoder();
+  const bytes = typeof given === "string" ? encoder.encode(given) : given;
+  const [a, b] = await Promise.all([
+    crypto.subtle.digest("SHA-256", bytes),
+    crypto.subtle.digest("SHA-256", encoder.encode(expected)),
+  ]);
+  const left = new Uint8Array(a);
+  const right = new Uint8Array(b);
+  let difference = 0;
+  for (let index = 0; index < left.length; index++) difference |= (left[index] ?? 0) ^ (right[index] ?? 0);
+  return difference === 0;
+}

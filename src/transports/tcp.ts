@@ -1,0 +1,137 @@
+import type { Config } from "../config.ts";
+import type { Env } from "../objects/env.ts";
+import { wireReply } from "../protocols/statuses.ts";
+import { serviceConfig } from "../service-config.ts";
+import { openSession } from "./session.ts";
+import { SendWindow } from "./window.ts";
+
+/** Replies that may wait for a slow reader, in bytes; a client that lets more pile up is cut off. */
+const MOST_UNWRITTEN = 16 * 1024 * 1024;
+const CHUNK = 65_536;
+
+/**
+ * Carries one TCP connection over a WebSocket to its session, byte for byte. It ends when the session closes, and with
+ * it the connection.
+ */
+export async function serveTcp(socket: Socket, env: Env): Promise<void> {
+  const config = serviceConfig(env);
+  if (!config.ok) {
+    await refuse(socket, `${wireReply("error")}\n`);
+    return;
+  }
+  const { remoteAddress } = await socket.opened;
+  const address = remoteAddress?.replace(/:\d+$/, "") ?? "unknown";
+  const entry = { transport: "tcp", address, isAuthenticated: false, hasWindow: true } as const;
+  const { webSocket } = await openSession(env, entry);
+  if (webSocket) await new Carriage(socket, webSocket, config.config).run();
+  else await socket.close();
+}
+
+async function refuse(socket: Socket, line: string): Promise<void> {
+  const writer = socket.writable.getWriter();
+  await writer.write(new TextEncoder().encode(line));
+  await writer.close();
+}
+
+class Carriage {
+  readonly #socket: Socket;
+  readonly #session: WebSocket;
+  readonly #config: Config;
+  readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #window = new SendWindow();
+  readonly #encoder = new TextEncoder();
+  #unwritten = 0;
+  #lastWrite: Promise<void> = Promise.resolve();
+  #isOver = false;
+  #wake: () => void = () => {};
+
+  constructor(socket: Socket, session: WebSocket, config: Config) {
+    this.#socket = socket;
+    this.#session = session;
+    this.#config = config;
+    this.#writer = socket.writable.getWriter();
+  }
+
+  async run(): Promise<void> {
+    const closed = new Promise<void>((resolve) => {
+      this.#session.addEventListener("close", () => resolve());
+      this.#session.addEventListener("error", () => resolve());
+    });
+    this.#session.addEventListener("message", ({ data }) => this.#fromSession(data));
+    this.#session.accept();
+    const reading = this.#readAll();
+    await closed;
+    this.#isOver = true;
+    this.#wake();
+    await this.#lastWrite;
+    await this.#socket.close().catch(() => {});
+    await reading;
+  }
+
+  async #readAll(): Promise<void> {
+    const reader = this.#socket.readable.getReader();
+    try {
+      for (;;) {
+        await this.#windowOpen();
+        const { value, done } = await reader.read();
+        if (this.#isOver) return;
+        if (done) break;
+        for (let at = 0; at < value.length; at += CHUNK) this.#toSession(value.subarray(at, at + CHUNK));
+      }
+      this.#session.send(new Uint8Array(0));
+    } catch {
+      // The client has reset the connection.
+      this.#hangUp();
+    }
+  }
+
+  #toSession(bytes: Uint8Array): void {
+    this.#session.send(bytes);
+    this.#window.sent(bytes.length);
+  }
+
+  async #windowOpen(): Promise<void> {
+    while (!this.#window.isOpen && !this.#isOver) {
+      await Promise.race([
+        scheduler.wait(this.#window.msUntilForgiven()),
+        new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        }),
+      ]);
+    }
+  }
+
+  #fromSession(data: string | ArrayBuffer): void {
+    if (typeof data !== "string") {
+      this.#window.acknowledge(new Uint8Array(data));
+      this.#wake();
+      return;
+    }
+    const bytes = this.#encoder.encode(data);
+    this.#unwritten += bytes.length;
+    if (this.#unwritten > MOST_UNWRITTEN) this.#hangUp();
+    else this.#lastWrite = this.#lastWrite.then(() => this.#write(bytes));
+  }
+
+  /** Writes one reply, or hangs up on a client that does not take it in time. */
+  async #write(bytes: Uint8Array): Promise<void> {
+    try {
+      const { writeTimeoutMs } = this.#config;
+      const timer = writeTimeoutMs > 0 ? setTimeout(() => this.#hangUp(), writeTimeoutMs) : undefined;
+      await this.#writer.write(bytes);
+      if (timer !== undefined) clearTimeout(timer);
+      this.#unwritten -= bytes.length;
+    } catch {
+      this.#hangUp();
+    }
+  }
+
+  #hangUp(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#wake();
+    this.#session.close(1000);
+    void this.#writer.abort().catch(() => {});
+    void this.#socket.close().catch(() => {});
+  }
+}

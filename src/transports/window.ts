@@ -1,0 +1,70 @@
+/** Input bytes a carrier may have sent ahead of what the session has started to work on. */
+export const WINDOW_BYTES = 131_072;
+/** A session acknowledges input in steps of at least this many bytes. */
+export const ACKNOWLEDGE_EVERY = 32_768;
+/** Header with which a carrier asks for acknowledgements at the upgrade. */
+export const WINDOW_HEADER = "X-Holdfast-Window";
+
+const FORGIVEN_AFTER_MS = 5_000;
+
+/**
+ * The sending side of the flow control between a TCP carrier and a session: a WebSocket has none of its own that
+ * reaches the program, so the session says how far it has come.
+ *
+ * After five quiet seconds the count starts again at zero. By then a session that works has consumed everything (the
+ * tail of an acknowledgement is lost when it hibernates), and one that is blocked applies its own, harder limit.
+ */
+export class SendWindow {
+  readonly #now: () => number;
+  #outstanding = 0;
+  #lastSentAt = 0;
+
+  constructor(now: () => number = Date.now) {
+    this.#now = now;
+  }
+
+  sent(bytes: number): void {
+    this.#forgive();
+    this.#outstanding += bytes;
+    this.#lastSentAt = this.#now();
+  }
+
+  /** Takes an acknowledgement frame: four bytes, big-endian, bytes consumed since the one before. */
+  acknowledge(frame: Uint8Array): void {
+    const consumed = new DataView(frame.buffer, frame.byteOffset, frame.byteLength).getUint32(0);
+    this.#outstanding = Math.max(0, this.#outstanding - consumed);
+  }
+
+  get isOpen(): boolean {
+    return this.outstanding < WINDOW_BYTES;
+  }
+
+  get outstanding(): number {
+    this.#forgive();
+    return this.#outstanding;
+  }
+
+  /** How long until a closed window opens even without an acknowledgement. */
+  msUntilForgiven(): number {
+    return Math.max(0, this.#lastSentAt + FORGIVEN_AFTER_MS - this.#now());
+  }
+
+  #forgive(): void {
+    if (this.msUntilForgiven() === 0) this.#outstanding = 0;
+  }
+}
+
+/** The receiving side: counts what a session has consumed and says when to acknowledge it. */
+export class ReceiveWindow {
+  #consumed = 0;
+
+  /** The acknowledgement that is due after these bytes were consumed, if any. */
+  consumed(bytes: number): Uint8Array | undefined {
+    this.#consumed += bytes;
+    if (this.#consumed < ACKNOWLEDGE_EVERY) return undefined;
+    const frame = new Uint8Array(4);
+    new DataView(frame.buffer).setUint32(0, this.#consumed);
+    this.#consumed = 0;
+    return frame;
+  }
+}

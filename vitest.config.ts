@@ -1,0 +1,26 @@
+import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
+import { defineConfig } from "vitest/config";
+
+/**
+ * Three suites: `pure` needs nothing but Node, `objects` runs inside workerd, `server` talks to real processes over
+ * real sockets (started from `dist/`, so `npm test` builds first).
+ */
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: "pure", include: ["test/engine/**/*.test.ts", "test/protocols/**/*.test.ts", "test/contract/engine.test.ts"] } },
+      {
+        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
+        test: { name: "objects", include: ["test/objects/**/*.test.ts"] },
+      },
+      {
+        test: {
+          name: "server",
+          include: ["test/e2e/**/*.test.ts", "test/cli/**/*.test.ts", "test/contract/server.test.ts"],
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+        },
+      },
+    ],
+  },
+});
