@@ -57,6 +57,8 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   #alarmAt: number | undefined;
   #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
   #isOpening = false;
+  /** A message has come in this life of the object. */
+  #hasHeard = false;
   #hasEnded = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -88,6 +90,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   override webSocketMessage(_socket: WebSocket, message: string | ArrayBuffer): void {
     const conversation = this.#conversation;
     if (!conversation) return;
+    this.#hasHeard = true;
     if (typeof message === "string") {
       if (message !== "") this.#receive(conversation, new TextEncoder().encode(message));
     } else if (message.byteLength === 0) conversation.endOfInput();
@@ -99,6 +102,11 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     // Hibernatable sockets do not answer a close by themselves (workerd 2026-11).
     closeSocket(socket, code);
     await this.#end();
+    if (this.#hasHeard) return;
+    // A socket on which no message ever came keeps its TCP connection after both sides have closed (workerd 2026-11).
+    // Nothing is left of the session here: dropping the object drops the connection.
+    await this.ctx.storage.sync();
+    this.ctx.abort("session over");
   }
 
   override async webSocketError(): Promise<void> {

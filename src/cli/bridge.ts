@@ -1,0 +1,134 @@
+import { createServer, type Server, type Socket } from "node:net";
+import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
+import { WebSocket } from "ws";
+import { WINDOW_HEADER } from "../transports/window.ts";
+import { formatAddress, plainIp } from "./addresses.ts";
+import type { BridgeSettings } from "./bridge-settings.ts";
+import { codeOf, Failure, reasonOf } from "./failure.ts";
+import { packageVersion } from "./package.ts";
+import { readProxyHeader } from "./proxy-reader.ts";
+import { Pump } from "./pump.ts";
+import { stopRequested } from "./signals.ts";
+
+const HANDSHAKE_LIMIT_MS = 10_000;
+const STOP_GRACE_MS = 1_500;
+const KEEP_ALIVE_MS = 30_000;
+
+/** Runs the bridge until a signal stops it. */
+export async function bridge(settings: BridgeSettings): Promise<void> {
+  const stopping = stopRequested(() => process.exit(0));
+  const running = await startBridge(settings, rateLimitedLog());
+  console.log(
+    `holdfast ${packageVersion()} bridge ready: ${settings.tls ? "tls" : "tcp"} ${formatAddress(settings.listen)}` +
+      ` -> ${settings.to.href}`,
+  );
+  await stopping;
+  await running.stop();
+}
+
+export interface RunningBridge {
+  readonly port: number;
+  /** Closes the listener, every WebSocket (1001) and every client. */
+  stop(): Promise<void>;
+}
+
+/** Resolves once the bridge accepts connections. `log` gets one line for each connection that came to nothing. */
+export async function startBridge(settings: BridgeSettings, log: (line: string) => void): Promise<RunningBridge> {
+  const tls = settings.tls && createSecureContext({ cert: settings.tls.cert, key: settings.tls.key });
+  const clients = new Set<Socket>();
+  const pumps = new Set<Pump>();
+  const server = createServer({
+    allowHalfOpen: true,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: KEEP_ALIVE_MS,
+  });
+  server.on("connection", (client) => {
+    clients.add(client);
+    client.once("close", () => clients.delete(client));
+    // Until the pump takes over, a reset needs no more than the close that follows it.
+    client.on("error", () => client.destroy());
+    void accept(client, settings, tls, log, pumps);
+  });
+  const port = await listen(server, settings);
+  return {
+    port,
+    async stop() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      for (const pump of pumps) pump.goAway();
+      const timer = setTimeout(() => {
+        for (const pump of pumps) pump.cut();
+        for (const client of clients) client.destroy();
+      }, STOP_GRACE_MS);
+      await closed;
+      clearTimeout(timer);
+    },
+  };
+}
+
+function listen(server: Server, { listen: { host, port } }: BridgeSettings): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => {
+      const isTaken = codeOf(error) === "EADDRINUSE";
+      const reason = isTaken
+        ? `port ${port} on ${host} is already in use`
+        : `cannot listen on ${host}: ${reasonOf(error)}`;
+      reject(new Failure(reason));
+    });
+    server.listen(host === "*" ? { port } : { port, host }, () => {
+      const address = server.address();
+      resolve(typeof address === "object" && address ? address.port : port);
+    });
+  });
+}
+
+async function accept(
+  client: Socket,
+  settings: BridgeSettings,
+  tls: SecureContext | undefined,
+  log: (line: string) => void,
+  pumps: Set<Pump>,
+): Promise<void> {
+  let address = client.remoteAddress;
+  if (settings.expectsProxyHeader) {
+    const header = await readProxyHeader(client);
+    if (header.kind === "invalid") {
+      log(`no PROXY protocol header from ${address}: closed`);
+      client.destroy();
+      return;
+    }
+    address = header.address ?? address;
+  }
+  if (client.destroyed || address === undefined) return;
+  const stream = tls ? new TLSSocket(client, { isServer: true, secureContext: tls }) : client;
+  const pump = new Pump(stream, openWebSocket(settings, plainIp(address)), settings.writeTimeoutMs, {
+    refused: (reason) => log(`no WebSocket to ${settings.to.host} for ${address}: ${reason}`),
+    closed: () => pumps.delete(pump),
+  });
+  pumps.add(pump);
+}
+
+function openWebSocket({ to, secret }: BridgeSettings, address: string): WebSocket {
+  const headers: Record<string, string> = { [WINDOW_HEADER]: "1" };
+  if (secret !== undefined) {
+    headers["X-Holdfast-Bridge"] = secret;
+    headers["X-Holdfast-Client-Address"] = address;
+  }
+  return new WebSocket(to, "dflockd.v2", { headers, perMessageDeflate: false, handshakeTimeout: HANDSHAKE_LIMIT_MS });
+}
+
+/** At most one line per second; what was left out is counted in the next one. */
+function rateLimitedLog(): (line: string) => void {
+  let quietUntil = 0;
+  let leftOut = 0;
+  return (line) => {
+    const now = performance.now();
+    if (now < quietUntil) {
+      leftOut++;
+      return;
+    }
+    console.error(`holdfast: ${line}${leftOut > 0 ? ` (and ${leftOut} more like it)` : ""}`);
+    quietUntil = now + 1000;
+    leftOut = 0;
+  };
+}

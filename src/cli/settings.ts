@@ -1,0 +1,172 @@
+import { checkVariable, VARIABLES, type VariableName } from "../config.ts";
+import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "./addresses.ts";
+import { UsageFailure } from "./failure.ts";
+import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
+
+/** Variables of the Worker that only make sense elsewhere: behind an edge, or handled by the launcher. */
+type NotForWorkers = "CLIENT_IP_HEADER" | "AUTH_TOKEN_FILE" | "TLS_CERT" | "TLS_KEY";
+type ServedVariable = Exclude<VariableName, NotForWorkers>;
+
+/** What `holdfast serve` hands to the Worker, with the words of `--help`. The names give flag and environment. */
+const SERVED: Record<ServedVariable, string> = {
+  AUTH_TOKEN: "clients must present this token (visible to other users in `ps`: prefer the file)",
+  READ_TIMEOUT_S: "seconds a client may take for one request",
+  WRITE_TIMEOUT_S: "seconds a client may leave replies unread, 0 = for ever",
+  DEFAULT_LEASE_TTL_S: "lease in seconds when a client names none",
+  LEASE_SWEEP_INTERVAL_S: "seconds between looks for expired leases",
+  GC_INTERVAL_S: "seconds between looks for idle keys",
+  GC_MAX_IDLE_S: "seconds after which an idle key is forgotten",
+  MAX_LOCKS: "most keys at a time, 0 = unlimited",
+  MAX_WAITERS: "most waiters per key, 0 = unlimited",
+  MAX_CONNECTIONS: "most connections, 0 = unlimited",
+  MAX_CONNECTIONS_PER_IP: "most connections per client address, 0 = unlimited",
+  AUTO_RELEASE_ON_DISCONNECT: "release what a client holds when it disconnects",
+  DRAINING: "refuse new locks; holders may renew and release",
+  FENCE_FLOOR: "no fence below this number",
+  HTTP_SESSION_IDLE_S: "seconds after which an idle HTTP session ends, 0 = never",
+  HTTP_MAX_SESSIONS: "most HTTP sessions, 0 = unlimited",
+  HTTP_MAX_SESSIONS_PER_IP: "most HTTP sessions per client address, 0 = unlimited",
+  HTTP_RATE_LIMIT_PER_IP: "HTTP requests per second and client address, 0 = unlimited",
+  HTTP_RATE_LIMIT_BURST: "HTTP requests at once before the rate counts, 0 = the rate",
+  HTTP_CORS_ALLOWED_ORIGINS: "origins of web pages that may call the HTTP API, comma list or *",
+  DEBUG: "log more",
+  BRIDGE_SECRET: "believe the client addresses told by bridges that know this secret",
+};
+
+const LAUNCHER = {
+  HOST: "address of the TCP listener",
+  PORT: "port of the TCP listener",
+  HTTP_HOST: "address of the HTTP and WebSocket listener (default: the TCP listener's)",
+  HTTP_PORT: "port of the HTTP and WebSocket listener",
+  DATA_DIR: "directory that holds all state",
+  AUTH_TOKEN_FILE: "file that holds the token",
+  TLS_CERT: "PEM certificate chain: both listeners speak TLS",
+  TLS_KEY: "PEM private key of the certificate",
+} as const;
+
+/** dflockd settings without a counterpart: accepted, so that its start scripts go on working (wire.md O4). */
+const WITHOUT_COUNTERPART = ["SHUTDOWN_TIMEOUT_S", "FENCE_STATE_FILE", "HTTP_MAX_CONNECTIONS_PER_IP"] as const;
+
+const DEFAULTS = { HOST: "127.0.0.1", PORT: 6388, HTTP_PORT: 6389, DATA_DIR: ".holdfast" } as const;
+
+type SettingName = ServedVariable | keyof typeof LAUNCHER | (typeof WITHOUT_COUNTERPART)[number];
+
+/** One setting as flag and as environment variable. */
+export interface Setting {
+  readonly name: SettingName;
+  readonly flag: string;
+  readonly env: string;
+  readonly help: string | undefined;
+  readonly fallback: string | undefined;
+  readonly isBoolean: boolean;
+}
+
+function fallbackOf(name: string): string | undefined {
+  if (name in DEFAULTS) return String(DEFAULTS[name as keyof typeof DEFAULTS]);
+  const rule = name in VARIABLES ? VARIABLES[name as VariableName] : undefined;
+  if (rule && "fallback" in rule && rule.fallback !== "") return String(rule.fallback);
+  return name === "FENCE_FLOOR" ? "0" : undefined;
+}
+
+function setting(name: SettingName, help?: string): Setting {
+  return {
+    name,
+    flag: `--${name.replace(/_S$/, "").toLowerCase().replaceAll("_", "-")}`,
+    env: name === "DATA_DIR" ? "HOLDFAST_DATA_DIR" : `DFLOCKD_${name}`,
+    help,
+    fallback: fallbackOf(name),
+    isBoolean: name in VARIABLES && VARIABLES[name as VariableName].kind === "boolean",
+  };
+}
+
+/** Every flag of `holdfast serve`, in the order of its help. */
+export const SETTINGS: readonly Setting[] = [
+  ...Object.entries(LAUNCHER).map(([name, help]) => setting(name as keyof typeof LAUNCHER, help)),
+  ...Object.entries(SERVED).map(([name, help]) => setting(name as ServedVariable, help)),
+  ...WITHOUT_COUNTERPART.map((name) => setting(name)),
+];
+
+export interface ServeSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly httpHost: string;
+  readonly httpPort: number;
+  readonly dataDir: string;
+  readonly tls: KeyPair | undefined;
+  /** What the Worker gets: only what is set. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** Flags and variables that were given but mean nothing here. */
+  readonly ignored: readonly string[];
+}
+
+interface Given {
+  readonly label: string;
+  readonly text: string;
+}
+
+export type Flags = Readonly<Record<string, string>>;
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Reads flags (by flag name, `--port`) over environment variables over defaults. Throws a `UsageFailure` that names
+ * the culprit and the rule it breaks.
+ */
+export function readSettings(flags: Flags, env: Environment): ServeSettings {
+  const byName = new Map(SETTINGS.map((each) => [each.name, given(each, flags, env)]));
+  const get = (name: SettingName) => byName.get(name);
+
+  const host = read(get("HOST"), parseHost, HOST_RULE) ?? DEFAULTS.HOST;
+  const port = read(get("PORT"), parsePort, PORT_RULE) ?? DEFAULTS.PORT;
+  const httpHost = read(get("HTTP_HOST"), parseHost, HOST_RULE) ?? host;
+  const httpPort = read(get("HTTP_PORT"), parsePort, PORT_RULE) ?? DEFAULTS.HTTP_PORT;
+  if (port === httpPort && host === httpHost) throw new UsageFailure("--port and --http-port must differ");
+
+  const token = readToken(get("AUTH_TOKEN"), get("AUTH_TOKEN_FILE"));
+  const variables: Record<string, string> = {};
+  for (const name of Object.keys(SERVED) as ServedVariable[]) {
+    const value = name === "AUTH_TOKEN" ? token : get(name);
+    if (value === undefined) continue;
+    const bad = checkVariable(name, value.text);
+    if (bad) throw new UsageFailure(`${value.label} ${bad.rule}`);
+    variables[name] = value.text;
+  }
+  return {
+    host,
+    port,
+    httpHost,
+    httpPort,
+    dataDir: get("DATA_DIR")?.text ?? DEFAULTS.DATA_DIR,
+    tls: readOptionalKeyPair(pathOf(get("TLS_CERT")), pathOf(get("TLS_KEY")), { cert: "--tls-cert", key: "--tls-key" }),
+    variables,
+    ignored: WITHOUT_COUNTERPART.flatMap((name) => get(name)?.label ?? []),
+  };
+}
+
+/** An empty environment variable counts as unset; an empty flag was typed by somebody and is refused. */
+function given({ name, flag, env: envName }: Setting, flags: Flags, env: Environment): Given | undefined {
+  const flagText = flags[flag];
+  if (flagText !== undefined) {
+    if (flagText.trim() === "" && name !== "HTTP_CORS_ALLOWED_ORIGINS") throw new UsageFailure(`${flag} is empty`);
+    return { label: flag, text: flagText };
+  }
+  const envText = env[envName];
+  return envText === undefined || envText === "" ? undefined : { label: envName, text: envText };
+}
+
+function read<T>(value: Given | undefined, parse: (text: string) => T | undefined, rule: string): T | undefined {
+  if (value === undefined || value.text.trim() === "") return undefined;
+  const parsed = parse(value.text.trim());
+  if (parsed === undefined) throw new UsageFailure(`${value.label} ${rule}`);
+  return parsed;
+}
+
+function pathOf(value: Given | undefined): NamedPath | undefined {
+  return value && { label: value.label, path: value.text };
+}
+
+/** The token itself or its file. Neither can turn out blank: a service meant to be closed never opens by accident. */
+function readToken(token: Given | undefined, file: Given | undefined): Given | undefined {
+  if (token && file) throw new UsageFailure(`${token.label} and ${file.label} exclude each other`);
+  if (file === undefined) return token;
+  return { label: file.label, text: readSecretFile({ label: file.label, path: file.text }) };
+}
