@@ -1,0 +1,143 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { vi } from "vitest";
+import type { AcquireCommand } from "../../src/engine/index.ts";
+
+let names = 0;
+
+/** A name that no other test uses. */
+export function fresh(prefix: string): string {
+  names += 1;
+  return `${prefix}-${names}-${crypto.randomUUID().slice(0, 8)}`;
+}
+
+/** A lock command with everything that a story does not care about filled in. */
+export function command(overrides: Partial<AcquireCommand> = {}): AcquireCommand {
+  const { session = fresh("session"), request = fresh("request") } = overrides;
+  return { limit: 1, leaseSeconds: 33, waitMs: 0, mayWait: true, ...overrides, session, request };
+}
+
+/** The number of rows that the storage of an object has had written by `work`. */
+export async function rowsWritten(state: DurableObjectState, work: () => unknown): Promise<number> {
+  let rows = 0;
+  const { sql } = state.storage;
+  const exec = sql.exec.bind(sql);
+  const cursors: { rowsWritten: number }[] = [];
+  const spy = vi.spyOn(sql, "exec").mockImplementation(((query: string, ...bindings: unknown[]) => {
+    const cursor = exec(query, ...bindings);
+    cursors.push(cursor);
+    return cursor;
+  }) as typeof sql.exec);
+  const alarm = vi.spyOn(state.storage, "setAlarm");
+  try {
+    await work();
+  } finally {
+    for (const cursor of cursors) rows += cursor.rowsWritten;
+    rows += alarm.mock.calls.length;
+    spy.mockRestore();
+    alarm.mockRestore();
+  }
+  return rows;
+}
+
+/** A WebSocket client of the service under test. */
+export class Client {
+  readonly #socket: WebSocket;
+  readonly #lines: string[] = [];
+  #closed: number | undefined;
+
+  private constructor(socket: WebSocket) {
+    this.#socket = socket;
+    socket.addEventListener("message", ({ data }) => {
+      if (typeof data === "string") this.#lines.push(data);
+    });
+    socket.addEventListener("close", ({ code }) => {
+      this.#closed = code;
+    });
+    socket.accept();
+  }
+
+  static async open(headers: Record<string, string> = {}): Promise<Client> {
+    const reply = await exports.default.fetch("http://holdfast/v1/ws", {
+      headers: { Upgrade: "websocket", ...headers },
+    });
+    if (!reply.webSocket) throw new Error(`no upgrade: ${reply.status} ${await reply.text()}`);
+    return new Client(reply.webSocket);
+  }
+
+  send(text: string): void {
+    this.#socket.send(text);
+  }
+
+  sendBytes(bytes: Uint8Array): void {
+    this.#socket.send(bytes);
+  }
+
+  close(code = 1000): void {
+    this.#socket.close(code);
+  }
+
+  /** The next line, without its line feed. */
+  async line(): Promise<string> {
+    await vi.waitUntil(() => this.#lines.length > 0, { timeout: 5_000, interval: 5 });
+    return (this.#lines.shift() ?? "").replace(/\n$/, "");
+  }
+
+  async ask(text: string): Promise<string> {
+    this.send(text);
+    return this.line();
+  }
+
+  get unread(): readonly string[] {
+    return this.#lines;
+  }
+
+  async closed(): Promise<number> {
+    return vi.waitUntil(() => this.#closed, { timeout: 5_000, interval: 5 });
+  }
+}
+
+/** The token in a grant line such as `ok <token> 33`. */
+export function tokenOf(line: string): string {
+  const token = /^(?:@\S+ )?(?:ok|acquired) ([0-9a-f]{32}) \d+$/.exec(line)?.[1];
+  if (!token) throw new Error(`no grant: ${line}`);
+  return token;
+}
+
+/** The object of a key. */
+export function keyStub(key: string) {
+  return env.KEY.getByName(key);
+}
+
+/** Sessions that the key's rows name, holders first, then waiters in order. */
+export async function sessionsOn(key: string): Promise<string[]> {
+  return runInDurableObject(keyStub(key), (_, { storage }) =>
+    storage.sql
+      .exec<{ session: string }>(
+        "SELECT session FROM slots WHERE session <> '' UNION ALL SELECT session FROM (SELECT session FROM waiters ORDER BY place)",
+      )
+      .toArray()
+      .map(({ session }) => session),
+  );
+}
+
+/** The names of the tables an object has; none when nothing of it is stored. */
+export async function tablesOf(stub: DurableObjectStub): Promise<string[]> {
+  return runInDurableObject(stub, (_, { storage }) =>
+    storage.sql
+      .exec<{ name: string }>(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
+      )
+      .toArray()
+      .map(({ name }) => name),
+  );
+}
+
+/** The token of a grant; anything else is an error. */
+export function grantedToken(outcome: { readonly status: string; readonly token?: string }): string {
+  if (!outcome.token) throw new Error(`not granted: ${outcome.status}`);
+  return outcome.token;
+}
+
+/** For commands that wait longer than any story takes. */
+export const WAIT = { waitMs: 60_000 };
