@@ -1,9 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { mkdirSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { codeOf, Failure, reasonOf } from "./failure.ts";
 
-export const workerdConfigFile = (dataDir: string) => resolve(dataDir, "workerd.capnp");
+/** One name however the directory is reached: it tells a leftover workerd from other processes. */
+export const workerdConfigFile = (dataDir: string) => join(realpathSync(dataDir), "workerd.capnp");
 export const pidFile = (dataDir: string) => join(dataDir, "workerd.pid");
 
 export interface OpenDataDir {

@@ -64,7 +64,8 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
     env: Object.fromEntries(Object.entries(variables).map(([name, value]) => [environmentName(name), value])),
   });
   const exited = new Promise<WorkerdExit>((resolve) => {
-    child.once("exit", (code, signal) => resolve({ code, signal }));
+    // "close", not "exit": by then its last words have been read as well.
+    child.once("close", (code, signal) => resolve({ code, signal }));
     child.once("error", () => resolve({ code: null, signal: null }));
   });
   const { pid } = child;
@@ -79,7 +80,7 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
   if (!ports || "code" in ports) {
     child.kill("SIGKILL");
     await exited;
-    throw new Failure(ports ? explainStart(await output.untilClosed(), addresses) : "workerd did not start in time");
+    throw new Failure(ports ? explainStart(output.held(), addresses) : "workerd did not start in time");
   }
   output.passThrough();
 
@@ -110,16 +111,16 @@ function writeConfig(
   variables: Readonly<Record<string, string>>,
 ): string {
   const storage = resolve(dataDir, "objects");
-  const path = workerdConfigFile(dataDir);
   try {
     mkdirSync(storage, { recursive: true, mode: 0o700 });
+    const path = workerdConfigFile(dataDir);
     rmSync(path, { force: true });
     const layout = { worker: resolve(worker), storage, tcp: dflockd, http, variables: Object.keys(variables), tls };
     writeFileSync(path, workerdConfig(layout), { mode: 0o600 });
+    return path;
   } catch (error) {
     throw new Failure(`cannot write to data directory ${dataDir}: ${reasonOf(error)}`);
   }
-  return path;
 }
 
 /** A process that kills workerd when this one is gone without saying so (kill -9): its standard input then ends. */
@@ -163,15 +164,11 @@ function limit(ms: number): Promise<undefined> {
 /** Keeps what workerd says until it is known whether that is a log or the reason of a failed start. */
 function collectOutput(child: ChildProcess, log: (text: string) => void) {
   let held: string[] | undefined = [];
-  const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
   for (const stream of [child.stdout, child.stderr]) {
     stream?.setEncoding("utf8").on("data", (text: string) => (held ? held.push(text) : log(text)));
   }
   return {
-    async untilClosed() {
-      await Promise.race([closed, limit(1_000)]);
-      return (held ?? []).join("");
-    },
+    held: () => (held ?? []).join(""),
     passThrough() {
       for (const text of held ?? []) log(text);
       held = undefined;

@@ -22,7 +22,7 @@ export interface ShardReport {
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, listed_at INTEGER NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS sessions (session TEXT PRIMARY KEY, address TEXT NOT NULL, transport TEXT NOT NULL, opened INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS sessions (session TEXT PRIMARY KEY, address TEXT NOT NULL, transport TEXT NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY CHECK (id = 1), fence TEXT NOT NULL);
 `;
 
@@ -43,7 +43,8 @@ export class DirectoryObject extends DurableObject<Env> {
   #mark: Fence;
   /** Sessions known to live, and since when; those of an earlier life of this object have to be asked. */
   readonly #believed = new Map<string, number>();
-  #lastOpened = 0;
+  /** Places that the ledger has been asked for and that are not listed yet. */
+  readonly #claimed: Record<Counted, number> = { keys: 0, sessions: 0 };
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -59,14 +60,10 @@ export class DirectoryObject extends DurableObject<Env> {
   /** Lists a key unless the cap forbids it, and tells the fence above which it may grant. */
   async joinKey(key: string, fence: Fence): Promise<KeyAdmission> {
     this.#raise(fence);
-    if (!this.#lists(key)) {
-      this.#sql.exec("INSERT INTO keys VALUES (?, ?)", key, Date.now());
-      const isAdmitted = await this.#claim("keys", this.#config.maxLocks);
-      if (!isAdmitted) {
-        this.#sql.exec("DELETE FROM keys WHERE key = ?", key);
-        return { isAdmitted: false };
-      }
-    }
+    const list = () => {
+      this.#sql.exec("INSERT OR IGNORE INTO keys VALUES (?, ?)", key, Date.now());
+    };
+    if (!this.#lists(key) && !(await this.#admit("keys", this.#config.maxLocks, list))) return { isAdmitted: false };
     return { isAdmitted: true, fence: this.#mark };
   }
 
@@ -77,21 +74,20 @@ export class DirectoryObject extends DurableObject<Env> {
     await this.#settle("keys", this.#config.maxLocks);
   }
 
+  /** Lists a session unless a cap forbids it. Caps hold however many come at the same time. */
   async openSession(session: string, address: string, transport: Transport): Promise<SessionAdmission> {
     const { maxConnections, maxConnectionsPerIp } = this.#config;
-    this.#lastOpened = Math.max(this.#lastOpened + 1, Date.now());
-    const opened = this.#lastOpened;
-    this.#sql.exec("INSERT INTO sessions VALUES (?, ?, ?, ?)", session, address, transport, opened);
-    this.#believed.set(session, Date.now());
-    if (!(await this.#claim("sessions", maxConnections))) {
-      await this.closeSession(session);
-      return "max_connections";
-    }
-    if (maxConnectionsPerIp > 0 && (await this.#sessionsBefore(address, opened)) >= maxConnectionsPerIp) {
-      await this.closeSession(session);
-      return "max_connections_per_ip";
-    }
-    return "admitted";
+    let isOverAddress = false;
+    const isAdmitted = await this.#admit("sessions", maxConnections, async () => {
+      isOverAddress = maxConnectionsPerIp > 0 && !(await this.#hasRoom(address, maxConnectionsPerIp));
+      if (isOverAddress) return;
+      this.#sql.exec("INSERT INTO sessions VALUES (?, ?, ?)", session, address, transport);
+      this.#believed.set(session, Date.now());
+    });
+    if (!isAdmitted) return "max_connections";
+    if (!isOverAddress) return "admitted";
+    await this.#settle("sessions", maxConnections);
+    return "max_connections_per_ip";
   }
 
   async closeSession(session: string): Promise<void> {
@@ -116,8 +112,8 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   tally(): ShardTally {
-    const shard = this.#name;
-    return { shard, keys: this.#count("keys"), sessions: this.#count("sessions") };
+    const { keys, sessions } = this.#claimed;
+    return { shard: this.#name, keys: this.#count("keys") + keys, sessions: this.#count("sessions") + sessions };
   }
 
   /** Strikes off what ended without a word, then counts. */
@@ -127,8 +123,8 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.tally();
   }
 
-  claim(shard: string, counted: Counted, count: number, cap: number): Promise<boolean> {
-    return this.#ledger.claim(shard, counted, count, cap);
+  claim(shard: string, counted: Counted, has: number, cap: number): Promise<boolean> {
+    return this.#ledger.claim(shard, counted, has, cap);
   }
 
   settle(shard: string, counted: Counted, count: number): void {
@@ -139,10 +135,22 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.ctx.id.name as string;
   }
 
-  /** True if all that is listed here stays within the cap of the whole service. */
-  #claim(counted: Counted, cap: number): Promise<boolean> {
-    if (cap === 0) return Promise.resolve(true);
-    return this.#inTurn(() => ledgerOf(this.env).claim(this.#name, counted, this.#count(counted), cap));
+  /** Runs `list` if one more stays within the cap of the whole service. */
+  async #admit(counted: Counted, cap: number, list: () => void | Promise<void>): Promise<boolean> {
+    if (cap === 0) {
+      await list();
+      return true;
+    }
+    return this.#inTurn(async () => {
+      this.#claimed[counted] += 1;
+      try {
+        if (!(await ledgerOf(this.env).claim(this.#name, counted, this.#count(counted), cap))) return false;
+        await list();
+        return true;
+      } finally {
+        this.#claimed[counted] -= 1;
+      }
+    });
   }
 
   #settle(counted: Counted, cap: number): Promise<void> {
@@ -171,14 +179,12 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#sql.exec<{ n: number }>(`SELECT count(*) AS n FROM ${counted}`).one().n;
   }
 
-  /** Live sessions of an address that were opened earlier; before a refusal the dead ones are struck off. */
-  async #sessionsBefore(address: string, opened: number): Promise<number> {
+  /** Whether an address may have one more session; before that is denied, dead ones are struck off. */
+  async #hasRoom(address: string, cap: number): Promise<boolean> {
     const count = () =>
-      this.#sql
-        .exec<{ n: number }>("SELECT count(*) AS n FROM sessions WHERE address = ? AND opened < ?", address, opened)
-        .one().n;
-    if (count() >= this.#config.maxConnectionsPerIp) await this.#strikeDeadSessions();
-    return count();
+      this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM sessions WHERE address = ?", address).one().n;
+    if (count() >= cap) await this.#strikeDeadSessions();
+    return count() < cap;
   }
 
   async #strikeDeadSessions(): Promise<void> {

@@ -7,6 +7,8 @@ export type Counted = "keys" | "sessions";
 /** The number of each that a shard has, those it is about to admit included. */
 export type Tally = Readonly<Record<Counted, number>>;
 
+type Tallies = Map<string, Record<Counted, number>>;
+
 const REPAIR_EVERY_MS = 5_000;
 
 /**
@@ -15,7 +17,7 @@ const REPAIR_EVERY_MS = 5_000;
  */
 export class Ledger {
   readonly #env: Env;
-  #tallies: Map<string, Record<Counted, number>> | undefined;
+  #tallies: Tallies | undefined;
   #repairedAt = 0;
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -23,11 +25,11 @@ export class Ledger {
     this.#env = env;
   }
 
-  /** True if the shard may have `count`, that is, if all shards together then stay within `cap`. */
-  claim(shard: string, counted: Counted, count: number, cap: number): Promise<boolean> {
+  /** True if the shard, which has so many, may have one more: all shards together then stay within `cap`. */
+  claim(shard: string, counted: Counted, has: number, cap: number): Promise<boolean> {
     const claim = this.#turn.then(async () => {
-      if (this.#fits(await this.#current(), shard, counted, count, cap)) return true;
-      return this.#fits(await this.#repaired(), shard, counted, count, cap);
+      if (this.#fits(await this.#current(), shard, counted, has, cap)) return true;
+      return this.#fits(await this.#repaired(), shard, counted, has, cap);
     });
     this.#turn = claim.catch(() => {});
     return claim;
@@ -39,29 +41,24 @@ export class Ledger {
     if (tally) tally[counted] = count;
   }
 
-  #fits(
-    tallies: Map<string, Record<Counted, number>>,
-    shard: string,
-    counted: Counted,
-    count: number,
-    cap: number,
-  ): boolean {
+  #fits(tallies: Tallies, shard: string, counted: Counted, has: number, cap: number): boolean {
     const tally = tallies.get(shard) ?? { keys: 0, sessions: 0 };
     tallies.set(shard, tally);
-    let total = count - tally[counted];
+    tally[counted] = has;
+    let total = 0;
     for (const each of tallies.values()) total += each[counted];
-    if (total > cap) return false;
-    tally[counted] = count;
+    if (total >= cap) return false;
+    tally[counted] = has + 1;
     return true;
   }
 
-  async #current(): Promise<Map<string, Record<Counted, number>>> {
+  async #current(): Promise<Tallies> {
     this.#tallies ??= await this.#ask((directory) => directory.tally());
     return this.#tallies;
   }
 
   /** Before a refusal: what crashed without saying goodbye does not take up a place. */
-  async #repaired(): Promise<Map<string, Record<Counted, number>>> {
+  async #repaired(): Promise<Tallies> {
     if (Date.now() - this.#repairedAt < REPAIR_EVERY_MS) return this.#current();
     this.#repairedAt = Date.now();
     this.#tallies = await this.#ask((directory) => directory.repair());

@@ -58,6 +58,7 @@ class Carriage {
       this.#session.addEventListener("error", () => resolve());
     });
     this.#session.addEventListener("message", ({ data }) => this.#fromSession(data));
+    this.#session.binaryType = "arraybuffer";
     this.#session.accept();
     const reading = this.#readAll();
     await closed;

@@ -1,0 +1,94 @@
+/**
+ * The floor: what the platform charges for the way a request takes through holdfast, and nothing else. Same carriers,
+ * same hops (session-like object, RPC, key-like object), one row committed per request. No queue, no lease, no token:
+ * any frame is answered with a line that looks like a grant. The class names are those of the service, so that the
+ * service's launcher starts it.
+ */
+import { DurableObject } from "cloudflare:workers";
+import type { Env } from "../../src/objects/env.ts";
+import { openSession } from "../../src/transports/session.ts";
+import { serveTcp } from "../../src/transports/tcp.ts";
+import { ReceiveWindow } from "../../src/transports/window.ts";
+
+interface FloorEnv {
+  readonly KEY: DurableObjectNamespace<KeyObject>;
+}
+
+const REPLY = `ok ${"0".repeat(32)} 33\n`;
+
+/** Takes one whole request per message, as the benchmark's clients send them, and answers it with one line. */
+export class SessionObject extends DurableObject<FloorEnv> {
+  readonly #window = new ReceiveWindow();
+  readonly #decoder = new TextDecoder();
+  readonly #keys = new Map<string, DurableObjectStub<KeyObject>>();
+
+  override fetch(): Response {
+    const { 0: theirs, 1: ours } = new WebSocketPair();
+    this.ctx.acceptWebSocket(ours);
+    return new Response(null, { status: 101, webSocket: theirs });
+  }
+
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    if (typeof message === "string") {
+      await this.#serve(socket, message);
+      return;
+    }
+    // An empty frame is the end of a TCP client's input.
+    if (message.byteLength === 0) {
+      socket.close(1000);
+      return;
+    }
+    await this.#serve(socket, this.#decoder.decode(message));
+    const acknowledgement = this.#window.consumed(message.byteLength);
+    if (acknowledgement) socket.send(acknowledgement);
+  }
+
+  override webSocketClose(socket: WebSocket): void {
+    socket.close(1000);
+  }
+
+  async #serve(socket: WebSocket, frame: string): Promise<void> {
+    const [, key = ""] = frame.split("\n", 2);
+    socket.send(await this.#key(key).commit());
+  }
+
+  #key(name: string): DurableObjectStub<KeyObject> {
+    const known = this.#keys.get(name);
+    if (known) return known;
+    const stub = this.env.KEY.getByName(name);
+    this.#keys.set(name, stub);
+    return stub;
+  }
+}
+
+/** Commits one row per request before it answers. */
+export class KeyObject extends DurableObject<FloorEnv> {
+  #requests = 0;
+
+  constructor(ctx: DurableObjectState, env: FloorEnv) {
+    super(ctx, env);
+    ctx.storage.sql.exec("CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY, count INTEGER NOT NULL)");
+  }
+
+  commit(): string {
+    this.ctx.storage.sql.exec("INSERT OR REPLACE INTO requests VALUES (1, ?)", ++this.#requests);
+    return REPLY;
+  }
+}
+
+/** Nobody asks it anything; the launcher wants it to exist. */
+export class DirectoryObject extends DurableObject<FloorEnv> {}
+
+export default {
+  async fetch(request: Request, env: Env): Promise<Response> {
+    if (request.headers.get("Upgrade") !== "websocket") return new Response("ok");
+    const { webSocket } = await openSession(env, {
+      transport: "ws",
+      address: "unknown",
+      isAuthenticated: false,
+      hasWindow: false,
+    });
+    return new Response(null, { status: 101, webSocket });
+  },
+  connect: serveTcp,
+};

@@ -1,0 +1,145 @@
+import { performance } from "node:perf_hooks";
+import { type Address, type Client, openClient } from "./client.ts";
+import type { Pattern, Transport } from "./options.ts";
+
+export interface Case {
+  readonly transport: Transport;
+  readonly pattern: Pattern;
+  readonly clients: number;
+}
+
+export interface Server {
+  readonly name: string;
+  /** Where it is reached, by the carriers it knows. */
+  readonly addresses: { readonly [T in Transport]?: Address };
+  /** False of the floor, which lets everybody in at once: nothing is handed over there. */
+  readonly isLocking: boolean;
+}
+
+/** Times in milliseconds. */
+export interface Latency {
+  readonly p50: number;
+  readonly p99: number;
+}
+
+export interface Result {
+  /** Cycles that began and ended within the measured time. */
+  readonly cycles: number;
+  readonly seconds: number;
+  readonly cyclesPerSecond: number;
+  readonly cycle: Latency;
+  readonly acquire: Latency;
+  /** From the sending of a release to the grant of a client that stood in line by then; none if nobody ever did. */
+  readonly handOver: (Latency & { readonly count: number }) | undefined;
+  /** Share of the time in which this process was busy. Near 1 the clients are the limit, not the server. */
+  readonly clientsBusy: number;
+}
+
+/** Longer than any line of clients takes, shorter than a benchmark that hangs. */
+const WAIT_SECONDS = 60;
+/** Uncounted time at the start of every turn. */
+const LEAD_IN_MS = 300;
+
+/** The clients of one case at one server. They stay connected from turn to turn, so that only cycles are measured. */
+export class Crew {
+  readonly #server: Server;
+  readonly #clients: readonly Client[];
+  readonly #keyOf: (index: number) => string;
+  readonly #hasHandOvers: boolean;
+  readonly #cycles: number[] = [];
+  readonly #acquires: number[] = [];
+  readonly #handOvers: number[] = [];
+  #lastReleaseAt = 0;
+  #measuredMs = 0;
+  #busyMs = 0;
+
+  private constructor(server: Server, { pattern }: Case, clients: readonly Client[]) {
+    this.#server = server;
+    this.#clients = clients;
+    this.#hasHandOvers = server.isLocking && pattern === "hot";
+    this.#keyOf = pattern === "hot" ? () => "bench-hot" : (index) => `bench-own-${index}`;
+  }
+
+  static async connect(server: Server, kase: Case): Promise<Crew> {
+    const { transport, clients } = kase;
+    const address = server.addresses[transport];
+    if (!address) throw new Error(`${server.name} does not speak ${transport}`);
+    const connections = await Promise.all(Array.from({ length: clients }, () => openClient(transport, address)));
+    return new Crew(server, kase, connections);
+  }
+
+  /** Cycles that count for nothing: keys get founded, code gets hot. */
+  async warmUp(ms: number, isStopped: () => boolean): Promise<void> {
+    const until = performance.now() + ms;
+    await this.#cycleUntil(until, isStopped, Number.POSITIVE_INFINITY);
+  }
+
+  /** All clients cycle for `ms`, which count, after a lead-in, which does not. Every cycle begun is finished. */
+  async work(ms: number, isStopped: () => boolean): Promise<void> {
+    const from = performance.now() + LEAD_IN_MS;
+    const until = from + ms;
+    const before = performance.eventLoopUtilization();
+    await this.#cycleUntil(until, isStopped, from);
+    this.#measuredMs += ms;
+    this.#busyMs += performance.eventLoopUtilization(before).utilization * ms;
+  }
+
+  result(): Result {
+    const seconds = this.#measuredMs / 1000;
+    return {
+      cycles: this.#cycles.length,
+      seconds,
+      cyclesPerSecond: this.#cycles.length / seconds,
+      cycle: latency(this.#cycles),
+      acquire: latency(this.#acquires),
+      handOver: this.#handOvers.length > 0 ? { ...latency(this.#handOvers), count: this.#handOvers.length } : undefined,
+      clientsBusy: this.#busyMs / this.#measuredMs,
+    };
+  }
+
+  close(): void {
+    for (const client of this.#clients) client.close();
+  }
+
+  /** Counts the cycles that begin at `from` or later and end by `until`. */
+  async #cycleUntil(until: number, isStopped: () => boolean, from: number): Promise<void> {
+    try {
+      await Promise.all(
+        this.#clients.map(async (client, index) => {
+          const key = this.#keyOf(index);
+          while (performance.now() < until && !isStopped()) await this.#cycle(client, key, from, until);
+        }),
+      );
+    } catch (error) {
+      throw new Error(`${this.#server.name}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+
+  async #cycle(client: Client, key: string, from: number, until: number): Promise<void> {
+    const startedAt = performance.now();
+    const token = tokenOf(await client.ask(`l\n${key}\n${WAIT_SECONDS}\n`));
+    const grantedAt = performance.now();
+    // Of a key with one holder at a time, the last release before a grant is the one that made room for it.
+    const releasedAt = this.#lastReleaseAt;
+    this.#lastReleaseAt = grantedAt;
+    const reply = await client.ask(`r\n${key}\n${token}\n`);
+    const endedAt = performance.now();
+    if (!reply.startsWith("ok")) throw new Error(`a release was answered ${JSON.stringify(reply)}`);
+    if (startedAt < from || endedAt > until) return;
+    this.#cycles.push(endedAt - startedAt);
+    this.#acquires.push(grantedAt - startedAt);
+    if (this.#hasHandOvers && startedAt < releasedAt) this.#handOvers.push(grantedAt - releasedAt);
+  }
+}
+
+function tokenOf(reply: string): string {
+  const [status, token] = reply.split(" ");
+  if (status !== "ok" || !token) throw new Error(`an acquire was answered ${JSON.stringify(reply)}`);
+  return token;
+}
+
+function latency(times: readonly number[]): Latency {
+  const sorted = Float64Array.from(times).sort();
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+  return { p50: at(0.5), p99: at(0.99) };
+}

@@ -1,0 +1,95 @@
+import { parseArgs } from "node:util";
+
+export type Transport = "tcp" | "ws";
+/** `own`: each client cycles on a key of its own; `hot`: all of them on one key. */
+export type Pattern = "own" | "hot";
+
+/** Another server of the three-line protocol, reached over TCP. */
+export interface Target {
+  readonly name: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface Options {
+  /** Measured time of a case, per server, over all rounds. */
+  readonly seconds: number;
+  readonly rounds: number;
+  readonly clients: readonly number[];
+  readonly transports: readonly Transport[];
+  readonly patterns: readonly Pattern[];
+  readonly targets: readonly Target[];
+  readonly json: string | undefined;
+}
+
+export class UsageError extends Error {}
+
+export const USAGE = `Usage: npm run bench -- [options]
+  --seconds N             measured seconds per case and server (3)
+  --rounds N              turns into which they are split, servers alternating (3)
+  --clients N,N           numbers of clients (1,10,50)
+  --transports tcp,ws     carriers (both)
+  --patterns own,hot      one key per client, one key for all (both)
+  --target [NAME=]H:P     also measure this server, over TCP; repeatable
+  --json FILE             where the results go (bench/results/<time>.json)`;
+
+/** What was asked for, or undefined when it was help. */
+export function readOptions(args: string[]): Options | undefined {
+  const { values } = parse(args);
+  if (values.help) return undefined;
+  return {
+    seconds: positive("--seconds", values.seconds),
+    rounds: whole("--rounds", values.rounds),
+    clients: values.clients.split(",").map((text) => whole("--clients", text)),
+    transports: listOf("--transports", values.transports, ["tcp", "ws"]),
+    patterns: listOf("--patterns", values.patterns, ["own", "hot"]),
+    targets: values.target.map(targetFrom),
+    json: values.json,
+  };
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({
+      args,
+      options: {
+        seconds: { type: "string", default: "3" },
+        rounds: { type: "string", default: "3" },
+        clients: { type: "string", default: "1,10,50" },
+        transports: { type: "string", default: "tcp,ws" },
+        patterns: { type: "string", default: "own,hot" },
+        target: { type: "string", multiple: true, default: [] },
+        json: { type: "string" },
+        help: { type: "boolean", short: "h", default: false },
+      },
+    });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function positive(flag: string, text: string): number {
+  const value = Number(text);
+  if (!Number.isFinite(value) || value <= 0) throw new UsageError(`${flag} must be a number above 0`);
+  return value;
+}
+
+function whole(flag: string, text: string): number {
+  const value = positive(flag, text);
+  if (!Number.isInteger(value)) throw new UsageError(`${flag} must be whole`);
+  return value;
+}
+
+function listOf<Word extends string>(flag: string, text: string, words: readonly Word[]): Word[] {
+  return text.split(",").map((word) => {
+    const known = words.find((each) => each === word);
+    if (!known) throw new UsageError(`${flag} knows ${words.join(" and ")}, not ${word}`);
+    return known;
+  });
+}
+
+function targetFrom(text: string): Target {
+  const [, name, host, port] = /^(?:([^=]+)=)?(.+):([0-9]+)$/.exec(text) ?? [];
+  if (!host || !port) throw new UsageError(`--target must look like [NAME=]HOST:PORT, not ${text}`);
+  return { name: name ?? `${host}:${port}`, host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port) };
+}

@@ -1,0 +1,98 @@
+import type { Case, Result } from "./measure.ts";
+import type { RowsPerCycle } from "./rows.ts";
+
+/** Share of the floor's throughput that holdfast is meant to reach. */
+export const AIM = 0.8;
+
+/** One case: what holdfast, the floor and the targets did in turns. */
+export interface CaseReport extends Case {
+  readonly holdfast: Result;
+  readonly floor: Result;
+  readonly targets: readonly { readonly name: string; readonly result: Result }[];
+}
+
+/**
+ * The floor has no line to stand in: on a hot key its clients are served side by side, while locks are handed over one
+ * by one. Only where nobody waits do both do the same work.
+ */
+export const isLikeForLike = ({ pattern, clients }: Case) => pattern === "own" || clients === 1;
+
+export const ratioToFloor = ({ holdfast, floor }: CaseReport) => holdfast.cyclesPerSecond / floor.cyclesPerSecond;
+
+const COLUMNS = [
+  ["case", 22],
+  ["server", 14],
+  ["cycles/s", 9],
+  ["cycle p50", 10],
+  ["p99", 8],
+  ["acquire p50", 12],
+  ["p99", 8],
+  ["hand-over p50", 14],
+  ["p99", 8],
+  ["busy", 5],
+  ["ratio", 0],
+] as const;
+
+export const heading = () => inColumns(COLUMNS.map(([title]) => title));
+
+/** The lines of one case, one per server. */
+export function caseLines(report: CaseReport): string[] {
+  const { transport, pattern, clients, holdfast, floor, targets } = report;
+  const title = `${transport} ${pattern} ${clients} client${clients === 1 ? "" : "s"}`;
+  const note = isLikeForLike(report) ? "" : " (the floor does not queue)";
+  return [
+    line(title, "holdfast", holdfast, `${ratio(ratioToFloor(report))} of floor${note}`),
+    line("", "floor", floor, ""),
+    ...targets.map(({ name, result }) =>
+      line("", name, result, `${ratio(result.cyclesPerSecond / holdfast.cyclesPerSecond)} of holdfast`),
+    ),
+  ];
+}
+
+export function rowsLine({ key, session, directory }: RowsPerCycle): string {
+  const total = key + session + directory;
+  return `rows written per uncontended cycle: ${total} (key ${key}, session ${session}, directory ${directory})`;
+}
+
+export function verdict(reports: readonly CaseReport[]): string {
+  const judged = reports.filter(isLikeForLike);
+  const [worst] = [...judged].sort((a, b) => ratioToFloor(a) - ratioToFloor(b));
+  if (!worst) return "verdict: no case in which holdfast and the floor do the same work was measured";
+  const met = judged.filter((report) => ratioToFloor(report) >= AIM).length;
+  const mean = Math.exp(judged.reduce((sum, report) => sum + Math.log(ratioToFloor(report)), 0) / judged.length);
+  return (
+    `verdict: aim of ${AIM} of the floor ${met === judged.length ? "MET" : "MISSED"}: reached in ${met} of ` +
+    `${judged.length} cases without a queue, mean ${ratio(mean)}, worst ${ratio(ratioToFloor(worst))} ` +
+    `(${worst.transport} ${worst.pattern} ${worst.clients})`
+  );
+}
+
+function line(title: string, server: string, { cycle, acquire, handOver, ...rest }: Result, note: string): string {
+  return inColumns([
+    title,
+    server,
+    rest.cyclesPerSecond.toFixed(0),
+    ms(cycle.p50),
+    ms(cycle.p99),
+    ms(acquire.p50),
+    ms(acquire.p99),
+    handOver ? ms(handOver.p50) : "-",
+    handOver ? ms(handOver.p99) : "-",
+    `${(rest.clientsBusy * 100).toFixed(0)}%`,
+    note,
+  ]);
+}
+
+function inColumns(cells: readonly string[]): string {
+  return cells
+    .map((cell, index) => {
+      const width = COLUMNS[index]?.[1] ?? 0;
+      return index < 2 || width === 0 ? cell.padEnd(width) : cell.padStart(width);
+    })
+    .map((cell, index) => (index === COLUMNS.length - 1 ? `  ${cell}` : cell))
+    .join("")
+    .trimEnd();
+}
+
+const ms = (time: number) => (Number.isNaN(time) ? "-" : time.toFixed(2));
+const ratio = (value: number) => value.toFixed(2);

@@ -1,0 +1,30 @@
+import { openClient } from "./client.ts";
+import type { Lab } from "./servers.ts";
+
+/** Rows written per acquire and release of a free lock on a key in use, by the kind of object that wrote them. */
+export type RowsPerCycle = Readonly<Record<"key" | "session" | "directory", number>>;
+
+const CYCLES = 200;
+const KEY = "rows";
+
+/** Counts in SQLite what one WebSocket client's uncontended cycles write. */
+export async function countRows(lab: Lab): Promise<RowsPerCycle> {
+  const server = await lab.start("counted");
+  const client = await openClient("ws", { host: "127.0.0.1", port: server.httpPort });
+  const cycle = async () => {
+    const [, token] = (await client.ask(`l\n${KEY}\n0\n`)).split(" ");
+    await client.ask(`r\n${KEY}\n${token}\n`);
+  };
+  const written = async () => {
+    const response = await fetch(`http://127.0.0.1:${server.httpPort}/rows-written?key=${KEY}`);
+    return (await response.json()) as RowsPerCycle;
+  };
+  await cycle();
+  const before = await written();
+  for (let count = 0; count < CYCLES; count++) await cycle();
+  const after = await written();
+  client.close();
+  await server.kill();
+  const perCycle = (kind: keyof RowsPerCycle) => (after[kind] - before[kind]) / CYCLES;
+  return { key: perCycle("key"), session: perCycle("session"), directory: perCycle("directory") };
+}

@@ -1,0 +1,53 @@
+/** Bundles the Worker and the command into `dist/`. Silent when all is well; one line per problem when not. */
+import { rmSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type BuildOptions, build, type Message } from "esbuild";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+const common = {
+  absWorkingDir: root,
+  bundle: true,
+  format: "esm",
+  target: "es2024",
+  logLevel: "silent",
+} satisfies BuildOptions;
+
+const worker: BuildOptions = {
+  ...common,
+  entryPoints: ["src/index.ts"],
+  outfile: "dist/worker.js",
+  platform: "neutral",
+  mainFields: ["module", "main"],
+  conditions: ["workerd", "worker", "browser"],
+  external: ["cloudflare:*", "node:*"],
+  jsx: "automatic",
+};
+
+const command: BuildOptions = {
+  ...common,
+  entryPoints: ["src/cli/main.ts"],
+  outfile: "dist/holdfast.js",
+  platform: "node",
+  packages: "external",
+  banner: { js: "#!/usr/bin/env node" },
+};
+
+function inOneLine({ text, location }: Message): string {
+  const place = location ? `${location.file}:${location.line}: ` : "";
+  return `build: ${place}${text.split("\n", 1)[0]}`;
+}
+
+function messagesOf(reason: unknown): string[] {
+  const errors = (reason as { errors?: Message[] }).errors;
+  return errors?.length ? errors.map(inOneLine) : [`build: ${String(reason).split("\n", 1)[0]}`];
+}
+
+const results = await Promise.allSettled([worker, command].map((options) => build(options)));
+const problems = results.flatMap((result) => (result.status === "rejected" ? messagesOf(result.reason) : []));
+if (problems.length > 0) {
+  // A half-new dist would run yesterday's code without saying so.
+  rmSync(`${root}/dist`, { recursive: true, force: true });
+  console.error(problems.join("\n"));
+  process.exitCode = 1;
+}

@@ -1,0 +1,192 @@
+import { execFileSync } from "node:child_process";
+import { statSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { WebSocket } from "ws";
+import { eventually, fixture, freePort, isRunning, outcome, startServe, TcpClient, temporaryDir } from "./support.ts";
+
+const STOP_LIMIT_MS = 3_000;
+
+async function openWebSocket(port: number): Promise<WebSocket> {
+  const ws = new WebSocket(`ws://127.0.0.1:${port}/v1/ws`);
+  onTestFinished(() => ws.terminate());
+  ws.on("error", () => {});
+  await eventually("an open WebSocket", () => ws.readyState === WebSocket.OPEN);
+  return ws;
+}
+
+/** The process that kills workerd when its launcher is gone. */
+function guardOf(workerdPid: number): number {
+  const lines = execFileSync("ps", ["-eo", "pid,args"], { encoding: "utf8" }).split("\n");
+  const line = lines.find((each) => each.includes('kill -9 "$0"') && each.endsWith(` ${workerdPid}`));
+  return Number.parseInt(line ?? "", 10);
+}
+
+describe("holdfast serve", () => {
+  test("says in one line that it is ready, and then answers", async () => {
+    const server = await startServe();
+    expect(server.stdout).toBe(
+      `holdfast 0.1.0 ready: tcp 127.0.0.1:${server.port}, http+ws http://127.0.0.1:${server.httpPort}, data ${server.dataDir}\n`,
+    );
+    expect(server.stderr).toBe("");
+    expect((await fetch(`http://127.0.0.1:${server.httpPort}/health`)).status).toBe(200);
+    await TcpClient.open(server.port);
+  });
+
+  test("keeps its files from other users and secrets out of them", async () => {
+    const server = await startServe({ args: ["--auth-token", "hunter2"] });
+    expect(statSync(join(server.dataDir, "workerd.capnp")).mode & 0o777).toBe(0o600);
+    expect(() => execFileSync("grep", ["-rq", "hunter2", server.dataDir])).toThrow();
+  });
+
+  test("flags without counterpart are named in one line and do no harm", async () => {
+    const server = await startServe({ args: ["--shutdown-timeout", "5", "--http-max-connections-per-ip=3"] });
+    expect(server.stderr).toBe(
+      "holdfast: ignored, without counterpart here: --shutdown-timeout, --http-max-connections-per-ip\n",
+    );
+  });
+
+  test("switches work bare, with a blank and with an equals sign", async () => {
+    await startServe({ args: ["--draining", "--auto-release-on-disconnect", "false", "--debug=no"] });
+  });
+
+  test("speaks TLS on both ports", async () => {
+    const server = await startServe({ args: ["--tls-cert", fixture("cert.pem"), "--tls-key", fixture("key.pem")] });
+    expect(server.stdout).toContain(`tls 127.0.0.1:${server.port}, http+ws https://127.0.0.1:${server.httpPort}`);
+    for (const port of [server.port, server.httpPort]) {
+      const socket = connectTls({ port, host: "127.0.0.1", rejectUnauthorized: false });
+      onTestFinished(() => {
+        socket.destroy();
+      });
+      await new Promise((resolve, reject) => socket.once("secureConnect", resolve).once("error", reject));
+      expect(socket.getPeerCertificate().subject.CN).toBe("localhost");
+    }
+  });
+
+  test.each(["port", "httpPort"] as const)("an occupied %s is one line and exit code 1", async (which) => {
+    const taken = await freePort();
+    const other = createServer().listen(taken, "127.0.0.1");
+    onTestFinished(() => {
+      other.close();
+    });
+    const ports = { port: await freePort(), httpPort: await freePort(), [which]: taken };
+    const args = ["--port", String(ports.port), "--http-port", String(ports.httpPort), "--data-dir", temporaryDir()];
+    expect(await outcome(["serve", ...args])).toEqual({
+      code: 1,
+      signal: null,
+      stdout: "",
+      stderr: `holdfast: port ${taken} on 127.0.0.1 is already in use\n`,
+    });
+  });
+
+  test("an address of another machine is one line and exit code 1", async () => {
+    const { code, stderr } = await outcome(["serve", "--host", "192.0.2.1", "--data-dir", temporaryDir()]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^holdfast: cannot listen on 192\.0\.2\.1:6388: [^\n]+\n$/);
+  });
+
+  test("a data directory that cannot be one is one line and exit code 1", async () => {
+    const file = join(temporaryDir(), "file");
+    writeFileSync(file, "");
+    for (const [path, reason] of [
+      [file, "it is not a directory"],
+      [join(file, "below"), "not a directory"],
+    ] as const) {
+      expect(await outcome(["serve", "--data-dir", path])).toEqual({
+        code: 1,
+        signal: null,
+        stdout: "",
+        stderr: `holdfast: cannot use data directory ${path}: ${reason}\n`,
+      });
+    }
+  });
+
+  test("a second server on the same data directory is refused, and the first goes on", async () => {
+    const server = await startServe();
+    const ports = ["--port", String(await freePort()), "--http-port", String(await freePort())];
+    expect(await outcome(["serve", ...ports, "--data-dir", server.dataDir])).toMatchObject({
+      code: 1,
+      stderr: `holdfast: data directory ${server.dataDir} is in use by another holdfast\n`,
+    });
+    await TcpClient.open(server.port);
+  });
+
+  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s stops it in time with clients connected", async (signal) => {
+    const server = await startServe();
+    const tcp = await TcpClient.open(server.port);
+    tcp.socket.write("ping\n_\n_\n");
+    await openWebSocket(server.httpPort);
+    const start = Date.now();
+    // To the whole group, as Ctrl-C in a terminal does.
+    process.kill(-(server.child.pid as number), signal);
+    expect(await server.exited).toEqual({ code: 0, signal: null });
+    expect(Date.now() - start).toBeLessThan(STOP_LIMIT_MS);
+    expect(isRunning(server.workerdPid)).toBe(false);
+    await eventually("the end of the guard", () => Number.isNaN(guardOf(server.workerdPid)));
+  });
+
+  test("a second signal stops it at once", async () => {
+    const server = await startServe();
+    await openWebSocket(server.httpPort);
+    server.child.kill("SIGTERM");
+    server.child.kill("SIGINT");
+    const start = Date.now();
+    await server.exited;
+    expect(Date.now() - start).toBeLessThan(1_000);
+  });
+
+  test("the same ports and data serve again right after a stop", async () => {
+    const first = await startServe();
+    await TcpClient.open(first.port);
+    first.child.kill("SIGTERM");
+    await first.exited;
+    const second = await startServe({ dataDir: first.dataDir, port: first.port, httpPort: first.httpPort });
+    await TcpClient.open(second.port);
+  });
+
+  test("a killed launcher leaves nothing behind and a restart just works", async () => {
+    const first = await startServe();
+    await openWebSocket(first.httpPort);
+    first.child.kill("SIGKILL");
+    await first.exited;
+    const second = await startServe({ dataDir: first.dataDir, port: first.port, httpPort: first.httpPort });
+    expect(isRunning(first.workerdPid)).toBe(false);
+    expect(second.workerdPid).not.toBe(first.workerdPid);
+    await TcpClient.open(second.port);
+  });
+
+  test("a killed launcher takes workerd with it", async () => {
+    const server = await startServe();
+    server.child.kill("SIGKILL");
+    await eventually("the end of workerd", () => !isRunning(server.workerdPid));
+  });
+
+  test("a workerd that outlived launcher and guard is ended by the next start", async () => {
+    const first = await startServe();
+    process.kill(guardOf(first.workerdPid), "SIGKILL");
+    first.child.kill("SIGKILL");
+    await first.exited;
+    expect(isRunning(first.workerdPid)).toBe(true);
+    // Reached by another name, it is still the same directory.
+    const alias = join(temporaryDir(), "alias");
+    symlinkSync(first.dataDir, alias);
+    const second = await startServe({ dataDir: alias, port: first.port, httpPort: first.httpPort });
+    expect(isRunning(first.workerdPid)).toBe(false);
+    await TcpClient.open(second.port);
+  });
+
+  test("an unrelated process under the recorded id is left alone", async () => {
+    const dataDir = temporaryDir();
+    writeFileSync(join(dataDir, "workerd.pid"), `${process.pid}\n`);
+    await startServe({ dataDir });
+  });
+
+  test("a workerd that ends by itself is one line and exit code 1", async () => {
+    const server = await startServe();
+    process.kill(server.workerdPid, "SIGKILL");
+    expect(await server.exited).toEqual({ code: 1, signal: null });
+    expect(server.stderr).toBe("holdfast: workerd ended by itself (signal SIGKILL)\n");
+  });
+});

@@ -1,0 +1,160 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { UsageFailure } from "../../src/cli/failure.ts";
+import { readSettings, SETTINGS } from "../../src/cli/settings.ts";
+import { VARIABLES } from "../../src/config.ts";
+import { fixture, temporaryDir } from "./support.ts";
+
+function complaint(flags: Record<string, string>, env: Record<string, string> = {}): string {
+  try {
+    readSettings(flags, env);
+  } catch (error) {
+    if (error instanceof UsageFailure) return error.message;
+    throw error;
+  }
+  throw new Error("no complaint");
+}
+
+function fileWith(content: string): string {
+  const path = join(temporaryDir(), "token");
+  writeFileSync(path, content);
+  return path;
+}
+
+describe("settings of serve", () => {
+  test("without flags and variables everything has its default and the Worker gets nothing", () => {
+    expect(readSettings({}, {})).toEqual({
+      host: "127.0.0.1",
+      port: 6388,
+      httpHost: "127.0.0.1",
+      httpPort: 6389,
+      dataDir: ".holdfast",
+      tls: undefined,
+      variables: {},
+      ignored: [],
+    });
+  });
+
+  test("flags and variables have dflockd's names", () => {
+    const names = Object.fromEntries(SETTINGS.map(({ flag, env }) => [flag, env]));
+    expect(names).toMatchObject({
+      "--port": "DFLOCKD_PORT",
+      "--http-port": "DFLOCKD_HTTP_PORT",
+      "--data-dir": "HOLDFAST_DATA_DIR",
+      "--auth-token": "DFLOCKD_AUTH_TOKEN",
+      "--auth-token-file": "DFLOCKD_AUTH_TOKEN_FILE",
+      "--default-lease-ttl": "DFLOCKD_DEFAULT_LEASE_TTL_S",
+      "--lease-sweep-interval": "DFLOCKD_LEASE_SWEEP_INTERVAL_S",
+      "--gc-interval": "DFLOCKD_GC_INTERVAL_S",
+      "--gc-max-idle": "DFLOCKD_GC_MAX_IDLE_S",
+      "--read-timeout": "DFLOCKD_READ_TIMEOUT_S",
+      "--write-timeout": "DFLOCKD_WRITE_TIMEOUT_S",
+      "--max-locks": "DFLOCKD_MAX_LOCKS",
+      "--max-connections-per-ip": "DFLOCKD_MAX_CONNECTIONS_PER_IP",
+      "--auto-release-on-disconnect": "DFLOCKD_AUTO_RELEASE_ON_DISCONNECT",
+      "--http-session-idle": "DFLOCKD_HTTP_SESSION_IDLE_S",
+      "--http-rate-limit-burst": "DFLOCKD_HTTP_RATE_LIMIT_BURST",
+      "--http-cors-allowed-origins": "DFLOCKD_HTTP_CORS_ALLOWED_ORIGINS",
+      "--tls-cert": "DFLOCKD_TLS_CERT",
+    });
+  });
+
+  test("every variable of the Worker has a flag, except the one that must not be believed here", () => {
+    const settable = new Set<string>(SETTINGS.map(({ name }) => name));
+    expect(Object.keys(VARIABLES).filter((name) => !settable.has(name))).toEqual(["CLIENT_IP_HEADER"]);
+  });
+
+  test("a flag beats the variable", () => {
+    const settings = readSettings(
+      { "--port": "7001", "--max-locks": "3" },
+      { DFLOCKD_PORT: "7002", DFLOCKD_MAX_LOCKS: "4", DFLOCKD_MAX_WAITERS: "5", DFLOCKD_HTTP_HOST: "::1" },
+    );
+    expect(settings).toMatchObject({ port: 7001, httpHost: "::1", variables: { MAX_LOCKS: "3", MAX_WAITERS: "5" } });
+  });
+
+  test("HTTP listens where TCP does unless told otherwise", () => {
+    expect(readSettings({ "--host": "0.0.0.0" }, {}).httpHost).toBe("0.0.0.0");
+  });
+
+  test("an empty variable counts as unset", () => {
+    const env = Object.fromEntries(SETTINGS.map(({ env }) => [env, ""]));
+    expect(readSettings({}, env)).toEqual(readSettings({}, {}));
+  });
+
+  test("settings without counterpart are accepted and named", () => {
+    const { ignored } = readSettings({ "--shutdown-timeout": "30" }, { DFLOCKD_FENCE_STATE_FILE: "/x" });
+    expect(ignored).toEqual(["--shutdown-timeout", "DFLOCKD_FENCE_STATE_FILE"]);
+  });
+
+  test.each([
+    [{ "--port": "0" }, "--port must be a whole number from 1 to 65535"],
+    [{ "--port": "65536" }, "--port must be a whole number from 1 to 65535"],
+    [{ "--http-port": "1e3" }, "--http-port must be a whole number from 1 to 65535"],
+    [{ "--port": "6389" }, "--port and --http-port must differ"],
+    [{ "--host": "127.0.0.1:80" }, "--host must be a host name, an IP address or *"],
+    [{ "--host": "1.2.3" }, "--host must be a host name, an IP address or *"],
+    [{ "--host": "" }, "--host is empty"],
+    [{ "--read-timeout": "0" }, "--read-timeout must be a whole number from 1 to 9223372036"],
+    [{ "--read-timeout": "1.5" }, "--read-timeout must be a whole number from 1 to 9223372036"],
+    [{ "--write-timeout": "9223372037" }, "--write-timeout must be a whole number from 0 to 9223372036"],
+    [{ "--default-lease-ttl": "33s" }, "--default-lease-ttl must be a whole number from 1 to 9223372036"],
+    [{ "--max-locks": "-1" }, "--max-locks must be a whole number from 0 to 9007199254740991"],
+    [{ "--max-waiters": "" }, "--max-waiters is empty"],
+    [{ "--http-rate-limit-per-ip": "1000001" }, "--http-rate-limit-per-ip must be a whole number from 0 to 1000000"],
+    [{ "--fence-floor": "9223372036854775808" }, "--fence-floor must be a whole number from 0 to 9223372036854775807"],
+    [{ "--draining": "maybe" }, "--draining must be one of 1, yes, true, 0, no, false"],
+    [{ "--data-dir": " " }, "--data-dir is empty"],
+    [{ "--auth-token": "" }, "--auth-token is empty"],
+    [{ "--auth-token": " \t" }, "--auth-token is empty"],
+    [{ "--auth-token": "a\nb" }, "--auth-token must be 1 to 65536 bytes, not blank, without line breaks"],
+    [
+      { "--bridge-secret": "x".repeat(65_537) },
+      "--bridge-secret must be 1 to 65536 bytes, not blank, without line breaks",
+    ],
+    [{ "--auth-token": "a", "--auth-token-file": "b" }, "--auth-token and --auth-token-file exclude each other"],
+    [{ "--auth-token-file": "/nope" }, "--auth-token-file: cannot read /nope: no such file or directory"],
+    [{ "--tls-cert": "/nope" }, "--tls-cert needs --tls-key as well"],
+    [{ "--tls-key": "/nope" }, "--tls-key needs --tls-cert as well"],
+    [{ "--tls-cert": "/nope", "--tls-key": "/nope" }, "--tls-cert: cannot read /nope: no such file or directory"],
+  ])("%j is refused", (flags, message) => {
+    expect(complaint(flags)).toBe(message);
+  });
+
+  test.each([
+    ["DFLOCKD_PORT", "x", "must be a whole number from 1 to 65535"],
+    ["DFLOCKD_READ_TIMEOUT_S", "0", "must be a whole number from 1 to 9223372036"],
+    ["DFLOCKD_AUTO_RELEASE_ON_DISCONNECT", "maybe", "must be one of 1, yes, true, 0, no, false"],
+    ["DFLOCKD_AUTH_TOKEN", "   ", "must be 1 to 65536 bytes, not blank, without line breaks"],
+  ])("%s=%j is refused by its name", (name, value, rule) => {
+    expect(complaint({}, { [name]: value })).toBe(`${name} ${rule}`);
+  });
+
+  test("the token of a file is used without its line end", () => {
+    expect(readSettings({ "--auth-token-file": fileWith("s3cret\n") }, {}).variables).toEqual({ AUTH_TOKEN: "s3cret" });
+  });
+
+  test.each(["", "\n", " \r\n\t "])("a token file with %j never opens the service", (content) => {
+    const path = fileWith(content);
+    expect(complaint({}, { DFLOCKD_AUTH_TOKEN_FILE: path })).toBe(`DFLOCKD_AUTH_TOKEN_FILE: ${path} is empty`);
+  });
+
+  test("a token file with several lines is refused without showing them", () => {
+    expect(complaint({ "--auth-token-file": fileWith("s3cret\nmore") })).toBe(
+      "--auth-token-file must be 1 to 65536 bytes, not blank, without line breaks",
+    );
+  });
+
+  test("certificate and key must be what they claim, and belong together", () => {
+    const [cert, key, other] = [fixture("cert.pem"), fixture("key.pem"), fixture("other-key.pem")];
+    expect(readSettings({ "--tls-cert": cert, "--tls-key": key }, {}).tls).toMatchObject({
+      certPath: cert,
+      keyPath: key,
+    });
+    expect(complaint({ "--tls-cert": key, "--tls-key": key })).toBe(`--tls-cert: ${key} is not a PEM certificate`);
+    expect(complaint({ "--tls-cert": cert, "--tls-key": cert })).toBe(
+      `--tls-key: ${cert} is not an unencrypted PEM private key`,
+    );
+    expect(complaint({ "--tls-cert": cert, "--tls-key": other })).toBe(`--tls-key: ${other} is not the key of ${cert}`);
+  });
+});

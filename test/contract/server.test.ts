@@ -1,0 +1,15 @@
+import { afterAll, beforeAll, vi } from "vitest";
+import { startServer, type TestServer } from "../support/server.ts";
+import { contract } from "./contract.ts";
+import { wireHarness } from "./wire-adapter.ts";
+
+vi.setConfig({ maxConcurrency: 30 });
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer();
+});
+afterAll(() => server.stop());
+
+contract("TCP sessions", async () => wireHarness("tcp", server), { concurrent: true });
+contract("WebSocket sessions", async () => wireHarness("ws", server), { concurrent: true });

@@ -1,0 +1,407 @@
+/**
+ * One key by the book: lists, linear scans, no cleverness. It was written from the protocol's rules, not from the
+ * engine, and says for every command what must come back and what must be true afterwards.
+ *
+ * Three rules the protocol leaves open, as decided for holdfast:
+ *
+ * - A waiter may still be granted a slot that became free no later than its deadline, even if the key is looked at
+ *   late; at a tie the grant wins. (A command lets time pass first, so one that frees a slot at the very millisecond of
+ *   a waiter's deadline comes after that waiter's time-out.)
+ * - A time-out is a comparison with the stored deadline. So a time-out that its session has not answered yet is decided
+ *   again after a reload; only a clock that was set back in between can turn it into a wait.
+ * - An activity that is noticed late (an expiry, a time-out) may count from when it was due or from when it was seen.
+ */
+import type { Answer } from "../../src/engine/index.ts";
+import type { SlotRow, WaiterRow } from "./stored-engine.ts";
+
+export const SALT = "0123456789abcdef";
+const NEVER = Number.POSITIVE_INFINITY;
+
+export interface Claim {
+  readonly session: string;
+  readonly request: string;
+  readonly limit: number;
+  readonly leaseSeconds: number;
+}
+
+interface Place {
+  readonly place: number;
+  readonly session: string;
+  readonly request: string;
+  readonly isEnqueued: boolean;
+  readonly leaseSeconds: number;
+  deadline: number;
+  /** The `wait` in progress on an enqueued place. */
+  waitRequest: string | undefined;
+}
+
+export interface Hold {
+  readonly session: string;
+  request: string;
+  readonly token: string;
+  readonly leaseSeconds: number;
+  expiresAt: number;
+  isReported: boolean;
+  /** It is the two-phase record of its session. */
+  isRecord: boolean;
+  /** The place that led here, while its session has not answered. */
+  unanswered: Place | undefined;
+}
+
+interface Ended {
+  readonly place: Place;
+  readonly outcome: "timeout" | "lease_expired";
+}
+
+export interface Circumstances {
+  readonly maxWaiters: number;
+  readonly gcMaxIdleMs: number;
+  readonly fenceFloor: bigint;
+}
+
+export interface Loss {
+  readonly session: string;
+  readonly token: string;
+  readonly reason: "expired" | "released";
+}
+
+export const listenerOf = ({ request, waitRequest }: Place): string => waitRequest ?? request;
+
+export class KeyModel {
+  limit: number;
+  holds: Hold[] = [];
+  queue: Place[] = [];
+  /** Waits that are over, until their session has answered. */
+  ended: Ended[] = [];
+  lapsed = new Map<string, number>();
+  lastFence = 0n;
+  losses: Loss[] = [];
+  /** Requests and places that were granted by the command at hand, in order. */
+  promoted: Place[] = [];
+  grants: Hold[] = [];
+  /** Holds that the command at hand has ended. */
+  endings = 0;
+  /** Last activity, by the earliest and by the latest reading. */
+  activity: { earliest: number; latest: number };
+  #rules: Circumstances;
+  #founded: number;
+  #lastFreed = 0;
+  #nextPlace = 1;
+  #now: number;
+  #wentBack = false;
+
+  constructor(limit: number, now: number, rules: Circumstances) {
+    this.limit = limit;
+    this.#rules = rules;
+    this.#founded = now;
+    this.#now = now;
+    this.activity = { earliest: now, latest: now };
+  }
+
+  get isIdle(): boolean {
+    return this.holds.length + this.queue.length + this.ended.length === 0;
+  }
+
+  begin(now: number): void {
+    if (now < this.#now) this.#wentBack = true;
+    this.#now = now;
+    this.losses = [];
+    this.promoted = [];
+    this.grants = [];
+    this.endings = 0;
+  }
+
+  /** Undefined when the earliest and the latest reading disagree. */
+  isPrunable(now: number): boolean | undefined {
+    if (!this.isIdle) return false;
+    if (now - this.activity.latest > this.#rules.gcMaxIdleMs) return true;
+    return now - this.activity.earliest > this.#rules.gcMaxIdleMs ? undefined : false;
+  }
+
+  /** Whether some request stands for `request` by now: an enqueue that is being waited for. */
+  isSuperseded(request: string): boolean {
+    const places = [...this.queue, ...this.ended.map(({ place }) => place)];
+    for (const hold of this.holds) if (hold.unanswered) places.push(hold.unanswered);
+    return places.some((place) => place.request === request && place.waitRequest !== undefined);
+  }
+
+  acquire(claim: Claim & { waitMs: number; mayWait: boolean }, now: number, seen: unknown): object {
+    this.arrive(claim.limit, now, seen);
+    if (this.limit !== claim.limit) return { status: "limit_mismatch" };
+    if (this.hasRoom && this.queue.length === 0) return this.answerOf(this.grant(claim, now, { isReported: true }));
+    if (this.isQueueFull) return { status: "max_waiters" };
+    if (claim.waitMs === 0) return { status: "timeout" };
+    if (!claim.mayWait) return { status: "would_wait" };
+    this.join(claim, { isEnqueued: false, deadline: now + claim.waitMs }, now);
+    return { status: "queued" };
+  }
+
+  enqueue(claim: Claim, now: number, seen: unknown): object {
+    this.arrive(claim.limit, now, seen);
+    if (this.recordOf(claim.session)) return { status: "already_enqueued" };
+    this.lapsed.delete(claim.session);
+    if (this.limit !== claim.limit) return { status: "limit_mismatch" };
+    if (this.hasRoom && this.queue.length === 0) {
+      const hold = this.grant(claim, now, { isReported: true });
+      hold.isRecord = true;
+      return this.answerOf(hold);
+    }
+    if (this.isQueueFull) return { status: "max_waiters" };
+    this.join(claim, { isEnqueued: true, deadline: NEVER }, now);
+    return { status: "queued" };
+  }
+
+  wait(command: { session: string; request: string; waitMs: number; mayWait: boolean }, now: number): object {
+    this.evaluate(now);
+    if (this.lapsed.delete(command.session)) return { status: "lease_expired" };
+    const record = this.recordOf(command.session);
+    if (!record) return { status: "not_enqueued" };
+    if (record.hold) {
+      if (record.hold.unanswered?.waitRequest) return { status: "not_enqueued" };
+      record.hold.request = command.request;
+      return this.report(record.hold, now);
+    }
+    const { place } = record;
+    if (place.waitRequest) return { status: "not_enqueued" };
+    if (command.waitMs === 0) {
+      this.queue = this.queue.filter((other) => other !== place);
+      this.touch(now);
+      return { status: "timeout" };
+    }
+    if (!command.mayWait) return { status: "would_wait" };
+    place.waitRequest = command.request;
+    place.deadline = now + command.waitMs;
+    return { status: "queued" };
+  }
+
+  release(token: string, session: string, now: number): object {
+    this.evaluate(now);
+    const hold = this.holds.find((held) => held.token === token);
+    if (!hold) return { status: "not_held" };
+    if (hold.session !== session && hold.isReported) this.losses.push({ session: hold.session, token, reason: "released" });
+    this.free(hold, now);
+    this.promote(now);
+    return { status: "released" };
+  }
+
+  renew(token: string, leaseSeconds: number, now: number): object {
+    this.evaluate(now);
+    const hold = this.holds.find((held) => held.token === token);
+    if (!hold) return { status: "not_held" };
+    hold.expiresAt = now + leaseSeconds * 1000;
+    this.touch(now);
+    return { status: "renewed", leaseSeconds };
+  }
+
+  pickUp(request: string, now: number): object {
+    this.evaluate(now);
+    const hold = this.holds.find((held) => held.request === request);
+    if (hold) return this.report(hold, now);
+    if (this.queue.some((place) => listenerOf(place) === request)) return { status: "queued" };
+    const end = this.ended.find(({ place }) => listenerOf(place) === request);
+    return { status: end?.outcome ?? "unknown" };
+  }
+
+  /** The same request again, after time has passed: what it was told, or undefined if the key does not know it. */
+  repeat(request: string): object | undefined {
+    const hold = this.holds.find((held) => held.request === request);
+    if (hold) return hold.isReported ? this.answerOf(hold) : { status: "queued" };
+    const waits = [...this.queue, ...this.ended.map(({ place }) => place)];
+    return waits.some((place) => listenerOf(place) === request) ? { status: "queued" } : undefined;
+  }
+
+  cancel(request: string, now: number): void {
+    this.evaluate(now);
+    const hold = this.holds.find((held) => held.request === request);
+    if (hold) {
+      this.free(hold, now);
+      this.promote(now);
+    }
+    const before = this.queue.length;
+    this.queue = this.queue.filter((place) => listenerOf(place) !== request);
+    if (this.queue.length < before) this.touch(now);
+    this.forgetEnd(request);
+  }
+
+  answer(request: string, answer: Answer, now: number): void {
+    this.forgetEnd(request);
+    const hold = this.holds.find((held) => held.request === request);
+    if (!hold || hold.isReported) return;
+    if (answer === "gone") this.cancel(request, now);
+    else if (answer === "noted" && hold.isRecord && !hold.unanswered?.waitRequest) hold.unanswered = undefined;
+  }
+
+  /** The session's waiters go first, then time passes, then its holds go. Nothing of it stays behind. */
+  leave(session: string, keepsReported: boolean, now: number): void {
+    const before = this.queue.length;
+    this.queue = this.queue.filter((place) => place.session !== session);
+    if (this.queue.length < before) this.touch(now);
+    this.evaluate(now);
+    this.ended = this.ended.filter(({ place }) => place.session !== session);
+    this.lapsed.delete(session);
+    for (const hold of this.holds.filter((held) => held.session === session)) {
+      if (keepsReported && hold.isReported) hold.isRecord = false;
+      else this.free(hold, now);
+    }
+    this.promote(now);
+  }
+
+  /** What the protocol calls evaluating the key. */
+  evaluate(now: number): void {
+    const expired = this.holds.filter((hold) => hold.expiresAt <= now).sort((a, b) => a.expiresAt - b.expiresAt);
+    for (const hold of expired) this.expire(hold);
+    for (const { expiresAt } of expired) {
+      this.timeOut((place) => place.deadline < expiresAt, now);
+      this.promoteOne(now);
+    }
+    this.timeOut((place) => place.deadline <= now, now);
+    for (const [session, at] of [...this.lapsed]) {
+      if (now - at > this.#rules.gcMaxIdleMs) this.lapsed.delete(session);
+    }
+  }
+
+  reload(): void {
+    const undecided = this.ended.filter(({ outcome }) => outcome === "timeout").map(({ place }) => place);
+    this.ended = this.ended.filter(({ outcome }) => outcome !== "timeout");
+    this.queue = [...this.queue, ...undecided].sort((a, b) => a.place - b.place);
+    this.activity.earliest = this.#wentBack ? 0 : Math.max(this.#founded, this.#lastFreed);
+  }
+
+  prune(limit: number, now: number): void {
+    this.limit = limit;
+    this.lapsed.clear();
+    this.#founded = now;
+    this.#lastFreed = 0;
+    this.activity = { earliest: now, latest: now };
+  }
+
+  /** The session behind an ended wait could not be told, often enough: nobody tries any more. */
+  giveUp(request: string): void {
+    this.forgetEnd(request);
+  }
+
+  slotRows(): Omit<SlotRow, "index" | "place" | "since">[] {
+    return this.holds.map(({ token, session, request, leaseSeconds, expiresAt, isReported, isRecord }) => {
+      return { token, session, request, leaseSeconds, expiresAt, isReported, hasRecord: isRecord, isHeld: true };
+    });
+  }
+
+  waiterRows(): Omit<WaiterRow, "place" | "joinedAt">[] {
+    const promoted = this.holds.flatMap(({ unanswered }) => (unanswered ? [unanswered] : []));
+    const ends = this.ended.map(({ place, outcome }) => ({ place, outcome: outcome === "timeout" ? undefined : outcome }));
+    const others = [...this.queue, ...promoted].map((place) => ({ place, outcome: undefined }));
+    return [...ends, ...others]
+      .sort((a, b) => a.place.place - b.place.place)
+      .map(({ place: { place: _, ...row }, outcome }) => ({ ...row, outcome }));
+  }
+
+  private get hasRoom(): boolean {
+    return this.holds.length < this.limit;
+  }
+
+  private get isQueueFull(): boolean {
+    return this.#rules.maxWaiters > 0 && this.queue.length >= this.#rules.maxWaiters;
+  }
+
+  /** A key that may be pruned is, and starts anew with the limit asked for. */
+  private arrive(limit: number, now: number, seen: unknown): void {
+    this.evaluate(now);
+    const isRestarted = this.isPrunable(now) ?? (seen as { status: string }).status !== "limit_mismatch";
+    if (!isRestarted) return;
+    this.limit = limit;
+    this.lapsed.clear();
+  }
+
+  private recordOf(session: string): { hold: Hold; place?: never } | { hold?: never; place: Place } | undefined {
+    const hold = this.holds.find((held) => held.session === session && held.isRecord);
+    if (hold) return { hold };
+    const place = this.queue.find((other) => other.session === session && other.isEnqueued);
+    return place && { place };
+  }
+
+  private join(claim: Claim, kind: { isEnqueued: boolean; deadline: number }, now: number): void {
+    const { session, request, leaseSeconds } = claim;
+    this.queue.push({ place: this.#nextPlace++, session, request, leaseSeconds, ...kind, waitRequest: undefined });
+    this.touch(now);
+  }
+
+  private grant(
+    { session, request, leaseSeconds }: Omit<Claim, "limit">,
+    now: number,
+    { isReported }: { isReported: boolean },
+  ): Hold {
+    const { fenceFloor } = this.#rules;
+    const above = (this.lastFence > fenceFloor ? this.lastFence : fenceFloor) + 1n;
+    const clock = BigInt(now) * 1_000_000n;
+    this.lastFence = above > clock ? above : clock;
+    const token = this.lastFence.toString(16).padStart(16, "0") + SALT;
+    const expiresAt = now + leaseSeconds * 1000;
+    const hold = { session, request, token, leaseSeconds, expiresAt, isReported, isRecord: false, unanswered: undefined };
+    this.holds.push(hold);
+    this.grants.push(hold);
+    this.touch(now);
+    return hold;
+  }
+
+  private promoteOne(now: number): void {
+    const place = this.queue.shift();
+    if (!place) return;
+    const claim = { ...place, request: listenerOf(place) };
+    const hold = this.grant(claim, now, { isReported: false });
+    hold.isRecord = place.isEnqueued;
+    hold.unanswered = place;
+    this.promoted.push(place);
+  }
+
+  private promote(now: number): void {
+    while (this.hasRoom && this.queue.length > 0) this.promoteOne(now);
+  }
+
+  /** The token is handed to the client: from here its lease runs in full. */
+  private report(hold: Hold, now: number): object {
+    hold.isReported = true;
+    hold.isRecord = false;
+    hold.unanswered = undefined;
+    hold.expiresAt = now + hold.leaseSeconds * 1000;
+    this.touch(now);
+    return this.answerOf(hold);
+  }
+
+  private free(hold: Hold, at: number): void {
+    this.holds = this.holds.filter((held) => held !== hold);
+    this.endings += 1;
+    this.#lastFreed = Math.max(this.#lastFreed, at);
+    this.touch(at);
+  }
+
+  private expire(hold: Hold): void {
+    const { session, token, expiresAt, unanswered } = hold;
+    this.free(hold, expiresAt);
+    this.touch(expiresAt, this.#now);
+    if (hold.isReported) this.losses.push({ session, token, reason: "expired" });
+    const isWaitedFor = unanswered !== undefined && (!unanswered.isEnqueued || unanswered.waitRequest !== undefined);
+    if (isWaitedFor) this.ended.push({ place: unanswered, outcome: "lease_expired" });
+    else if (hold.isRecord) this.lapsed.set(session, expiresAt);
+  }
+
+  private timeOut(isLate: (place: Place) => boolean, now: number): void {
+    for (const place of this.queue.filter(isLate)) {
+      this.ended.push({ place, outcome: "timeout" });
+      this.touch(place.deadline, now);
+    }
+    this.queue = this.queue.filter((place) => !isLate(place));
+  }
+
+  private forgetEnd(request: string): void {
+    this.ended = this.ended.filter(({ place }) => listenerOf(place) !== request);
+  }
+
+  private answerOf({ token, leaseSeconds }: Hold): object {
+    return { status: "granted", token, leaseSeconds };
+  }
+
+  private touch(earliest: number, latest = earliest): void {
+    this.activity.earliest = Math.max(this.activity.earliest, earliest);
+    this.activity.latest = Math.max(this.activity.latest, latest);
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * A key as its object keeps it: an engine, and plain rows that hold exactly what the SQLite store would. The engine can
+ * be thrown away between any two commands and built anew from the rows alone.
+ */
+import {
+  type Answer,
+  type Changes,
+  KeyEngine,
+  type KeyEvent,
+  type Moment,
+  Slot,
+  type StoredKey,
+  Waiter,
+} from "../../src/engine/index.ts";
+
+export interface SlotRow {
+  readonly index: number;
+  readonly token: string;
+  readonly session: string;
+  readonly request: string;
+  readonly leaseSeconds: number;
+  readonly expiresAt: number;
+  readonly since: number;
+  readonly place: number;
+  readonly isHeld: boolean;
+  readonly isReported: boolean;
+  readonly hasRecord: boolean;
+}
+
+export interface WaiterRow {
+  readonly place: number;
+  readonly session: string;
+  readonly request: string;
+  readonly waitRequest: string | undefined;
+  readonly isEnqueued: boolean;
+  readonly leaseSeconds: number;
+  readonly joinedAt: number;
+  readonly deadline: number;
+  readonly outcome: "timeout" | "lease_expired" | undefined;
+}
+
+export interface KeyRow {
+  readonly limit: number;
+  readonly fence: bigint;
+  readonly foundedAt: number;
+}
+
+/** The rows of one key. Values are copied on the way in and out, as a database would. */
+export class Rows {
+  key: KeyRow;
+  readonly slots = new Map<number, SlotRow>();
+  readonly waiters = new Map<number, WaiterRow>();
+  readonly lapsed = new Map<string, number>();
+
+  constructor(key: KeyRow) {
+    this.key = key;
+  }
+
+  /** Writes one command's changes; the number of rows it took. */
+  write({ slots, waiters, lapsed, limit }: Changes): number {
+    for (const slot of slots) this.slots.set(slot.index, slotRow(slot));
+    for (const waiter of waiters) {
+      if (waiter.isSettled) this.waiters.delete(waiter.place);
+      else this.waiters.set(waiter.place, waiterRow(waiter));
+    }
+    for (const [session, at] of lapsed) {
+      if (at === undefined) this.lapsed.delete(session);
+      else this.lapsed.set(session, at);
+    }
+    if (limit !== undefined) this.key = { ...this.key, limit };
+    return slots.size + waiters.size + lapsed.size + (limit === undefined ? 0 : 1);
+  }
+
+  load(): StoredKey {
+    const promoted = new Map<number, Slot>();
+    const slots = [...this.slots.values()]
+      .sort((a, b) => a.index - b.index)
+      .map((row) => {
+        const slot = slotFrom(row);
+        if (row.isHeld && row.place > 0) promoted.set(row.place, slot);
+        return slot;
+      });
+    const waiters = [...this.waiters.values()]
+      .sort((a, b) => a.place - b.place)
+      .map((row) => waiterFrom(row, promoted.get(row.place)));
+    const lapsed = [...this.lapsed].sort(([, a], [, b]) => a - b);
+    return { limit: this.key.limit, fence: this.key.fence, lastActivity: this.key.foundedAt, slots, waiters, lapsed };
+  }
+
+  /** Everything stored, for comparing two stores. */
+  dump(): unknown {
+    const { key, limit, fence, ...rest } = { key: this.key.foundedAt, ...this.load() };
+    const slots = rest.slots.map(slotRow);
+    const waiters = rest.waiters.map(waiterRow);
+    return { key, limit, fence: fence.toString(), slots, waiters, lapsed: rest.lapsed };
+  }
+}
+
+/** One call to a key, as data, so that a whole history can be played again. */
+export type Call =
+  | { readonly do: "acquire"; readonly command: Parameters<KeyEngine["acquire"]>[0] }
+  | { readonly do: "enqueue"; readonly command: Parameters<KeyEngine["enqueue"]>[0] }
+  | { readonly do: "wait"; readonly command: Parameters<KeyEngine["wait"]>[0] }
+  | { readonly do: "release"; readonly token: string; readonly session: string }
+  | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number }
+  | { readonly do: "pickUp"; readonly request: string }
+  | { readonly do: "cancel"; readonly request: string }
+  | { readonly do: "answer"; readonly request: string; readonly answer: Answer }
+  | { readonly do: "leave"; readonly session: string; readonly keepsReported: boolean }
+  | { readonly do: "tick" }
+  /** The object is evicted; the next access builds the engine from the rows. */
+  | { readonly do: "reload" }
+  /** The idle key is forgotten, all but its fence, and founded again. */
+  | { readonly do: "prune"; readonly limit: number };
+
+export interface Result {
+  readonly outcome: unknown;
+  readonly events: readonly KeyEvent[];
+  readonly rowsWritten: number;
+}
+
+export class StoredEngine {
+  rows: Rows;
+  engine: KeyEngine;
+  /** Highest fence the directory has been told of. */
+  mark = 0n;
+
+  constructor(limit: number, now: number) {
+    this.rows = new Rows({ limit, fence: 0n, foundedAt: now });
+    this.engine = new KeyEngine(this.rows.load());
+  }
+
+  /** Runs one call and stores what it changed before anything is said. */
+  run(call: Call, moment: Moment): Result {
+    const outcome = this.#perform(call, moment);
+    const rowsWritten = this.rows.write(this.engine.takeChanges());
+    return { outcome, events: this.engine.takeEvents(), rowsWritten };
+  }
+
+  #perform(call: Call, moment: Moment): unknown {
+    const { engine } = this;
+    switch (call.do) {
+      case "acquire":
+        return engine.acquire(call.command, moment);
+      case "enqueue":
+        return engine.enqueue(call.command, moment);
+      case "wait":
+        return engine.wait(call.command, moment);
+      case "release":
+        return engine.release(call.token, call.session, moment);
+      case "renew":
+        return engine.renew(call.token, call.leaseSeconds, moment);
+      case "pickUp":
+        return engine.pickUp(call.request, moment);
+      case "cancel":
+        return engine.cancel(call.request, moment);
+      case "answer":
+        return engine.answer(call.request, call.answer, moment);
+      case "leave":
+        return engine.leave(call.session, { keepsReported: call.keepsReported }, moment);
+      case "tick":
+        return engine.tick(moment);
+      case "reload":
+        this.engine = new KeyEngine(this.rows.load());
+        return undefined;
+      case "prune":
+        if (engine.lastFence > this.mark) this.mark = engine.lastFence;
+        this.rows = new Rows({ limit: call.limit, fence: this.mark, foundedAt: moment.now });
+        this.engine = new KeyEngine(this.rows.load());
+        return undefined;
+    }
+  }
+}
+
+function slotRow(slot: Slot): SlotRow {
+  const { index, token, session, request, leaseSeconds, expiresAt, since, place } = slot;
+  const { isHeld, isReported, hasRecord } = slot;
+  return { index, token, session, request, leaseSeconds, expiresAt, since, place, isHeld, isReported, hasRecord };
+}
+
+function waiterRow(waiter: Waiter): WaiterRow {
+  const { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, outcome } = waiter;
+  return { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, outcome };
+}
+
+function slotFrom({ index, ...row }: SlotRow): Slot {
+  return Object.assign(new Slot(index), row);
+}
+
+function waiterFrom({ waitRequest, outcome, ...row }: WaiterRow, slot: Slot | undefined): Waiter {
+  return Object.assign(new Waiter(row), { waitRequest, outcome, slot });
+}

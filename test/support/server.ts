@@ -1,0 +1,102 @@
+/** Starts the real server, as built, on free ports and a data directory of its own. */
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { startWorkerd } from "../../src/cli/server.ts";
+import { poll } from "./poll.ts";
+
+const WORKER = fileURLToPath(new URL("../../dist/worker.js", import.meta.url));
+const START_DEADLINE_MS = 20_000;
+
+export interface ServerOptions {
+  readonly variables?: Readonly<Record<string, string>>;
+}
+
+export interface TestServer extends AsyncDisposable {
+  readonly tcpPort: number;
+  readonly httpPort: number;
+  readonly dataDir: string;
+  readonly pid: number;
+  /** Kills the process without warning and waits until it is gone. */
+  kill9(): Promise<void>;
+  /** Everything the server has logged so far. */
+  readonly log: string;
+  /** Starts again on the same storage (the ports may be others), with variables added; kills first if still running. */
+  restart(variables?: Readonly<Record<string, string>>): Promise<void>;
+  /** Stops the server and removes its data. */
+  stop(): Promise<void>;
+}
+
+export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
+  if (!existsSync(WORKER)) throw new Error(`${WORKER} is missing: run \`npm run build\` first`);
+  const dataDir = await mkdtemp(join(tmpdir(), "holdfast-test-"));
+  const variables: Record<string, string> = { ...options.variables };
+  let log = "";
+
+  const start = async () => {
+    const started = await startWorkerd({
+      worker: WORKER,
+      dataDir,
+      host: "127.0.0.1",
+      tcpPort: 0,
+      httpPort: 0,
+      variables,
+      log: (text) => {
+        log += text;
+      },
+    });
+    await poll("the server to answer /health", START_DEADLINE_MS, () => isHealthy(started.httpPort));
+    return started;
+  };
+  let current = await start();
+  let isRunning = true;
+
+  const kill9 = async () => {
+    if (isRunning) await current.kill();
+    isRunning = false;
+  };
+  const stop = async () => {
+    if (isRunning) await current.stop();
+    isRunning = false;
+    await rm(dataDir, { recursive: true, force: true });
+  };
+  return {
+    dataDir,
+    get tcpPort() {
+      return current.tcpPort;
+    },
+    get httpPort() {
+      return current.httpPort;
+    },
+    get pid() {
+      return current.pid;
+    },
+    get log() {
+      return log;
+    },
+    kill9,
+    async restart(added = {}) {
+      await kill9();
+      Object.assign(variables, added);
+      current = await start();
+      isRunning = true;
+    },
+    stop,
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+/** Resident memory of a process in bytes. */
+export async function residentBytes(pid: number): Promise<number> {
+  const match = /^VmRSS:\s+([0-9]+) kB$/m.exec(await readFile(`/proc/${pid}/status`, "utf8"));
+  if (!match) throw new Error(`no resident memory shown for process ${pid}`);
+  return Number(match[1]) * 1024;
+}
+
+async function isHealthy(httpPort: number): Promise<true | undefined> {
+  const response = await fetch(`http://127.0.0.1:${httpPort}/health`).catch(() => undefined);
+  await response?.arrayBuffer();
+  return response?.ok ? true : undefined;
+}
