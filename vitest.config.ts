@@ -8,10 +8,15 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: "pure", include: ["test/engine/**/*.test.ts", "test/protocols/**/*.test.ts", "test/contract/engine.test.ts"] } },
+      {
+        test: {
+          name: "pure",
+          include: ["test/engine/**/*.test.ts", "test/protocols/**/*.test.ts", "test/contract/engine.test.ts"],
+        },
+      },
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
-        test: { name: "objects", include: ["test/objects/**/*.test.ts"] },
+        test: { name: "objects", include: ["test/objects/**/*.test.ts"], sequence: { groupOrder: 1 } },
       },
       {
         test: {
@@ -19,6 +24,9 @@ export default defineConfig({
           include: ["test/e2e/**/*.test.ts", "test/cli/**/*.test.ts", "test/contract/server.test.ts"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
+          // Stories about time want the machine for themselves.
+          sequence: { groupOrder: 2 },
+          maxWorkers: 1,
         },
       },
     ],
