@@ -84,6 +84,15 @@ export const VARIABLES = {
   TLS_KEY: { kind: "unsupported" },
 } as const satisfies Record<string, Rule>;
 
+/** dflockd's variables that have no counterpart here. Setting one does no harm and is mentioned in the log. */
+export const WITHOUT_COUNTERPART = [
+  "SHUTDOWN_TIMEOUT_S",
+  "FENCE_STATE_FILE",
+  "HTTP_PORT",
+  "HTTP_HOST",
+  "HTTP_MAX_CONNECTIONS_PER_IP",
+] as const;
+
 export type VariableName = keyof typeof VARIABLES;
 
 /** What a variable must look like, in words for a log line or an error message. */
@@ -111,9 +120,14 @@ type Value = string | number | boolean | bigint | undefined;
 function textOf(raw: unknown, rule: Rule): string | undefined {
   if (raw === undefined || raw === null) return undefined;
   const text = String(raw);
-  if (rule.kind === "secret") return text === "" ? undefined : text.trim();
+  if (rule.kind === "secret") return text === "" ? undefined : trimBlanks(text);
   const trimmed = text.trim();
   return trimmed === "" && rule.kind !== "text" ? undefined : trimmed;
+}
+
+/** Blanks as the wire protocol knows them, so that a token is cut alike on both sides. */
+function trimBlanks(text: string): string {
+  return text.replace(/^[ \t\v\f\r\n]+|[ \t\v\f\r\n]+$/g, "");
 }
 
 const BAD = Symbol("bad");

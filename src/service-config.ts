@@ -1,4 +1,4 @@
-import { type ConfigResult, readConfig } from "./config.ts";
+import { type ConfigResult, readConfig, WITHOUT_COUNTERPART } from "./config.ts";
 import type { Env } from "./objects/env.ts";
 
 let known: { readonly env: Env; readonly result: ConfigResult } | undefined;
@@ -11,6 +11,8 @@ export function serviceConfig(env: Env): ConfigResult {
     const variables = result.bad.map(({ name, rule }) => `${name} ${rule}`).join("; ");
     console.error(JSON.stringify({ event: "misconfigured", variables }));
   }
+  const ignored = WITHOUT_COUNTERPART.filter((name) => name in env);
+  if (ignored.length > 0) console.warn(JSON.stringify({ event: "variables_ignored", variables: ignored.join(" ") }));
   known = { env, result };
   return result;
 }

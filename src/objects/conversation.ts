@@ -4,17 +4,14 @@ import { wireReply } from "../protocols/statuses.ts";
 import { type Frame, FrameReader } from "../protocols/wire/frames.ts";
 import { parseRequest, splitTag } from "../protocols/wire/requests.ts";
 import { sameSecret } from "../secrets.ts";
+import { Backlog, type Turn } from "./backlog.ts";
 import type { Loss, Notice } from "./notices.ts";
 import type { KeyRequest, Operations, Reply } from "./operations.ts";
+import { type Running, RunningRequests, type Waiting } from "./running.ts";
 
 /** WebSocket close codes of the protocol. */
 export const CLOSE = { done: 1000, tooLong: 1009, failed: 1011, auth: 4401, deadline: 4408, backlog: 4413 } as const;
 
-const MOST_TAGS = 1_024;
-/** Complete requests that may pile up behind one that waits, in bytes. */
-const BACKLOG_BEHIND_WAIT = 65_536;
-/** The same behind one that is merely under way; more than a carrier's window, so that only a flood meets it. */
-const BACKLOG = 262_144;
 const AUTH_FAILURE_PAUSE_MS = 100;
 
 /** What a conversation needs from the object that hosts it. */
@@ -29,16 +26,9 @@ export interface Host {
   authenticated(): void;
   /** Something has happened outside a call from the host: what must outlive its memory may have changed. */
   progressed(): void;
+  debug(event: string, fields: Record<string, unknown>): void;
   now(): number;
 }
-
-interface Running {
-  readonly key: string | undefined;
-  readonly tag: string | undefined;
-  isWaiting: boolean;
-}
-
-type Turn = { readonly type: "frame"; readonly frame: Frame } | { readonly type: "failure"; readonly code: number };
 
 /** `handshake`: the first frame must be `auth`; `greeted`: it may be, the upgrade has shown the token already. */
 type Phase = "handshake" | "greeted" | "open";
@@ -51,7 +41,7 @@ export interface ConversationState {
   readonly partial: Uint8Array;
   readonly midFrameSince: number;
   readonly turns: readonly Turn[];
-  readonly waiting: readonly { readonly id: string; readonly key: string; readonly tag: string | undefined }[];
+  readonly waiting: readonly Waiting[];
 }
 
 /**
@@ -64,18 +54,13 @@ export class Conversation {
   readonly #config: Config;
   readonly #openedAt: number;
   readonly #reader: FrameReader;
-  readonly #turns: Turn[];
-  readonly #running = new Map<string, Running>();
-  readonly #tags = new Map<string, string>();
-  /** Ids of this life of the object; ids of an earlier life have another beginning. */
-  readonly #idPrefix = crypto.randomUUID().slice(0, 13);
-  #lastId = 0;
+  readonly #backlog: Backlog;
+  readonly #running: RunningRequests;
   #phase: Phase;
   #isWatching: boolean;
-  #backlogBytes = 0;
   #midFrameSince: number;
   #answeredAt = 0;
-  #current: string | undefined;
+  #revision = 0;
   #isAuthenticating = false;
   #hasInputEnded = false;
   /** Nothing more is read. */
@@ -91,33 +76,31 @@ export class Conversation {
     this.#isWatching = state.isWatching;
     this.#reader = new FrameReader(state.partial);
     this.#midFrameSince = state.midFrameSince;
-    this.#turns = [...state.turns];
-    for (const turn of state.turns) this.#backlogBytes += sizeOf(turn);
-    for (const { id, key, tag } of state.waiting) {
-      this.#running.set(id, { key, tag, isWaiting: true });
-      if (tag === undefined) this.#current = id;
-      else this.#tags.set(tag, id);
-    }
+    this.#backlog = new Backlog(state.turns);
+    this.#running = new RunningRequests(state.waiting);
+  }
+
+  /** Another number whenever `state` is another. */
+  get revision(): number {
+    return this.#revision;
   }
 
   get state(): ConversationState {
-    const waiting = [...this.#running].flatMap(([id, { key, tag, isWaiting }]) =>
-      isWaiting && key !== undefined ? [{ id, key, tag }] : [],
-    );
+    const isBlocked = this.#running.isBlocked;
     return {
       phase: this.#phase,
       openedAt: this.#openedAt,
       isWatching: this.#isWatching,
       partial: this.#reader.partial,
       midFrameSince: this.#midFrameSince,
-      turns: this.#isBlocked ? this.#turns : [],
-      waiting,
+      turns: isBlocked ? this.#backlog.turns : [],
+      waiting: this.#running.waiting.map(({ id, key, tag }) => ({ id, key, tag })),
     };
   }
 
   /** Bytes that were received and are not worked on yet. */
   get unconsumed(): number {
-    return this.#backlogBytes + this.#reader.partial.length;
+    return this.#backlog.bytes + this.#reader.partial.length;
   }
 
   /** When the client must have sent more; Infinity while it owes nothing. */
@@ -125,12 +108,13 @@ export class Conversation {
     const { readTimeoutMs } = this.#config;
     if (this.#isDeaf || this.#hasInputEnded || this.#isAuthenticating) return Number.POSITIVE_INFINITY;
     if (this.#phase === "handshake") return this.#openedAt + readTimeoutMs;
-    if (this.#current !== undefined || !this.#reader.isMidFrame) return Number.POSITIVE_INFINITY;
+    if (this.#running.current || !this.#reader.isMidFrame) return Number.POSITIVE_INFINITY;
     return Math.max(this.#midFrameSince, this.#answeredAt) + readTimeoutMs;
   }
 
   receive(bytes: Uint8Array): void {
     const wasMidFrame = this.#reader.isMidFrame;
+    const wasBlocked = this.#running.isBlocked;
     let completed = 0;
     for (const event of this.#isDeaf || this.#hasInputEnded ? [] : this.#reader.read(bytes)) {
       completed += 1;
@@ -139,6 +123,7 @@ export class Conversation {
       if (this.#isDeaf) break;
     }
     if (this.#reader.isMidFrame && (!wasMidFrame || completed > 0)) this.#midFrameSince = this.#host.now();
+    if (wasMidFrame || this.#reader.isMidFrame || wasBlocked) this.#revision += 1;
   }
 
   /** The client will send nothing more: what can be answered at once is, then the conversation is over. */
@@ -149,9 +134,11 @@ export class Conversation {
       this.#refuse();
       return;
     }
-    if (this.#isBlocked) this.#dropTurns();
-    for (const [id, running] of this.#running) if (running.isWaiting) this.#drop(id, running);
-    this.#closeIfDone();
+    const { isBlocked } = this.#running;
+    if (isBlocked) this.#backlog.clear();
+    for (const waiting of this.#running.waiting) this.#drop(waiting);
+    if (this.#reader.isDropping && !isBlocked) this.#fail(CLOSE.tooLong);
+    else this.#closeIfDone();
   }
 
   /** Time has passed; the read deadline may have. */
@@ -165,7 +152,7 @@ export class Conversation {
   async deliver({ key, request: id, kind }: Notice): Promise<Answer> {
     if (this.#isOver) return "gone";
     if (kind === "promoted") return "noted";
-    if (!this.#running.has(id)) return "gone";
+    if (!this.#running.get(id)) return "gone";
     const line = kind === "granted" ? await this.#operations.pickUp(key, id) : wireReply(kind);
     if (line === undefined || this.#isOver) return "gone";
     this.#finish(id, line);
@@ -180,12 +167,7 @@ export class Conversation {
   hangUp(): void {
     this.#isDeaf = true;
     this.#isOver = true;
-    this.#dropTurns();
-  }
-
-  /** The current untagged request waits at its key. */
-  get #isBlocked(): boolean {
-    return this.#current !== undefined && this.#running.get(this.#current)?.isWaiting === true;
+    this.#backlog.clear();
   }
 
   #take(frame: Frame): void {
@@ -196,8 +178,7 @@ export class Conversation {
         return;
       }
     }
-    this.#turns.push({ type: "frame", frame });
-    this.#backlogBytes += frame.size;
+    this.#backlog.push({ type: "frame", frame });
     this.#runTurns();
     this.#checkBacklog();
   }
@@ -209,19 +190,18 @@ export class Conversation {
       return;
     }
     this.#isDeaf = true;
-    this.#turns.push({ type: "failure", code });
+    this.#backlog.push({ type: "failure", code });
     this.#runTurns();
   }
 
   #checkBacklog(): void {
-    if (this.#backlogBytes > (this.#isBlocked ? BACKLOG_BEHIND_WAIT : BACKLOG)) this.#close(CLOSE.backlog);
+    if (this.#backlog.isTooLong(this.#running)) this.#close(CLOSE.backlog);
   }
 
   #runTurns(): void {
-    while (this.#current === undefined && !this.#isAuthenticating && !this.#isOver) {
-      const turn = this.#turns.shift();
+    while (!this.#running.current && !this.#isAuthenticating && !this.#isOver) {
+      const turn = this.#backlog.next();
       if (!turn) break;
-      this.#backlogBytes -= sizeOf(turn);
       if (turn.type === "failure") {
         this.#host.send(`${wireReply("error")}\n`);
         this.#close(turn.code);
@@ -242,7 +222,7 @@ export class Conversation {
         this.#refuse();
         return;
       }
-      this.#phase = "open";
+      this.#enter("open");
     }
     if (tagged?.tag !== undefined) this.#startTagged(tagged.tag, tagged.command, frame);
     else if (tagged) this.#start(undefined, tagged.command, frame);
@@ -250,16 +230,20 @@ export class Conversation {
   }
 
   #startTagged(tag: string, command: string, frame: Frame): void {
-    if (this.#tags.has(tag) || this.#tags.size >= MOST_TAGS) this.#say(tag, wireReply("error"));
-    else this.#start(tag, command, frame);
+    if (this.#running.isTagFree(tag)) this.#start(tag, command, frame);
+    else this.#say(tag, wireReply("error"));
   }
 
   #start(tag: string | undefined, command: string, frame: Frame): void {
     const parsed = parseRequest(command, frame);
-    if (!parsed.ok || parsed.request.type === "auth") this.#say(tag, wireReply("error"));
+    if (!parsed.ok) {
+      this.#host.debug("protocol_error", { code: parsed.code });
+      this.#say(tag, wireReply("error"));
+    } else if (parsed.request.type === "auth") this.#say(tag, wireReply("error"));
     else if (parsed.request.type === "ping") this.#say(tag, wireReply("ok"));
     else if (parsed.request.type === "watch") {
       this.#isWatching = true;
+      this.#revision += 1;
       this.#say(tag, wireReply("ok"));
     } else if (parsed.request.type === "stats") {
       this.#run(tag, undefined, async () => ({ type: "reply", line: wireReply("ok", await this.#host.stats()) }));
@@ -276,10 +260,7 @@ export class Conversation {
 
   /** Runs something that takes time. Its turn, or its tag, is taken until it is answered. */
   #run(tag: string | undefined, key: string | undefined, perform: (id: string) => Promise<Reply>): void {
-    const id = `${this.#idPrefix}.${++this.#lastId}`;
-    this.#running.set(id, { key, tag, isWaiting: false });
-    if (tag === undefined) this.#current = id;
-    else this.#tags.set(tag, id);
+    const { id } = this.#running.begin(key, tag);
     perform(id).then(
       (reply) => this.#settle(id, reply),
       () => this.#finish(id, wireReply("error")),
@@ -293,11 +274,12 @@ export class Conversation {
     if (reply.type === "reply") this.#finish(id, reply.line);
     else if (reply.type === "waiting" && !this.#hasInputEnded) {
       running.isWaiting = true;
+      this.#revision += 1;
       if (running.tag === undefined) this.#checkBacklog();
       this.#host.progressed();
     } else {
-      if (running.tag === undefined) this.#dropTurns();
-      this.#drop(id, running);
+      if (running.tag === undefined) this.#backlog.clear();
+      this.#drop(running);
       this.#closeIfDone();
     }
   }
@@ -305,7 +287,7 @@ export class Conversation {
   #finish(id: string, line: string): void {
     const running = this.#running.get(id);
     if (!running || this.#isOver) return;
-    this.#forget(id, running);
+    this.#forget(running);
     this.#say(running.tag, line);
     if (running.tag === undefined) this.#runTurns();
     else this.#closeIfDone();
@@ -313,18 +295,15 @@ export class Conversation {
   }
 
   /** Withdraws a request that nobody waits for any more. */
-  #drop(id: string, running: Running): void {
-    this.#forget(id, running);
-    if (running.key !== undefined) void this.#operations.withdraw(running.key, id).catch(() => {});
+  #drop(running: Running): void {
+    this.#forget(running);
+    if (running.key !== undefined) this.#operations.withdraw(running.key, running.id).catch(() => {});
   }
 
-  #forget(id: string, { tag }: Running): void {
-    this.#running.delete(id);
-    if (tag !== undefined) this.#tags.delete(tag);
-    else if (this.#current === id) {
-      this.#current = undefined;
-      this.#answeredAt = this.#host.now();
-    }
+  #forget(running: Running): void {
+    this.#running.end(running);
+    if (running.tag === undefined) this.#answeredAt = this.#host.now();
+    if (running.isWaiting) this.#revision += 1;
   }
 
   #say(tag: string | undefined, line: string): void {
@@ -342,29 +321,29 @@ export class Conversation {
       this.#refuse();
       return;
     }
-    this.#phase = "open";
+    this.#enter("open");
     this.#host.authenticated();
     this.#say(undefined, wireReply("ok"));
     this.#runTurns();
     this.#host.progressed();
   }
 
+  #enter(phase: Phase): void {
+    this.#phase = phase;
+    this.#revision += 1;
+  }
+
   /** The handshake has failed: says so, lets the client wait a little, and hangs up. Nothing is executed. */
   #refuse(): void {
     this.#isDeaf = true;
-    this.#dropTurns();
+    this.#backlog.clear();
     this.#say(undefined, wireReply("auth"));
     setTimeout(() => this.#close(CLOSE.auth), AUTH_FAILURE_PAUSE_MS);
   }
 
-  #dropTurns(): void {
-    this.#turns.length = 0;
-    this.#backlogBytes = 0;
-  }
-
   #closeIfDone(): void {
     if (!this.#hasInputEnded || this.#isDeaf || this.#isAuthenticating) return;
-    if (this.#running.size === 0 && this.#turns.length === 0) this.#close(CLOSE.done);
+    if (this.#running.size === 0 && this.#backlog.isEmpty) this.#close(CLOSE.done);
   }
 
   #close(code: number): void {
@@ -372,8 +351,4 @@ export class Conversation {
     this.hangUp();
     this.#host.close(code);
   }
-}
-
-function sizeOf(turn: Turn): number {
-  return turn.type === "frame" ? turn.frame.size : 0;
 }

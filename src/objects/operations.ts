@@ -50,7 +50,7 @@ export class Operations {
     }
   }
 
-  /** Asks what became of a waiting request; undefined when the key has no answer to give. */
+  /** Asks what became of a waiting request; undefined while it still waits. One that the key has lost is an error. */
   async pickUp(key: string, id: string): Promise<string | undefined> {
     const outcome = await this.#keys.pickUp(key, id);
     switch (outcome.status) {
@@ -59,8 +59,9 @@ export class Operations {
       case "timeout":
       case "lease_expired":
         return wireReply(outcome.status);
-      case "queued":
       case "unknown":
+        return wireReply("error");
+      case "queued":
         return undefined;
     }
   }

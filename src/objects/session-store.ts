@@ -4,6 +4,7 @@
  */
 const KEYS = "CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY) WITHOUT ROWID";
 const SPILL = "state";
+const ENDING = "ending";
 
 export class SessionStore {
   readonly #storage: DurableObjectStorage;
@@ -50,6 +51,15 @@ export class SessionStore {
 
   spilled(): unknown {
     return this.#storage.kv.get(SPILL);
+  }
+
+  /** The client has left, and not every key knows yet. Without this note a lost socket is a fault of ours. */
+  noteEnding(): void {
+    this.#storage.kv.put(ENDING, true);
+  }
+
+  isEnding(): boolean {
+    return this.#storage.kv.get(ENDING) === true;
   }
 
   async deleteAll(): Promise<void> {

@@ -10,6 +10,7 @@ import { configOf, type Env } from "./env.ts";
 import { RemoteKeys } from "./keys.ts";
 import type { Listener, Loss, Notice } from "./notices.ts";
 import { Operations } from "./operations.ts";
+import { ownerIdOf } from "./owner.ts";
 import { SessionStore } from "./session-store.ts";
 import { gatherStats } from "./stats.ts";
 
@@ -52,7 +53,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   readonly #window = new ReceiveWindow();
   #received = 0;
   #acknowledged = 0;
-  #savedState: ConversationState | undefined;
+  #savedRevision: number | undefined;
   #isSpilled = false;
   #alarmAt: number | undefined;
   #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
@@ -118,11 +119,11 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     if (this.#conversation && !this.#hasEnded) {
       this.#conversation.tick();
       this.progressed();
-    } else if (!this.#socket) await this.#cleanUp();
+    } else if (this.#store.isEnding()) await this.#cleanUp();
+    else if (!this.isLive()) await this.#store.deleteAll();
   }
 
   async deliver(notice: Notice): Promise<Answer> {
-    if (!this.isLive()) return "gone";
     return (await this.#conversation?.deliver(notice)) ?? "gone";
   }
 
@@ -158,6 +159,10 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     this.ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(KEEPALIVE.request, KEEPALIVE.response));
   }
 
+  debug(event: string, fields: Record<string, unknown>): void {
+    if (this.#config.debug) console.debug(JSON.stringify({ event, session: ownerIdOf(this.#name), ...fields }));
+  }
+
   now(): number {
     return Date.now();
   }
@@ -166,7 +171,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   progressed(): void {
     const conversation = this.#conversation;
     if (!conversation || this.#hasEnded) return;
-    this.#save(conversation.state);
+    if (conversation.revision !== this.#savedRevision) this.#save(conversation);
     this.#wakeAt(conversation.readDeadline);
     if (!this.#entry?.hasWindow) return;
     const consumed = this.#received - conversation.unconsumed;
@@ -193,6 +198,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
       waiting: [],
     });
     if (phase !== "handshake") this.authenticated();
+    this.debug("session_opened", { transport: entry.transport });
     this.progressed();
   }
 
@@ -201,7 +207,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     this.#entry = entry;
     this.#isSpilled = state === undefined;
     this.#converse(socket, state ?? (this.#store.spilled() as ConversationState));
-    this.#savedState = this.#conversation?.state;
+    this.#savedRevision = this.#conversation?.revision;
   }
 
   #converse(socket: WebSocket, state: ConversationState): void {
@@ -220,9 +226,8 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     conversation.receive(bytes);
   }
 
-  #save(state: ConversationState): void {
-    if (this.#savedState && isSameRest(state, this.#savedState)) return;
-    this.#savedState = state;
+  #save({ state, revision }: Conversation): void {
+    this.#savedRevision = revision;
     const entry = this.#entry as Entry;
     try {
       this.#socket?.serializeAttachment({ entry, state } satisfies Attachment);
@@ -247,14 +252,16 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   async #end(): Promise<void> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
+    this.debug("session_ended", {});
     this.#socket = undefined;
     this.#conversation?.hangUp();
+    await Promise.all([this.#leaveDirectory(), this.#cleanUp()]);
+  }
+
+  async #leaveDirectory(): Promise<void> {
     await this.#joined.catch(() => {});
-    const address = this.#entry?.address ?? "";
-    const leaving = directoryOfAddress(this.env, address)
-      .closeSession(this.#name)
-      .catch(logged("directory_unreachable"));
-    await Promise.all([leaving, this.#cleanUp()]);
+    const directory = directoryOfAddress(this.env, this.#entry?.address ?? "");
+    await directory.closeSession(this.#name).catch(logged("directory_unreachable"));
   }
 
   /** Leaves every key. One that cannot be reached does not stop the others and is tried again. */
@@ -270,16 +277,12 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
         logged("key_unreachable")(error);
       }
     });
-    if (failures > 0) await this.ctx.storage.setAlarm(Date.now() + CLEANUP_RETRY_MS);
-    else await this.#store.deleteAll();
+    if (failures === 0) await this.#store.deleteAll();
+    else {
+      this.#store.noteEnding();
+      await this.ctx.storage.setAlarm(Date.now() + CLEANUP_RETRY_MS);
+    }
   }
-}
-
-/** Nothing differs that would matter after a sleep. */
-function isSameRest(a: ConversationState, b: ConversationState): boolean {
-  const isEmpty = (state: ConversationState) =>
-    state.partial.length === 0 && state.turns.length === 0 && state.waiting.length === 0;
-  return isEmpty(a) && isEmpty(b) && a.phase === b.phase && a.isWatching === b.isWatching;
 }
 
 function closeSocket(socket: WebSocket, code: number): void {

@@ -127,12 +127,14 @@ class Carriage {
     }
   }
 
+  /** Ends the session, and drops the connection without waiting for what is still to be written. */
   #hangUp(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#wake();
-    this.#session.close(1000);
-    void this.#writer.abort().catch(() => {});
-    void this.#socket.close().catch(() => {});
+    if (!this.#isOver) {
+      this.#isOver = true;
+      this.#wake();
+      this.#session.close(1000);
+    }
+    this.#writer.abort().catch(() => {});
+    this.#socket.close().catch(() => {});
   }
 }

@@ -47,6 +47,11 @@ export class FrameReader {
     return !this.#isBroken && (this.#partial.length > 0 || this.#isDropping);
   }
 
+  /** The current line is too long; what comes of it is dropped. */
+  get isDropping(): boolean {
+    return this.#isDropping && !this.#isBroken;
+  }
+
   *read(bytes: Uint8Array): Generator<FrameEvent> {
     let rest = bytes;
     while (rest.length > 0 && !this.#isBroken) {

@@ -1,0 +1,58 @@
+import type { Frame } from "../protocols/wire/frames.ts";
+
+/** Complete requests that may pile up behind one that waits, in bytes. */
+const MOST_BEHIND_WAIT = 65_536;
+/** The same behind one that is merely under way; more than a carrier's window, so that only a flood meets it. */
+const MOST_BYTES = 262_144;
+
+/** What is answered in turn: a request, or the failure after which nothing more is read. */
+export type Turn =
+  | { readonly type: "frame"; readonly frame: Frame }
+  | { readonly type: "failure"; readonly code: number };
+
+/** What an untagged client has sent ahead of the answers. */
+export class Backlog {
+  #turns: Turn[];
+  #bytes = 0;
+
+  constructor(turns: readonly Turn[]) {
+    this.#turns = [...turns];
+    for (const turn of turns) this.#bytes += sizeOf(turn);
+  }
+
+  get turns(): readonly Turn[] {
+    return this.#turns;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get isEmpty(): boolean {
+    return this.#turns.length === 0;
+  }
+
+  isTooLong({ isBlocked }: { isBlocked: boolean }): boolean {
+    return this.#bytes > (isBlocked ? MOST_BEHIND_WAIT : MOST_BYTES);
+  }
+
+  push(turn: Turn): void {
+    this.#turns.push(turn);
+    this.#bytes += sizeOf(turn);
+  }
+
+  next(): Turn | undefined {
+    const turn = this.#turns.shift();
+    if (turn) this.#bytes -= sizeOf(turn);
+    return turn;
+  }
+
+  clear(): void {
+    this.#turns = [];
+    this.#bytes = 0;
+  }
+}
+
+function sizeOf(turn: Turn): number {
+  return turn.type === "frame" ? turn.frame.size : 0;
+}

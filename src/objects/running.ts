@@ -1,0 +1,76 @@
+const MOST_TAGS = 1_024;
+
+/** A request under way: being carried out, or waiting at its key. */
+export interface Running {
+  readonly id: string;
+  readonly key: string | undefined;
+  readonly tag: string | undefined;
+  isWaiting: boolean;
+}
+
+/** A waiting request as it is kept over a sleep. */
+export interface Waiting {
+  readonly id: string;
+  readonly key: string;
+  readonly tag: string | undefined;
+}
+
+/** The requests of one client that are under way: at most one untagged, and one per tag. */
+export class RunningRequests {
+  readonly #all = new Map<string, Running>();
+  readonly #tags = new Set<string>();
+  /** Ids of this life of the object; those of an earlier life have another beginning. */
+  readonly #prefix = crypto.randomUUID().replaceAll("-", "").slice(0, 16);
+  #lastId = 0;
+  #current: Running | undefined;
+
+  constructor(waiting: readonly Waiting[]) {
+    for (const each of waiting) this.#add({ ...each, isWaiting: true });
+  }
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  /** The untagged request under way. */
+  get current(): Running | undefined {
+    return this.#current;
+  }
+
+  /** The untagged request waits, and everything untagged behind it. */
+  get isBlocked(): boolean {
+    return this.#current?.isWaiting === true;
+  }
+
+  get waiting(): (Running & Waiting)[] {
+    return [...this.#all.values()].filter(
+      (each): each is Running & Waiting => each.isWaiting && each.key !== undefined,
+    );
+  }
+
+  get(id: string): Running | undefined {
+    return this.#all.get(id);
+  }
+
+  isTagFree(tag: string): boolean {
+    return !this.#tags.has(tag) && this.#tags.size < MOST_TAGS;
+  }
+
+  begin(key: string | undefined, tag: string | undefined): Running {
+    this.#lastId += 1;
+    return this.#add({ id: `${this.#prefix}.${this.#lastId}`, key, tag, isWaiting: false });
+  }
+
+  end({ id, tag }: Running): void {
+    this.#all.delete(id);
+    if (tag !== undefined) this.#tags.delete(tag);
+    else this.#current = undefined;
+  }
+
+  #add(running: Running): Running {
+    this.#all.set(running.id, running);
+    if (running.tag !== undefined) this.#tags.add(running.tag);
+    else this.#current = running;
+    return running;
+  }
+}
