@@ -16,7 +16,12 @@ export default defineConfig({
       },
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
-        test: { name: "objects", include: ["test/objects/**/*.test.ts"], sequence: { groupOrder: 1 } },
+        test: {
+          name: "objects",
+          include: ["test/objects/**/*.test.ts"],
+          testTimeout: 20_000,
+          sequence: { groupOrder: 1 },
+        },
       },
       {
         test: {

@@ -19,8 +19,6 @@ export interface Host {
   send(line: string): void;
   /** The conversation is over: closes the connection and ends the session. */
   close(code: number): void;
-  /** A key is about to be used: the session must remember it for its own end. */
-  touch(key: string): void;
   stats(): Promise<string>;
   /** The client has shown the token. */
   authenticated(): void;
@@ -153,7 +151,8 @@ export class Conversation {
     if (this.#isOver) return "gone";
     if (kind === "promoted") return "noted";
     if (!this.#running.get(id)) return "gone";
-    const line = kind === "granted" ? await this.#operations.pickUp(key, id) : wireReply(kind);
+    const isFinal = kind !== "granted";
+    const line = isFinal ? this.#operations.giveUp(key, id, kind) : await this.#operations.pickUp(key, id);
     if (line === undefined || this.#isOver) return "gone";
     this.#finish(id, line);
     return "taken";
@@ -252,10 +251,7 @@ export class Conversation {
 
   #runOnKey(tag: string | undefined, request: KeyRequest): void {
     const mayWait = !this.#hasInputEnded;
-    this.#run(tag, request.key, async (id) => {
-      if (request.type === "acquire" || request.type === "enqueue") this.#host.touch(request.key);
-      return this.#operations.perform(request, id, { mayWait });
-    });
+    this.#run(tag, request.key, (id) => this.#operations.perform(request, id, { mayWait }));
   }
 
   /** Runs something that takes time. Its turn, or its tag, is taken until it is answered. */

@@ -1,6 +1,8 @@
 import type { Config } from "../config.ts";
+import type { AcquireOutcome, WaitOutcome } from "../engine/index.ts";
 import { type Status, wireReply } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
+import type { Holdings } from "./holdings.ts";
 import type { Keys } from "./keys.ts";
 
 /** A request that concerns a key. */
@@ -12,15 +14,10 @@ export type KeyRequest = Extract<Request, { readonly key: string }>;
  */
 export type Reply = { readonly type: "reply"; readonly line: string } | { readonly type: "waiting" | "dropped" };
 
-/** Outcomes of requests for a slot that need no words of their own. */
-type Plain =
-  | "timeout"
-  | "limit_mismatch"
-  | "max_locks"
-  | "max_waiters"
-  | "already_enqueued"
-  | "not_enqueued"
-  | "lease_expired";
+type RequestOf<Type extends KeyRequest["type"]> = Extract<KeyRequest, { readonly type: Type }>;
+
+/** The name of a two-phase place among a session's things on a key. */
+const PLACE = "place";
 
 const reply = (status: Status, ...fields: (string | number)[]): Reply => ({
   type: "reply",
@@ -31,11 +28,13 @@ const reply = (status: Status, ...fields: (string | number)[]): Reply => ({
 export class Operations {
   readonly #session: string;
   readonly #keys: Keys;
+  readonly #holdings: Holdings;
   readonly #config: Config;
 
-  constructor(session: string, keys: Keys, config: Config) {
+  constructor(session: string, keys: Keys, holdings: Holdings, config: Config) {
     this.#session = session;
     this.#keys = keys;
+    this.#holdings = holdings;
     this.#config = config;
   }
 
@@ -55,45 +54,40 @@ export class Operations {
     const outcome = await this.#keys.pickUp(key, id);
     switch (outcome.status) {
       case "granted":
+        this.#holdings.turn(key, id, outcome.token);
         return wireReply("ok", outcome.token, outcome.leaseSeconds);
       case "timeout":
       case "lease_expired":
-        return wireReply(outcome.status);
+        return this.giveUp(key, id, outcome.status);
       case "unknown":
-        return wireReply("error");
+        return this.giveUp(key, id, "error");
       case "queued":
         return undefined;
     }
   }
 
-  withdraw(key: string, id: string): Promise<void> {
-    return this.#keys.cancel(key, id);
+  /** The reply to a request that waited in vain. */
+  giveUp(key: string, id: string, status: Status): string {
+    this.#holdings.drop(key, id);
+    return wireReply(status);
+  }
+
+  async withdraw(key: string, id: string): Promise<void> {
+    await this.#keys.cancel(key, id);
+    this.#holdings.drop(key, id);
   }
 
   async #perform(request: KeyRequest, id: string, mayWait: boolean): Promise<Reply> {
-    const session = this.#session;
     switch (request.type) {
-      case "acquire": {
-        if (this.#config.draining) return reply("draining");
-        const { key, limit, waitSeconds } = request;
-        const leaseSeconds = this.#lease(request);
-        const waitMs = waitSeconds * 1000;
-        const command = { session, request: id, limit, leaseSeconds, waitMs, mayWait };
-        return this.#waitable(await this.#keys.acquire(key, command));
-      }
-      case "wait": {
-        const command = { session, request: id, waitMs: request.waitSeconds * 1000, mayWait };
-        return this.#waitable(await this.#keys.wait(request.key, command));
-      }
-      case "enqueue": {
-        if (this.#config.draining) return reply("draining");
-        const command = { session, request: id, limit: request.limit, leaseSeconds: this.#lease(request) };
-        const outcome = await this.#keys.enqueue(request.key, command);
-        if (outcome.status === "granted") return reply("acquired", outcome.token, outcome.leaseSeconds);
-        return reply(outcome.status);
-      }
+      case "acquire":
+        return this.#config.draining ? reply("draining") : this.#acquire(request, id, mayWait);
+      case "enqueue":
+        return this.#config.draining ? reply("draining") : this.#enqueue(request, id);
+      case "wait":
+        return this.#wait(request, id, mayWait);
       case "release": {
-        const { status } = await this.#keys.release(request.key, request.token, session);
+        const { status } = await this.#keys.release(request.key, request.token, this.#session);
+        this.#holdings.drop(request.key, request.token);
         return reply(status === "released" ? "ok" : "not_held");
       }
       case "renew": {
@@ -103,23 +97,65 @@ export class Operations {
     }
   }
 
+  async #acquire(request: RequestOf<"acquire">, id: string, mayWait: boolean): Promise<Reply> {
+    const { key, limit, waitSeconds } = request;
+    this.#holdings.add(key, id);
+    const outcome = await this.#keys.acquire(key, {
+      session: this.#session,
+      request: id,
+      limit,
+      leaseSeconds: this.#lease(request),
+      waitMs: waitSeconds * 1000,
+      mayWait,
+    });
+    return this.#waitable(key, id, outcome);
+  }
+
+  async #enqueue(request: RequestOf<"enqueue">, id: string): Promise<Reply> {
+    const { key, limit } = request;
+    this.#holdings.add(key, PLACE);
+    const command = { session: this.#session, request: id, limit, leaseSeconds: this.#lease(request) };
+    const outcome = await this.#keys.enqueue(key, command);
+    switch (outcome.status) {
+      case "granted":
+        this.#holdings.add(key, PLACE);
+        this.#holdings.add(key, outcome.token);
+        return reply("acquired", outcome.token, outcome.leaseSeconds);
+      case "queued":
+      case "already_enqueued":
+        // Again, because an earlier `enqueue` that was refused may have dropped it meanwhile.
+        this.#holdings.add(key, PLACE);
+        return reply(outcome.status);
+      default:
+        this.#holdings.drop(key, PLACE);
+        return reply(outcome.status);
+    }
+  }
+
+  async #wait({ key, waitSeconds }: RequestOf<"wait">, id: string, mayWait: boolean): Promise<Reply> {
+    const command = { session: this.#session, request: id, waitMs: waitSeconds * 1000, mayWait };
+    const outcome = await this.#keys.wait(key, command);
+    // A second `wait` beside a first is refused, and the place still belongs to the first.
+    if (outcome.status === "not_enqueued") return reply("not_enqueued");
+    this.#holdings.turn(key, PLACE, id);
+    return this.#waitable(key, id, outcome);
+  }
+
   #lease({ leaseSeconds }: { readonly leaseSeconds: number | undefined }): number {
     return leaseSeconds ?? this.#config.defaultLeaseSeconds;
   }
 
-  #waitable(
-    outcome:
-      | { readonly status: "granted"; readonly token: string; readonly leaseSeconds: number }
-      | { readonly status: "queued" | "would_wait" | Plain },
-  ): Reply {
+  #waitable(key: string, id: string, outcome: AcquireOutcome | WaitOutcome): Reply {
     switch (outcome.status) {
       case "granted":
+        this.#holdings.turn(key, id, outcome.token);
         return reply("ok", outcome.token, outcome.leaseSeconds);
       case "queued":
         return { type: "waiting" };
       case "would_wait":
         return { type: "dropped" };
       default:
+        this.#holdings.drop(key, id);
         return reply(outcome.status);
     }
   }

@@ -1,3 +1,5 @@
+import type { KeyMemory } from "./holdings.ts";
+
 /**
  * What a session keeps in storage: the keys it has used, so that nothing of it stays behind when its client leaves,
  * and such state as does not fit its socket. Nothing is stored, not even a table, before there is something to keep.
@@ -6,10 +8,10 @@ const KEYS = "CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY) WITHOUT ROW
 const SPILL = "state";
 const ENDING = "ending";
 
-export class SessionStore {
+export class SessionStore implements KeyMemory {
   readonly #storage: DurableObjectStorage;
-  /** Keys known to be stored. */
-  readonly #touched = new Set<string>();
+  /** Keys known to be stored, and whether they were new then. */
+  readonly #touched = new Map<string, boolean>();
   #hasTable = false;
 
   constructor(storage: DurableObjectStorage) {
@@ -17,14 +19,16 @@ export class SessionStore {
   }
 
   /** Remembers a key; the first time costs one row, later times nothing. */
-  touch(key: string): void {
-    if (this.#touched.has(key)) return;
+  touch(key: string): boolean {
+    const known = this.#touched.get(key);
+    if (known !== undefined) return known;
     if (!this.#hasTable) {
       this.#storage.sql.exec(KEYS);
       this.#hasTable = true;
     }
-    this.#storage.sql.exec("INSERT OR IGNORE INTO keys VALUES (?)", key);
-    this.#touched.add(key);
+    const isNew = this.#storage.sql.exec("INSERT OR IGNORE INTO keys VALUES (?)", key).rowsWritten > 0;
+    this.#touched.set(key, isNew);
+    return isNew;
   }
 
   keys(): string[] {
@@ -36,9 +40,11 @@ export class SessionStore {
       .map(({ key }) => key);
   }
 
-  forget(key: string): void {
-    this.#storage.sql.exec("DELETE FROM keys WHERE key = ?", key);
-    this.#touched.delete(key);
+  forget(keys: readonly string[]): void {
+    for (const key of keys) {
+      this.#storage.sql.exec("DELETE FROM keys WHERE key = ?", key);
+      this.#touched.delete(key);
+    }
   }
 
   spill(state: unknown): void {

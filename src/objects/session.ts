@@ -7,6 +7,7 @@ import { CLOSE, Conversation, type ConversationState, type Host } from "./conver
 import { directoryOfAddress } from "./directories.ts";
 import type { SessionAdmission, Transport } from "./directory.ts";
 import { configOf, type Env } from "./env.ts";
+import { Holdings } from "./holdings.ts";
 import { RemoteKeys } from "./keys.ts";
 import type { Listener, Loss, Notice } from "./notices.ts";
 import { Operations } from "./operations.ts";
@@ -145,10 +146,6 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     this.ctx.waitUntil(this.#end());
   }
 
-  touch(key: string): void {
-    this.#store.touch(key);
-  }
-
   async stats(): Promise<string> {
     await this.#joined;
     return JSON.stringify(await gatherStats(this.env));
@@ -212,7 +209,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
 
   #converse(socket: WebSocket, state: ConversationState): void {
     this.#socket = socket;
-    const operations = new Operations(this.#name, this.#keys, this.#config);
+    const operations = new Operations(this.#name, this.#keys, new Holdings(this.#store), this.#config);
     this.#conversation = new Conversation(this, operations, this.#config, state);
   }
 
@@ -271,7 +268,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     await inBatches(this.#store.keys(), LEFT_AT_ONCE, async (key) => {
       try {
         await this.#keys.leave(key, this.#name, { keepsReported });
-        this.#store.forget(key);
+        this.#store.forget([key]);
       } catch (error) {
         failures += 1;
         logged("key_unreachable")(error);

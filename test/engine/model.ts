@@ -59,10 +59,23 @@ export interface Circumstances {
   readonly fenceFloor: bigint;
 }
 
+/** What the engine did, for the one question that has two right answers: was the key idle for long enough? */
+export interface Seen {
+  readonly isMismatch: boolean;
+  readonly hasNoLapses: boolean;
+}
+
 export interface Loss {
   readonly session: string;
   readonly token: string;
   readonly reason: "expired" | "released";
+}
+
+/** Something a session has to be told. */
+export interface News {
+  readonly session: string;
+  readonly request: string;
+  readonly kind: "granted" | "promoted" | "timeout" | "lease_expired";
 }
 
 export const listenerOf = ({ request, waitRequest }: Place): string => waitRequest ?? request;
@@ -76,6 +89,8 @@ export class KeyModel {
   lapsed = new Map<string, number>();
   lastFence = 0n;
   losses: Loss[] = [];
+  /** What the command at hand has brought up. */
+  news: News[] = [];
   /** Requests and places that were granted by the command at hand, in order. */
   promoted: Place[] = [];
   grants: Hold[] = [];
@@ -84,16 +99,12 @@ export class KeyModel {
   /** Last activity, by the earliest and by the latest reading. */
   activity: { earliest: number; latest: number };
   #rules: Circumstances;
-  #founded: number;
-  #lastFreed = 0;
   #nextPlace = 1;
   #now: number;
-  #wentBack = false;
 
   constructor(limit: number, now: number, rules: Circumstances) {
     this.limit = limit;
     this.#rules = rules;
-    this.#founded = now;
     this.#now = now;
     this.activity = { earliest: now, latest: now };
   }
@@ -103,12 +114,20 @@ export class KeyModel {
   }
 
   begin(now: number): void {
-    if (now < this.#now) this.#wentBack = true;
     this.#now = now;
     this.losses = [];
+    this.news = [];
     this.promoted = [];
     this.grants = [];
     this.endings = 0;
+  }
+
+  /** All that sessions still have to be told. */
+  pending(): News[] {
+    const ends = this.ended.map(({ place, outcome: kind }) => {
+      return { session: place.session, request: listenerOf(place), kind };
+    });
+    return [...ends, ...this.holds.filter(({ unanswered }) => unanswered).map(newsOf)];
   }
 
   /** Undefined when the earliest and the latest reading disagree. */
@@ -125,7 +144,7 @@ export class KeyModel {
     return places.some((place) => place.request === request && place.waitRequest !== undefined);
   }
 
-  acquire(claim: Claim & { waitMs: number; mayWait: boolean }, now: number, seen: unknown): object {
+  acquire(claim: Claim & { waitMs: number; mayWait: boolean }, now: number, seen: Seen): object {
     this.arrive(claim.limit, now, seen);
     if (this.limit !== claim.limit) return { status: "limit_mismatch" };
     if (this.hasRoom && this.queue.length === 0) return this.answerOf(this.grant(claim, now, { isReported: true }));
@@ -136,7 +155,7 @@ export class KeyModel {
     return { status: "queued" };
   }
 
-  enqueue(claim: Claim, now: number, seen: unknown): object {
+  enqueue(claim: Claim, now: number, seen: Seen): object {
     this.arrive(claim.limit, now, seen);
     if (this.recordOf(claim.session)) return { status: "already_enqueued" };
     this.lapsed.delete(claim.session);
@@ -254,24 +273,33 @@ export class KeyModel {
       this.timeOut((place) => place.deadline < expiresAt, now);
       this.promoteOne(now);
     }
+    // Room beside a waiter is only found after a reload, by a time-out that is decided again.
+    this.timeOut((place) => place.deadline < now, now);
+    this.promote(now);
     this.timeOut((place) => place.deadline <= now, now);
     for (const [session, at] of [...this.lapsed]) {
       if (now - at > this.#rules.gcMaxIdleMs) this.lapsed.delete(session);
     }
   }
 
-  reload(): void {
+  /** Waits on records that timed out unheard, while their session has a new record. */
+  outlivedRecords(): { readonly request: string; readonly deadline: number }[] {
+    return this.ended
+      .filter(({ place, outcome }) => place.isEnqueued && outcome === "timeout" && this.recordOf(place.session))
+      .map(({ place }) => ({ request: listenerOf(place), deadline: place.deadline }));
+  }
+
+  /** `shownActivity` is the last activity that the rows show. */
+  reload(shownActivity: number): void {
     const undecided = this.ended.filter(({ outcome }) => outcome === "timeout").map(({ place }) => place);
     this.ended = this.ended.filter(({ outcome }) => outcome !== "timeout");
     this.queue = [...this.queue, ...undecided].sort((a, b) => a.place - b.place);
-    this.activity.earliest = this.#wentBack ? 0 : Math.max(this.#founded, this.#lastFreed);
+    this.activity.earliest = Math.min(this.activity.earliest, shownActivity);
   }
 
   prune(limit: number, now: number): void {
     this.limit = limit;
     this.lapsed.clear();
-    this.#founded = now;
-    this.#lastFreed = 0;
     this.activity = { earliest: now, latest: now };
   }
 
@@ -304,9 +332,9 @@ export class KeyModel {
   }
 
   /** A key that may be pruned is, and starts anew with the limit asked for. */
-  private arrive(limit: number, now: number, seen: unknown): void {
+  private arrive(limit: number, now: number, seen: Seen): void {
     this.evaluate(now);
-    const isRestarted = this.isPrunable(now) ?? (seen as { status: string }).status !== "limit_mismatch";
+    const isRestarted = this.isPrunable(now) ?? (limit === this.limit ? seen.hasNoLapses : !seen.isMismatch);
     if (!isRestarted) return;
     this.limit = limit;
     this.lapsed.clear();
@@ -351,6 +379,7 @@ export class KeyModel {
     hold.isRecord = place.isEnqueued;
     hold.unanswered = place;
     this.promoted.push(place);
+    this.news.push(newsOf(hold));
   }
 
   private promote(now: number): void {
@@ -370,7 +399,6 @@ export class KeyModel {
   private free(hold: Hold, at: number): void {
     this.holds = this.holds.filter((held) => held !== hold);
     this.endings += 1;
-    this.#lastFreed = Math.max(this.#lastFreed, at);
     this.touch(at);
   }
 
@@ -380,16 +408,21 @@ export class KeyModel {
     this.touch(expiresAt, this.#now);
     if (hold.isReported) this.losses.push({ session, token, reason: "expired" });
     const isWaitedFor = unanswered !== undefined && (!unanswered.isEnqueued || unanswered.waitRequest !== undefined);
-    if (isWaitedFor) this.ended.push({ place: unanswered, outcome: "lease_expired" });
+    if (isWaitedFor) this.end(unanswered, "lease_expired");
     else if (hold.isRecord) this.lapsed.set(session, expiresAt);
   }
 
   private timeOut(isLate: (place: Place) => boolean, now: number): void {
     for (const place of this.queue.filter(isLate)) {
-      this.ended.push({ place, outcome: "timeout" });
+      this.end(place, "timeout");
       this.touch(place.deadline, now);
     }
     this.queue = this.queue.filter((place) => !isLate(place));
+  }
+
+  private end(place: Place, outcome: Ended["outcome"]): void {
+    this.ended.push({ place, outcome });
+    this.news.push({ session: place.session, request: listenerOf(place), kind: outcome });
   }
 
   private forgetEnd(request: string): void {
@@ -404,4 +437,8 @@ export class KeyModel {
     this.activity.earliest = Math.max(this.activity.earliest, earliest);
     this.activity.latest = Math.max(this.activity.latest, latest);
   }
+}
+
+function newsOf({ session, request, isRecord, unanswered }: Hold): News {
+  return { session, request, kind: isRecord && !unanswered?.waitRequest ? "promoted" : "granted" };
 }

@@ -1,0 +1,201 @@
+import { describe, expect, it } from "vitest";
+import { fenceOf, Story } from "./story.ts";
+
+const LONGEST = 9_223_372_036;
+const WAKE = { gcMaxIdleMs: 60_000, graceMs: 0 };
+
+describe("leases", () => {
+  it("end at their millisecond: renewed one before, refused at the end", () => {
+    const story = new Story();
+    const token = story.hold("a", { lease: 2 });
+    story.now += 1_999;
+    expect(story.renew(token, 1)).toEqual({ status: "renewed", leaseSeconds: 1 });
+    story.now += 999;
+    expect(story.acquire("b")).toEqual({ status: "timeout" });
+    story.now += 1;
+    expect(story.renew(token, 1)).toEqual({ status: "not_held" });
+    expect(story.acquire("b").status).toBe("granted");
+  });
+
+  it("all end before anybody is promoted, and then as many are as there are slots, in order", () => {
+    const story = new Story({ limit: 3 });
+    for (const n of [1, 2, 3]) story.hold("a", { request: `a${n}`, lease: 1 });
+    for (const n of [1, 2, 3, 4, 5]) story.acquire(`w${n}`, { wait: 100, lease: 50 });
+    story.later(1).tick();
+    expect(story.holders()).toEqual(["w1", "w2", "w3"]);
+    expect(story.waiting()).toBe(2);
+    expect(story.notices()).toEqual(["w1-l granted", "w2-l granted", "w3-l granted"]);
+  });
+
+  it("that end in the very moment of a release promote one waiter, not two", () => {
+    const story = new Story();
+    const token = story.hold("a", { lease: 5 });
+    story.acquire("b", { wait: 100 });
+    story.acquire("c", { wait: 100 });
+    story.later(5);
+    expect(story.release(token, "a")).toEqual({ status: "not_held" });
+    expect(story.holders()).toEqual(["b"]);
+    expect(story.waiting()).toBe(1);
+  });
+
+  it("outlast a clock that is set back, and the fence rises all the same", () => {
+    const story = new Story();
+    const token = story.hold("a", { lease: 10 });
+    story.acquire("b", { wait: 100_000 });
+    story.later(-3600).tick();
+    expect(story.holders()).toEqual(["a"]);
+    story.later(3609).tick();
+    expect(story.holders()).toEqual(["a"]);
+    story.later(1).tick();
+    expect(story.holders()).toEqual(["b"]);
+    expect(fenceOf(story.pickUp("b-l").token)).toBeGreaterThan(fenceOf(token));
+  });
+
+  it("end when the clock is set forward, and one waiter is promoted", () => {
+    const story = new Story();
+    story.hold("a", { lease: 1800 });
+    story.acquire("b", { wait: 10_000 });
+    story.acquire("c", { wait: 10_000 });
+    story.later(3600).tick();
+    expect(story.holders()).toEqual(["b"]);
+    expect(story.waiting()).toBe(1);
+    expect(story.notices()).toEqual(["b-l granted"]);
+  });
+
+  it("may last three centuries, to the millisecond, also after a reload", () => {
+    const story = new Story();
+    const token = story.hold("a", { lease: LONGEST });
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + LONGEST * 1000);
+    story.reload();
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + LONGEST * 1000);
+    story.now += LONGEST * 1000 - 1;
+    expect(story.acquire("b")).toEqual({ status: "timeout" });
+    expect(story.engine.isPrunable(story.moment())).toBe(false);
+    story.now += 1;
+    expect(story.release(token)).toEqual({ status: "not_held" });
+  });
+
+  it("are given in full when a promotion is picked up late", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.acquire("b", { wait: 10, lease: 1 });
+    story.release(token);
+    story.later(0.8);
+    expect(story.pickUp("b-l")).toMatchObject({ status: "granted", leaseSeconds: 1 });
+    story.later(0.9);
+    expect(story.acquire("c")).toEqual({ status: "timeout" });
+  });
+
+  it("that run out before the promotion is picked up pass the slot on and say so", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.acquire("b", { wait: 10, lease: 1 });
+    story.acquire("c", { wait: 10 });
+    story.release(token);
+    story.notices();
+    story.later(1);
+    expect(story.pickUp("b-l")).toEqual({ status: "lease_expired" });
+    expect(story.notices()).toEqual(["b-l lease_expired", "c-l granted"]);
+    story.answer("b-l", "taken");
+    expect(story.pickUp("b-l")).toEqual({ status: "unknown" });
+    expect(story.holders()).toEqual(["c"]);
+  });
+
+  it("can be shortened by a renewal, and the key wakes for it", () => {
+    const story = new Story();
+    const token = story.hold("a", { lease: 60 });
+    story.renew(token, 1);
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + 1_000);
+  });
+
+  it("that were lengthened do not end at the old time", () => {
+    const story = new Story();
+    const token = story.hold("a", { lease: 1 });
+    story.renew(token, 60);
+    story.later(2).tick();
+    expect(story.holders()).toEqual(["a"]);
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + 58_000);
+  });
+
+  it("of several slots wake the key one after the other", () => {
+    const story = new Story({ limit: 2 });
+    story.hold("a", { request: "a1", lease: 1 });
+    story.hold("a", { request: "a2", lease: 3 });
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + 1_000);
+    story.later(1).tick();
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + 2_000);
+  });
+});
+
+describe("waits", () => {
+  it.each([3_000_000, LONGEST])("of %i seconds do not end at once and are still granted", (wait) => {
+    const story = new Story();
+    const token = story.hold("a", { lease: LONGEST });
+    expect(story.acquire("b", { wait })).toEqual({ status: "queued" });
+    story.tick();
+    story.now += wait * 1000 - 1;
+    story.tick();
+    expect(story.waiting()).toBe(1);
+    story.release(token);
+    expect(story.pickUp("b-l").status).toBe("granted");
+  });
+
+  it("end at their millisecond", () => {
+    const story = new Story();
+    story.hold("a", { lease: 60 });
+    story.acquire("b", { wait: 2 });
+    story.now += 1_999;
+    story.tick();
+    expect(story.notices()).toEqual([]);
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + 1);
+    story.now += 1;
+    story.tick();
+    expect(story.notices()).toEqual(["b-l timeout"]);
+  });
+
+  it("are served by a slot that came free at their very last moment, even if the key looks late", () => {
+    const story = new Story();
+    story.hold("a", { lease: 5 });
+    story.acquire("b", { wait: 5 });
+    story.later(30).tick();
+    expect(story.notices()).toEqual(["b-l granted"]);
+  });
+
+  it("that were over before the slot came free are not served by it, even if the key looks late", () => {
+    const story = new Story();
+    story.hold("a", { lease: 5 });
+    story.acquire("b", { wait: 4 });
+    story.acquire("c", { wait: 20 });
+    story.later(10).tick();
+    expect(story.notices()).toEqual(["b-l timeout", "c-l granted"]);
+  });
+
+  it("of two requests of one session are told apart", () => {
+    const story = new Story();
+    const token = story.hold("a", { lease: 60 });
+    story.acquire("b", { request: "b1", wait: 50 });
+    story.acquire("b", { request: "b2", wait: 1 });
+    story.acquire("c", { wait: 50 });
+    story.later(1).tick();
+    expect(story.notices()).toEqual(["b2 timeout"]);
+    story.release(token);
+    expect(story.notices()).toEqual(["b1 granted"]);
+  });
+
+  it("that time out without an answer are told again, ever less often, then given up", () => {
+    const story = new Story({ gcMaxIdleMs: 10_000_000 });
+    story.hold("a", { lease: 100_000 });
+    story.acquire("b", { wait: 1 });
+    const gaps: number[] = [];
+    for (let last = story.now; story.key.rows.waiters.size > 0; last = story.now) {
+      story.now = story.engine.nextWake(WAKE);
+      gaps.push(story.now - last);
+      story.tick();
+    }
+    expect(gaps[1]).toBeLessThanOrEqual(1_000);
+    expect(Math.max(...gaps)).toBeLessThanOrEqual(10_000);
+    expect(gaps.slice(1)).toEqual(gaps.slice(1).sort((x, y) => x - y));
+    expect(story.notices().length).toBe(30);
+    expect(story.holders()).toEqual(["a"]);
+  });
+});

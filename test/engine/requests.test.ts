@@ -1,0 +1,191 @@
+import { describe, expect, it } from "vitest";
+import { Story } from "./story.ts";
+
+describe("a request that is sent again", () => {
+  it("gets the grant it already had, and no second slot", () => {
+    const story = new Story({ limit: 2 });
+    const first = story.acquire("a", { request: "r", lease: 9 });
+    const wrote = story.rowsWritten;
+    expect(story.acquire("a", { request: "r", lease: 9 })).toEqual(first);
+    expect([wrote, story.rowsWritten]).toEqual([1, 0]);
+    expect(story.holders()).toEqual(["a"]);
+  });
+
+  it("keeps the one place it has in the queue", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.acquire("b", { request: "r", wait: 10 });
+    expect(story.acquire("b", { request: "r", wait: 10 })).toEqual({ status: "queued" });
+    expect(story.waiting()).toBe(1);
+    story.release(token);
+    // Promoted by now, but the grant is handed out by its notice only.
+    expect(story.acquire("b", { request: "r", wait: 10 })).toEqual({ status: "queued" });
+    const granted = story.pickUp("r");
+    expect(story.acquire("b", { request: "r", wait: 10 })).toEqual(granted);
+  });
+
+  it("is the same for an enqueue and for its wait", () => {
+    const story = new Story();
+    const acquired = story.enqueue("a");
+    expect(story.enqueue("a")).toEqual(acquired);
+    const waited = story.wait("a");
+    expect(waited).toEqual(acquired);
+    expect(story.wait("a")).toEqual(waited);
+    expect(story.enqueue("b")).toEqual({ status: "queued" });
+    expect(story.enqueue("b")).toEqual({ status: "queued" });
+    expect(story.wait("b", { wait: 5 })).toEqual({ status: "queued" });
+    expect(story.wait("b", { wait: 5 })).toEqual({ status: "queued" });
+    expect(story.wait("b", { request: "another", wait: 5 })).toEqual({ status: "not_enqueued" });
+  });
+
+  it("is not told of a hold that has run out meanwhile", () => {
+    const story = new Story();
+    const first = story.acquire("a", { request: "r", lease: 1 });
+    story.later(1);
+    const again = story.acquire("a", { request: "r", lease: 1 });
+    expect(again.token).not.toBe(first.token);
+  });
+
+  it("can be picked up twice with one token and a whole lease", () => {
+    const story = new Story();
+    story.release(story.hold("a"));
+    const token = story.hold("a", { request: "a2" });
+    story.acquire("b", { wait: 10, lease: 2 });
+    story.release(token);
+    const first = story.pickUp("b-l");
+    expect(story.pickUp("b-l")).toEqual(first);
+    expect(story.holders()).toEqual(["b"]);
+  });
+});
+
+describe("a request that is cancelled", () => {
+  it("leaves the others of a queue of a hundred in their order", () => {
+    const story = new Story();
+    let token = story.hold("holder", { lease: 9_000 });
+    for (let n = 0; n < 100; n += 1) story.acquire(`s${n}`, { wait: 9_000, lease: 9_000 });
+    story.cancel("s50-l");
+    const served: string[] = [];
+    for (let n = 0; n < 99; n += 1) {
+      story.release(token);
+      const [session] = story.holders();
+      served.push(session as string);
+      token = story.pickUp(`${session}-l`).token as string;
+    }
+    expect(served).toEqual(Array.from({ length: 100 }, (_, n) => `s${n}`).filter((name) => name !== "s50"));
+  });
+
+  it("passes its slot on at once when it was granted already, and only once", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    for (const name of ["b", "c", "d"]) story.acquire(name, { wait: 10 });
+    story.release(token);
+    story.cancel("b-l");
+    story.cancel("b-l");
+    expect(story.holders()).toEqual(["c"]);
+    expect(story.waiting()).toBe(1);
+  });
+
+  it("changes nothing when nobody knows it", () => {
+    const story = new Story();
+    story.hold("a");
+    story.acquire("b", { wait: 10 });
+    story.cancel("who?");
+    expect([story.rowsWritten, story.holders(), story.waiting()]).toEqual([0, ["a"], 1]);
+  });
+
+  it("makes room under the cap on waiters at once", () => {
+    const story = new Story({ maxWaiters: 1 });
+    story.hold("a");
+    story.acquire("b", { wait: 10 });
+    expect(story.acquire("c", { wait: 10 })).toEqual({ status: "max_waiters" });
+    expect(story.acquire("c")).toEqual({ status: "max_waiters" });
+    story.cancel("b-l");
+    expect(story.acquire("c", { wait: 10 })).toEqual({ status: "queued" });
+  });
+
+  it("takes place and record with it when it was a wait", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.enqueue("b");
+    story.wait("b", { wait: 10 });
+    story.cancel("b-w");
+    expect(story.wait("b")).toEqual({ status: "not_enqueued" });
+    story.release(token);
+    expect(story.holders()).toEqual([]);
+  });
+
+  it("never leaves a wait in progress without an answer when it was the enqueue before it", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.enqueue("b");
+    story.wait("b", { wait: 10 });
+    story.cancel("b-e");
+    story.release(token);
+    story.later(11).tick();
+    story.later(60).tick();
+    expect(story.notices().filter((notice) => notice.startsWith("b-w "))).not.toEqual([]);
+  });
+});
+
+describe("a notice", () => {
+  it("answered `gone` passes the slot on once, however often it is said", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    for (const name of ["b", "c", "d"]) story.acquire(name, { wait: 10 });
+    story.release(token);
+    story.answer("b-l", "gone");
+    story.answer("b-l", "gone");
+    expect(story.holders()).toEqual(["c"]);
+  });
+
+  it("answered `gone` after the token was handed out takes nothing away", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.acquire("b", { wait: 10 });
+    story.release(token);
+    story.pickUp("b-l");
+    story.answer("b-l", "gone");
+    expect(story.holders()).toEqual(["b"]);
+  });
+
+  it("without an answer is repeated within a second, and again after a reload", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.acquire("b", { wait: 10 });
+    story.release(token);
+    expect(story.notices()).toEqual(["b-l granted"]);
+    story.later(1).tick();
+    expect(story.notices()).toEqual(["b-l granted"]);
+    story.reload();
+    story.tick();
+    expect(story.notices()).toEqual(["b-l granted"]);
+  });
+
+  it("of a promotion that was noted is not repeated, also after a reload", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.enqueue("b");
+    story.release(token);
+    story.answer("b-e", "noted");
+    story.notices();
+    story.later(5).tick();
+    story.reload();
+    story.tick();
+    expect(story.notices()).toEqual([]);
+    expect(story.wait("b").status).toBe("granted");
+  });
+
+  it("for an ended hold is about that hold, not about a later one of the same session", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.acquire("b", { request: "b1", wait: 10, lease: 1 });
+    story.acquire("b", { request: "b2", wait: 10, lease: 30 });
+    story.release(token);
+    story.later(1).tick();
+    expect(story.holders()).toEqual(["b"]);
+    story.answer("b1", "gone");
+    expect(story.holders()).toEqual(["b"]);
+    expect(story.pickUp("b1")).toEqual({ status: "unknown" });
+    expect(story.pickUp("b2").status).toBe("granted");
+  });
+});

@@ -1,0 +1,130 @@
+/** One key with a hand on its clock, for stories told step by step. */
+import type { Answer, KeyEngine, KeyEvent, Moment } from "../../src/engine/index.ts";
+import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
+
+export interface StoryOptions {
+  readonly limit?: number;
+  readonly start?: number;
+  readonly maxWaiters?: number;
+  readonly gcMaxIdleMs?: number;
+  readonly fenceFloor?: bigint;
+}
+
+type Status = { readonly status: string; readonly token?: string; readonly leaseSeconds?: number };
+
+export class Story {
+  readonly key: StoredEngine;
+  now: number;
+  /** What the key has said since it was last asked. */
+  events: KeyEvent[] = [];
+  /** Rows written by the last call. */
+  rowsWritten = 0;
+  readonly #limit: number;
+  readonly #rules: Omit<Moment, "now" | "salt">;
+  #salts = 0;
+
+  constructor({ limit = 1, start = 1_700_000_000_000, ...rules }: StoryOptions = {}) {
+    this.now = start;
+    this.#limit = limit;
+    this.#rules = { maxWaiters: 0, gcMaxIdleMs: 60_000, fenceFloor: 0n, ...rules };
+    this.key = new StoredEngine(limit, start);
+  }
+
+  get engine(): KeyEngine {
+    return this.key.engine;
+  }
+
+  moment(): Moment {
+    const salt = () => {
+      this.#salts += 1;
+      return this.#salts.toString(16).padStart(16, "0");
+    };
+    return { now: this.now, salt, ...this.#rules };
+  }
+
+  acquire(session: string, options: { request?: string; lease?: number; wait?: number; limit?: number } = {}): Status {
+    const { request = `${session}-l`, lease = 33, wait = 0, limit = this.#limit } = options;
+    const command = { session, request, limit, leaseSeconds: lease, waitMs: wait * 1000, mayWait: true };
+    return this.#run({ do: "acquire", command });
+  }
+
+  /** Takes a slot that must be free; its token. */
+  hold(session: string, options: { request?: string; lease?: number } = {}): string {
+    const { token } = this.acquire(session, options);
+    if (token === undefined) throw new Error(`${session} does not hold`);
+    return token;
+  }
+
+  enqueue(session: string, options: { request?: string; lease?: number; limit?: number } = {}): Status {
+    const { request = `${session}-e`, lease = 33, limit = this.#limit } = options;
+    return this.#run({ do: "enqueue", command: { session, request, limit, leaseSeconds: lease } });
+  }
+
+  wait(session: string, { request = `${session}-w`, wait = 0 }: { request?: string; wait?: number } = {}): Status {
+    return this.#run({ do: "wait", command: { session, request, waitMs: wait * 1000, mayWait: true } });
+  }
+
+  release(token: string, session = "somebody"): Status {
+    return this.#run({ do: "release", token, session });
+  }
+
+  renew(token: string, leaseSeconds = 33): Status {
+    return this.#run({ do: "renew", token, leaseSeconds });
+  }
+
+  pickUp(request: string): Status {
+    return this.#run({ do: "pickUp", request });
+  }
+
+  cancel(request: string): void {
+    this.#run({ do: "cancel", request });
+  }
+
+  answer(request: string, answer: Answer): void {
+    this.#run({ do: "answer", request, answer });
+  }
+
+  leave(session: string, { keepsReported = false } = {}): void {
+    this.#run({ do: "leave", session, keepsReported });
+  }
+
+  tick(): void {
+    this.#run({ do: "tick" });
+  }
+
+  reload(): void {
+    this.#run({ do: "reload" });
+  }
+
+  /** Lets seconds pass without anybody looking. */
+  later(seconds: number): this {
+    this.now += seconds * 1000;
+    return this;
+  }
+
+  /** The sessions that hold, in the order in which they were granted. */
+  holders(): string[] {
+    const held = [...this.key.rows.slots.values()].filter(({ isHeld }) => isHeld);
+    return held.sort((a, b) => (a.token < b.token ? -1 : 1)).map(({ session }) => session);
+  }
+
+  waiting(): number {
+    return this.engine.view().waiters;
+  }
+
+  /** Notices so far, as "request kind"; they are forgotten by being read. */
+  notices(): string[] {
+    const { events } = this;
+    this.events = [];
+    return events.flatMap((event) => (event.type === "notice" ? [`${event.request} ${event.kind}`] : []));
+  }
+
+  #run(call: Call): Status {
+    const result: Result = this.key.run(call, this.moment());
+    this.events.push(...result.events);
+    this.rowsWritten = result.rowsWritten;
+    return (result.outcome ?? { status: "done" }) as Status;
+  }
+}
+
+export const fenceOf = (token: string | undefined): bigint => BigInt(`0x${token?.slice(0, 16)}`);
