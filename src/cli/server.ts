@@ -44,7 +44,7 @@ export interface RunningWorkerd {
   kill(): Promise<void>;
 }
 
-const STOP_GRACE_MS = 1_500;
+const STOP_GRACE_MS = 1_000;
 const START_LIMIT_MS = 15_000;
 
 /**

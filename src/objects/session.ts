@@ -52,6 +52,8 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   #entry: Entry | undefined;
   #conversation: Conversation | undefined;
   readonly #window = new ReceiveWindow();
+  /** Lines for a carrier, to be sent when the event at hand is done. */
+  #unsent: string[] = [];
   #received = 0;
   #acknowledged = 0;
   #savedRevision: number | undefined;
@@ -130,6 +132,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
 
   async lose(loss: Loss): Promise<void> {
     this.#conversation?.lose(loss);
+    this.#flush();
   }
 
   /** Whether a client is, or is about to be, connected. A session that lost its socket to a fault is dead for good. */
@@ -137,11 +140,14 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     return !this.#hasEnded && (this.#isOpening || this.#socket !== undefined);
   }
 
+  /** Sends one line. A client gets each in a frame of its own; a carrier, which only wants the bytes, as few as possible. */
   send(line: string): void {
-    this.#socket?.send(line);
+    if (this.#entry?.hasWindow) this.#unsent.push(line);
+    else this.#socket?.send(line);
   }
 
   close(code: number): void {
+    this.#flush();
     if (this.#socket) closeSocket(this.#socket, code);
     this.ctx.waitUntil(this.#end());
   }
@@ -168,6 +174,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   progressed(): void {
     const conversation = this.#conversation;
     if (!conversation || this.#hasEnded) return;
+    this.#flush();
     if (conversation.revision !== this.#savedRevision) this.#save(conversation);
     this.#wakeAt(conversation.readDeadline);
     if (!this.#entry?.hasWindow) return;
@@ -211,6 +218,12 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     this.#socket = socket;
     const operations = new Operations(this.#name, this.#keys, new Holdings(this.#store), this.#config);
     this.#conversation = new Conversation(this, operations, this.#config, state);
+  }
+
+  #flush(): void {
+    if (this.#unsent.length === 0) return;
+    this.#socket?.send(this.#unsent.join(""));
+    this.#unsent = [];
   }
 
   #receive(conversation: Conversation, bytes: Uint8Array): void {

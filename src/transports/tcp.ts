@@ -5,7 +5,7 @@ import { serviceConfig } from "../service-config.ts";
 import { openSession } from "./session.ts";
 import { SendWindow } from "./window.ts";
 
-/** Replies that may wait for a slow reader, in bytes; a client that lets more pile up is cut off. */
+/** Replies that may wait for a slow reader, in characters; a client that lets more pile up is cut off. */
 const MOST_UNWRITTEN = 16 * 1024 * 1024;
 const CHUNK = 65_536;
 
@@ -40,8 +40,11 @@ class Carriage {
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #window = new SendWindow();
   readonly #encoder = new TextEncoder();
-  #unwritten = 0;
-  #lastWrite: Promise<void> = Promise.resolve();
+  /** Replies that wait until the one before has been taken. */
+  #unwritten: string[] = [];
+  #unwrittenLength = 0;
+  #isWriting = false;
+  #written: Promise<void> = Promise.resolve();
   #isOver = false;
   #wake: () => void = () => {};
 
@@ -64,7 +67,7 @@ class Carriage {
     await closed;
     this.#isOver = true;
     this.#wake();
-    await this.#lastWrite;
+    await this.#written;
     await this.#socket.close().catch(() => {});
     await reading;
   }
@@ -108,23 +111,29 @@ class Carriage {
       this.#wake();
       return;
     }
-    const bytes = this.#encoder.encode(data);
-    this.#unwritten += bytes.length;
-    if (this.#unwritten > MOST_UNWRITTEN) this.#hangUp();
-    else this.#lastWrite = this.#lastWrite.then(() => this.#write(bytes));
+    this.#unwritten.push(data);
+    this.#unwrittenLength += data.length;
+    if (this.#unwrittenLength > MOST_UNWRITTEN) this.#hangUp();
+    else if (!this.#isWriting) this.#written = this.#writeAll();
   }
 
-  /** Writes one reply, or hangs up on a client that does not take it in time. */
-  async #write(bytes: Uint8Array): Promise<void> {
+  /** Writes what has come, all of it at once each time, or hangs up on a client that does not take it in time. */
+  async #writeAll(): Promise<void> {
+    const { writeTimeoutMs } = this.#config;
+    this.#isWriting = true;
     try {
-      const { writeTimeoutMs } = this.#config;
-      const timer = writeTimeoutMs > 0 ? setTimeout(() => this.#hangUp(), writeTimeoutMs) : undefined;
-      await this.#writer.write(bytes);
-      if (timer !== undefined) clearTimeout(timer);
-      this.#unwritten -= bytes.length;
+      while (this.#unwritten.length > 0) {
+        const bytes = this.#encoder.encode(this.#unwritten.join(""));
+        this.#unwritten = [];
+        this.#unwrittenLength = 0;
+        const timer = writeTimeoutMs > 0 ? setTimeout(() => this.#hangUp(), writeTimeoutMs) : undefined;
+        await this.#writer.write(bytes);
+        if (timer !== undefined) clearTimeout(timer);
+      }
     } catch {
       this.#hangUp();
     }
+    this.#isWriting = false;
   }
 
   /** Ends the session, and drops the connection without waiting for what is still to be written. */

@@ -157,6 +157,22 @@ describe("holdfast serve", () => {
     await TcpClient.open(second.port);
   });
 
+  test.each(["SIGTERM", "SIGKILL"] as const)(
+    "locks held at the end by %s are still held after the restart",
+    async (signal) => {
+      const first = await startServe();
+      const holder = await TcpClient.open(first.port);
+      holder.socket.write("l\nkept\n0 60\n");
+      const line = await eventually("the grant", () => holder.text.match(/^ok (\w{32}) 60\n$/));
+      first.child.kill(signal);
+      await first.exited;
+      const second = await startServe({ dataDir: first.dataDir, port: first.port, httpPort: first.httpPort });
+      const client = await TcpClient.open(second.port);
+      client.socket.write(`l\nkept\n0\nn\nkept\n${line[1]} 50\nr\nkept\n${line[1]}\nl\nkept\n0\n`);
+      await eventually("the answers", () => /^timeout\nok 50\nok\nok \w{32} 33\n$/.test(client.text));
+    },
+  );
+
   test("a killed launcher takes workerd with it", async () => {
     const server = await startServe();
     server.child.kill("SIGKILL");

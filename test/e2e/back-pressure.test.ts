@@ -65,11 +65,11 @@ describe("a client that never reads", () => {
     await using strict = await startServer({ variables: { WRITE_TIMEOUT_S: "1" } });
     using clients = new Clients(strict);
     const [owner, next, deaf] = [await clients.tcp(), await clients.tcp(), await clients.tcp()];
-    for (let index = 0; index < 40; index += 1) await lock(owner, `${index}-${"long".repeat(60)}`);
+    for (let index = 0; index < 120; index += 1) await lock(owner, `${index}-${"long".repeat(60)}`);
     await lock(deaf, "deaf");
     await joinQueue(next, "deaf", "30");
     deaf.pause();
-    deaf.send("stats\n_\n_\n".repeat(4_000));
+    deaf.send("stats\n_\n_\n".repeat(1_000));
     expect(await next.next(20_000)).toMatch(/^@wait ok /);
     expect(await ask(owner, "ping", "_", "_")).toBe("ok");
   });

@@ -28,23 +28,6 @@ async function nothingIsLeft(): Promise<void> {
 }
 
 describe.each(TRANSPORTS)("over %s", (transport) => {
-  it("a session with five hundred locks and as many places in queues leaves all of them", async () => {
-    using clients = new Clients(server);
-    const [leaving, holder] = [await clients.open(transport), await clients.open(transport)];
-    for (let index = 0; index < 500; index += 1) {
-      await lock(holder, `contested-${transport}-${index}`);
-      await lock(leaving, `held-${transport}-${index}`);
-      expect(await ask(leaving, "e", `contested-${transport}-${index}`, "")).toBe("queued");
-    }
-    leaving.close();
-    await poll("500 locks and 500 waiters to be gone", 10_000, async () => {
-      const { locks } = await readStats(observer);
-      return locks.length === 500 && locks.every((entry) => entry.waiters === 0) ? true : undefined;
-    });
-    holder.close();
-    await nothingIsLeft();
-  });
-
   it("a hundred waits that time out leave an empty queue", async () => {
     using clients = new Clients(server);
     const key = `time-out-${transport}`;
@@ -82,4 +65,21 @@ describe.each(TRANSPORTS)("over %s", (transport) => {
     await nothingIsLeft();
     for (let step = 0; step < 4; step += 1) await lock(observer, keyOf(step));
   });
+});
+
+it("a session with five hundred locks and as many places in queues leaves all of them", async () => {
+  using clients = new Clients(server);
+  const [leaving, holder] = [await clients.open("ws"), await clients.open("tcp")];
+  for (let index = 0; index < 500; index += 1) {
+    await lock(holder, `contested-${index}`);
+    await lock(leaving, `held-${index}`);
+    expect(await ask(leaving, "e", `contested-${index}`, "")).toBe("queued");
+  }
+  leaving.close();
+  await poll("500 locks and 500 waiters to be gone", 10_000, async () => {
+    const { locks } = await readStats(observer);
+    return locks.length === 500 && locks.every((entry) => entry.waiters === 0) ? true : undefined;
+  });
+  holder.close();
+  await nothingIsLeft();
 });

@@ -47,7 +47,7 @@ describe("frames", () => {
   });
 
   it("lose all carriage returns at the ends of their lines, and none elsewhere", () => {
-    expect(frames("l\r\nk\r\r\r\n\r1\r 2\r\r\n")).toEqual([{ command: "l", key: "k", arg: "\r1\r 2", size: 18 }]);
+    expect(frames("l\r\nk\r\r\r\n\r1\r 2\r\r\n")).toEqual([{ command: "l", key: "k", arg: "\r1\r 2", size: 16 }]);
     expect(frames("\r\n\r\r\n\r\n")).toEqual([{ command: "", key: "", arg: "", size: 7 }]);
   });
 

@@ -1,0 +1,210 @@
+import { describe, expect, it } from "vitest";
+import { type BadVariable, type Config, checkVariable, readConfig, type VariableName } from "../src/config.ts";
+
+const MAX_SECONDS = 9_223_372_036;
+
+function good(variables: Record<string, unknown>): Config {
+  const result = readConfig(variables);
+  if (!result.ok) throw new Error(`refused: ${result.bad.map(({ name }) => name)}`);
+  return result.config;
+}
+
+function bad(variables: Record<string, unknown>): readonly BadVariable[] {
+  const result = readConfig(variables);
+  return result.ok ? [] : result.bad;
+}
+
+const names = (variables: Record<string, unknown>) => bad(variables).map(({ name }) => name);
+
+interface IntegerCase {
+  readonly name: VariableName;
+  readonly field?: keyof Config;
+  readonly fallback: number;
+  readonly min: number;
+  readonly max: number;
+  /** How the value shows in the field. */
+  readonly unit?: number;
+}
+
+const count = { fallback: 0, min: 0, max: Number.MAX_SAFE_INTEGER } as const;
+const INTEGERS: readonly IntegerCase[] = [
+  { name: "READ_TIMEOUT_S", field: "readTimeoutMs", fallback: 23, min: 1, max: MAX_SECONDS, unit: 1000 },
+  { name: "WRITE_TIMEOUT_S", field: "writeTimeoutMs", fallback: 5, min: 0, max: MAX_SECONDS, unit: 1000 },
+  { name: "DEFAULT_LEASE_TTL_S", field: "defaultLeaseSeconds", fallback: 33, min: 1, max: MAX_SECONDS },
+  { name: "LEASE_SWEEP_INTERVAL_S", field: "leaseSweepMs", fallback: 1, min: 1, max: MAX_SECONDS, unit: 1000 },
+  { name: "GC_INTERVAL_S", field: "gcIntervalMs", fallback: 5, min: 1, max: MAX_SECONDS, unit: 1000 },
+  { name: "GC_MAX_IDLE_S", field: "gcMaxIdleMs", fallback: 60, min: 0, max: MAX_SECONDS, unit: 1000 },
+  { name: "MAX_LOCKS", field: "maxLocks", ...count },
+  { name: "MAX_WAITERS", field: "maxWaiters", ...count },
+  { name: "MAX_CONNECTIONS", field: "maxConnections", ...count },
+  { name: "MAX_CONNECTIONS_PER_IP", field: "maxConnectionsPerIp", ...count },
+  { name: "HTTP_SESSION_IDLE_S", fallback: 20, min: 0, max: MAX_SECONDS },
+  { name: "HTTP_MAX_SESSIONS", ...count },
+  { name: "HTTP_MAX_SESSIONS_PER_IP", ...count },
+  { name: "HTTP_RATE_LIMIT_PER_IP", fallback: 0, min: 0, max: 1_000_000 },
+  { name: "HTTP_RATE_LIMIT_BURST", fallback: 0, min: 0, max: 1_000_000 },
+];
+
+describe.each(INTEGERS)("$name", ({ name, field, fallback, min, max, unit = 1 }) => {
+  const value = (raw: unknown) => {
+    const config = good({ [name]: raw });
+    return field && (config[field] as number) / unit;
+  };
+  const expected = (number: number) => field && number;
+
+  it("has its default when unset, empty or blank", () => {
+    for (const raw of [undefined, null, "", "   ", "\t\n"]) expect(value(raw)).toBe(expected(fallback));
+  });
+
+  it("takes its whole range, as text, as a number, with blanks around and zeros before", () => {
+    for (const number of [min, min + 1, max]) {
+      for (const raw of [String(number), number, ` ${number}\n`, `000${number}`]) expect(value(raw)).toBe(expected(number));
+    }
+  });
+
+  it("is refused below and above its range", () => {
+    for (const raw of [String(min - 1), min - 1, `${max + 1}`, max + 1, "99999999999999999999999"]) {
+      expect(names({ [name]: raw })).toEqual([name]);
+    }
+  });
+
+  it("is refused when it is not a whole number", () => {
+    for (const raw of ["x", "1.5", 1.5, "1e3", "0x10", "+1", "-0", "1 2", "٣", true, false, Number.NaN, {}, []]) {
+      if (Array.isArray(raw)) continue;
+      expect(names({ [name]: raw })).toEqual([name]);
+    }
+  });
+});
+
+describe.each([
+  { name: "AUTO_RELEASE_ON_DISCONNECT", field: "autoRelease", fallback: true },
+  { name: "DRAINING", field: "draining", fallback: false },
+  { name: "DEBUG", field: "debug", fallback: false },
+] as const)("$name", ({ name, field, fallback }) => {
+  it("has its default when unset, empty or blank", () => {
+    for (const raw of [undefined, null, "", "  "]) expect(good({ [name]: raw })[field]).toBe(fallback);
+  });
+
+  it("is true or false in any case, as text, number or boolean", () => {
+    for (const raw of ["1", "yes", "YES", "true", "TrUe", " true ", true, 1]) {
+      expect(good({ [name]: raw })[field]).toBe(true);
+    }
+    for (const raw of ["0", "no", "No", "false", "FALSE", "\tfalse", false, 0]) {
+      expect(good({ [name]: raw })[field]).toBe(false);
+    }
+  });
+
+  it("is refused otherwise", () => {
+    for (const raw of ["on", "off", "y", "n", "2", 2, "truee", "yes no", "01"]) {
+      expect(names({ [name]: raw })).toEqual([name]);
+    }
+  });
+});
+
+describe("FENCE_FLOOR", () => {
+  it("is exact over its whole range and 0 when unset", () => {
+    for (const raw of [undefined, "", " "]) expect(good({ FENCE_FLOOR: raw }).fenceFloor).toBe(0n);
+    for (const floor of [0n, 1n, 2n ** 53n + 1n, 2n ** 63n - 1n]) {
+      expect(good({ FENCE_FLOOR: String(floor) }).fenceFloor).toBe(floor);
+    }
+    expect(good({ FENCE_FLOOR: 1_700_000_000 }).fenceFloor).toBe(1_700_000_000n);
+  });
+
+  it("is refused outside of it", () => {
+    for (const raw of [String(2n ** 63n), "-1", -1, "1.5", "0x1", "x", true]) {
+      expect(names({ FENCE_FLOOR: raw })).toEqual(["FENCE_FLOOR"]);
+    }
+  });
+});
+
+describe("AUTH_TOKEN", () => {
+  it("is unset when absent or empty, and trimmed otherwise", () => {
+    expect(good({}).authToken).toBeUndefined();
+    expect(good({ AUTH_TOKEN: "" }).authToken).toBeUndefined();
+    expect(good({ AUTH_TOKEN: "  s3cret \n" }).authToken).toBe("s3cret");
+    expect(good({ AUTH_TOKEN: 12345 }).authToken).toBe("12345");
+  });
+
+  it("that is blank is a mistake, never an open service", () => {
+    for (const raw of [" ", "\t", "\n", " \r\n "]) expect(names({ AUTH_TOKEN: raw })).toEqual(["AUTH_TOKEN"]);
+  });
+
+  it("may have 65,536 bytes, not one more, and no line break inside", () => {
+    expect(good({ AUTH_TOKEN: "x".repeat(65_536) }).authToken).toHaveLength(65_536);
+    expect(names({ AUTH_TOKEN: "x".repeat(65_537) })).toEqual(["AUTH_TOKEN"]);
+    expect(names({ AUTH_TOKEN: "é".repeat(32_769) })).toEqual(["AUTH_TOKEN"]);
+    for (const raw of ["a\nb", "a\rb"]) expect(names({ AUTH_TOKEN: raw })).toEqual(["AUTH_TOKEN"]);
+  });
+});
+
+describe("variables that would leave a service open in silence", () => {
+  it.each(["AUTH_TOKEN_FILE", "TLS_CERT", "TLS_KEY"] as const)("%s is refused when set", (name) => {
+    for (const raw of ["/etc/token", "x", 0, false]) expect(names({ [name]: raw })).toEqual([name]);
+    for (const raw of [undefined, "", "  "]) expect(names({ [name]: raw })).toEqual([]);
+  });
+});
+
+describe("HTTP_CORS_ALLOWED_ORIGINS", () => {
+  it("is a comma list, nothing when unset", () => {
+    expect(good({}).corsOrigins).toEqual([]);
+    expect(good({ HTTP_CORS_ALLOWED_ORIGINS: " " }).corsOrigins).toEqual([]);
+    expect(good({ HTTP_CORS_ALLOWED_ORIGINS: "*" }).corsOrigins).toEqual(["*"]);
+    expect(good({ HTTP_CORS_ALLOWED_ORIGINS: " https://a.example ,, http://b:1 " }).corsOrigins).toEqual([
+      "https://a.example",
+      "http://b:1",
+    ]);
+  });
+});
+
+describe("several bad variables", () => {
+  it("are all named, in the order of the table, whatever the order they were set in", () => {
+    const variables = {
+      TLS_KEY: "x",
+      DEBUG: "maybe",
+      GC_INTERVAL_S: "0",
+      FENCE_FLOOR: "-1",
+      AUTH_TOKEN: " ",
+      MAX_LOCKS: "many",
+      READ_TIMEOUT_S: "0",
+      AUTO_RELEASE_ON_DISCONNECT: "sure",
+      MAX_WAITERS: "3",
+    };
+    expect(names(variables)).toEqual([
+      "AUTH_TOKEN",
+      "READ_TIMEOUT_S",
+      "GC_INTERVAL_S",
+      "MAX_LOCKS",
+      "AUTO_RELEASE_ON_DISCONNECT",
+      "FENCE_FLOOR",
+      "DEBUG",
+      "TLS_KEY",
+    ]);
+  });
+
+  it("are named with the rule they break, never with their value", () => {
+    const secret = "hunter2-hunter2";
+    const variables = {
+      AUTH_TOKEN: `${secret}\n${secret}`,
+      READ_TIMEOUT_S: secret,
+      DRAINING: secret,
+      FENCE_FLOOR: secret,
+      AUTH_TOKEN_FILE: secret,
+      TLS_CERT: secret,
+    };
+    const result = readConfig(variables);
+    expect(JSON.stringify(result)).not.toContain("hunter2");
+    expect(bad(variables)).toHaveLength(6);
+    for (const { name, rule } of bad(variables)) {
+      expect(rule).not.toBe("");
+      expect(checkVariable(name as VariableName, secret === "" ? "" : (variables as Record<string, unknown>)[name])).toEqual(
+        { name, rule },
+      );
+    }
+  });
+});
+
+describe("a configuration", () => {
+  it("with nothing set is good, and unknown variables are ignored", () => {
+    expect(good({ HOME: "/root", SHUTDOWN_TIMEOUT_S: "x", PORT: "nonsense" })).toEqual(good({}));
+  });
+});
