@@ -11,7 +11,12 @@ export default defineConfig({
       {
         test: {
           name: "pure",
-          include: ["test/engine/**/*.test.ts", "test/protocols/**/*.test.ts", "test/contract/engine.test.ts"],
+          include: [
+            "test/engine/**/*.test.ts",
+            "test/protocols/**/*.test.ts",
+            "test/contract/engine.test.ts",
+            "test/config.test.ts",
+          ],
         },
       },
       {

@@ -1,5 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { type Address, type Client, openClient } from "./client.ts";
+import { cpuMs } from "./cpu.ts";
 import type { Pattern, Transport } from "./options.ts";
 
 export interface Case {
@@ -14,6 +15,8 @@ export interface Server {
   readonly addresses: { readonly [T in Transport]?: Address };
   /** False of the floor, which lets everybody in at once: nothing is handed over there. */
   readonly isLocking: boolean;
+  /** Its process, if it runs on this machine by our doing. */
+  readonly pid?: number;
 }
 
 /** Times in milliseconds. */
@@ -23,14 +26,18 @@ export interface Latency {
 }
 
 export interface Result {
-  /** Cycles that began and ended within the measured time. */
+  /** Cycles that ended within the measured time. */
   readonly cycles: number;
   readonly seconds: number;
   readonly cyclesPerSecond: number;
+  /** Cycles per second of each turn. */
+  readonly turns: readonly number[];
   readonly cycle: Latency;
   readonly acquire: Latency;
   /** From the sending of a release to the grant of a client that stood in line by then; none if nobody ever did. */
   readonly handOver: (Latency & { readonly count: number }) | undefined;
+  /** Processor time of the server per cycle, in milliseconds, if known. It hardly depends on what else is running. */
+  readonly cpuPerCycle: number | undefined;
   /** Share of the time in which this process was busy. Near 1 the clients are the limit, not the server. */
   readonly clientsBusy: number;
 }
@@ -38,7 +45,7 @@ export interface Result {
 /** Longer than any line of clients takes, shorter than a benchmark that hangs. */
 const WAIT_SECONDS = 60;
 /** Uncounted time at the start of every turn. */
-const LEAD_IN_MS = 300;
+const LEAD_IN_MS = 200;
 
 /** The clients of one case at one server. They stay connected from turn to turn, so that only cycles are measured. */
 export class Crew {
@@ -49,9 +56,13 @@ export class Crew {
   readonly #cycles: number[] = [];
   readonly #acquires: number[] = [];
   readonly #handOvers: number[] = [];
+  readonly #turns: number[] = [];
   #lastReleaseAt = 0;
   #measuredMs = 0;
   #busyMs = 0;
+  #cpuMs = 0;
+  /** Cycles of all turns, their lead-in included. */
+  #cyclesRun = 0;
 
   private constructor(server: Server, { pattern }: Case, clients: readonly Client[]) {
     this.#server = server;
@@ -72,6 +83,7 @@ export class Crew {
   async warmUp(ms: number, isStopped: () => boolean): Promise<void> {
     const until = performance.now() + ms;
     await this.#cycleUntil(until, isStopped, Number.POSITIVE_INFINITY);
+    this.#cyclesRun = 0;
   }
 
   /** All clients cycle for `ms`, which count, after a lead-in, which does not. Every cycle begun is finished. */
@@ -79,7 +91,11 @@ export class Crew {
     const from = performance.now() + LEAD_IN_MS;
     const until = from + ms;
     const before = performance.eventLoopUtilization();
+    const countBefore = this.#cycles.length;
+    const cpuBefore = this.#serverCpuMs();
     await this.#cycleUntil(until, isStopped, from);
+    this.#cpuMs += this.#serverCpuMs() - cpuBefore;
+    this.#turns.push(((this.#cycles.length - countBefore) / ms) * 1000);
     this.#measuredMs += ms;
     this.#busyMs += performance.eventLoopUtilization(before).utilization * ms;
   }
@@ -90,9 +106,11 @@ export class Crew {
       cycles: this.#cycles.length,
       seconds,
       cyclesPerSecond: this.#cycles.length / seconds,
+      turns: this.#turns,
       cycle: latency(this.#cycles),
       acquire: latency(this.#acquires),
       handOver: this.#handOvers.length > 0 ? { ...latency(this.#handOvers), count: this.#handOvers.length } : undefined,
+      cpuPerCycle: Number.isNaN(this.#cpuMs) ? undefined : this.#cpuMs / this.#cyclesRun,
       clientsBusy: this.#busyMs / this.#measuredMs,
     };
   }
@@ -101,7 +119,12 @@ export class Crew {
     for (const client of this.#clients) client.close();
   }
 
-  /** Counts the cycles that begin at `from` or later and end by `until`. */
+  #serverCpuMs(): number {
+    const { pid } = this.#server;
+    return (pid === undefined ? undefined : cpuMs(pid)) ?? Number.NaN;
+  }
+
+  /** Counts the cycles that end between `from` and `until`. */
   async #cycleUntil(until: number, isStopped: () => boolean, from: number): Promise<void> {
     try {
       await Promise.all(
@@ -124,8 +147,9 @@ export class Crew {
     this.#lastReleaseAt = grantedAt;
     const reply = await client.ask(`r\n${key}\n${token}\n`);
     const endedAt = performance.now();
+    this.#cyclesRun += 1;
     if (!reply.startsWith("ok")) throw new Error(`a release was answered ${JSON.stringify(reply)}`);
-    if (startedAt < from || endedAt > until) return;
+    if (endedAt < from || endedAt > until) return;
     this.#cycles.push(endedAt - startedAt);
     this.#acquires.push(grantedAt - startedAt);
     if (this.#hasHandOvers && startedAt < releasedAt) this.#handOvers.push(grantedAt - releasedAt);

@@ -26,7 +26,7 @@ export class UsageError extends Error {}
 
 export const USAGE = `Usage: npm run bench -- [options]
   --seconds N             measured seconds per case and server (3)
-  --rounds N              turns into which they are split, servers alternating (3)
+  --rounds N              turns into which they are split, servers alternating (6)
   --clients N,N           numbers of clients (1,10,50)
   --transports tcp,ws     carriers (both)
   --patterns own,hot      one key per client, one key for all (both)
@@ -54,7 +54,7 @@ function parse(args: string[]) {
       args,
       options: {
         seconds: { type: "string", default: "3" },
-        rounds: { type: "string", default: "3" },
+        rounds: { type: "string", default: "6" },
         clients: { type: "string", default: "1,10,50" },
         transports: { type: "string", default: "tcp,ws" },
         patterns: { type: "string", default: "own,hot" },

@@ -17,7 +17,28 @@ export interface CaseReport extends Case {
  */
 export const isLikeForLike = ({ pattern, clients }: Case) => pattern === "own" || clients === 1;
 
-export const ratioToFloor = ({ holdfast, floor }: CaseReport) => holdfast.cyclesPerSecond / floor.cyclesPerSecond;
+/** Throughput of one server over that of another, turn by turn: the median, and the quartiles to show the noise. */
+export interface Ratio {
+  readonly median: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+export function ratioOf(one: Result, other: Result): Ratio {
+  const ratios = one.turns.map((rate, turn) => rate / (other.turns[turn] ?? Number.NaN)).sort((a, b) => a - b);
+  const at = (share: number) => {
+    const place = (ratios.length - 1) * share;
+    const below = ratios[Math.floor(place)] ?? Number.NaN;
+    const above = ratios[Math.ceil(place)] ?? Number.NaN;
+    return below + (above - below) * (place % 1);
+  };
+  return { median: at(0.5), low: at(0.25), high: at(0.75) };
+}
+
+export const ratioToFloor = ({ holdfast, floor }: CaseReport) => ratioOf(holdfast, floor);
+
+/** The turns disagree by more than the aim leaves room for: the machine was busy with something else. */
+const isNoisy = ({ low, high }: Ratio) => high > low * 1.3;
 
 const COLUMNS = [
   ["case", 22],
@@ -29,7 +50,8 @@ const COLUMNS = [
   ["p99", 8],
   ["hand-over p50", 14],
   ["p99", 8],
-  ["busy", 5],
+  ["cpu", 6],
+  ["busy", 6],
   ["ratio", 0],
 ] as const;
 
@@ -39,13 +61,11 @@ export const heading = () => inColumns(COLUMNS.map(([title]) => title));
 export function caseLines(report: CaseReport): string[] {
   const { transport, pattern, clients, holdfast, floor, targets } = report;
   const title = `${transport} ${pattern} ${clients} client${clients === 1 ? "" : "s"}`;
-  const note = isLikeForLike(report) ? "" : " (the floor does not queue)";
+  const note = isLikeForLike(report) ? "" : ", which does not queue";
   return [
-    line(title, "holdfast", holdfast, `${ratio(ratioToFloor(report))} of floor${note}`),
+    line(title, "holdfast", holdfast, `${inWords(ratioToFloor(report))} of floor${note}`),
     line("", "floor", floor, ""),
-    ...targets.map(({ name, result }) =>
-      line("", name, result, `${ratio(result.cyclesPerSecond / holdfast.cyclesPerSecond)} of holdfast`),
-    ),
+    ...targets.map(({ name, result }) => line("", name, result, `${inWords(ratioOf(result, holdfast))} of holdfast`)),
   ];
 }
 
@@ -55,15 +75,19 @@ export function rowsLine({ key, session, directory }: RowsPerCycle): string {
 }
 
 export function verdict(reports: readonly CaseReport[]): string {
-  const judged = reports.filter(isLikeForLike);
-  const [worst] = [...judged].sort((a, b) => ratioToFloor(a) - ratioToFloor(b));
+  const judged = reports
+    .filter(isLikeForLike)
+    .map((report) => ({ ...report, ratio: ratioToFloor(report) }))
+    .sort((a, b) => a.ratio.median - b.ratio.median);
+  const [worst] = judged;
   if (!worst) return "verdict: no case in which holdfast and the floor do the same work was measured";
-  const met = judged.filter((report) => ratioToFloor(report) >= AIM).length;
-  const mean = Math.exp(judged.reduce((sum, report) => sum + Math.log(ratioToFloor(report)), 0) / judged.length);
+  const met = judged.filter(({ ratio }) => ratio.median >= AIM).length;
+  const noisy = judged.filter(({ ratio }) => isNoisy(ratio)).length;
   return (
     `verdict: aim of ${AIM} of the floor ${met === judged.length ? "MET" : "MISSED"}: reached in ${met} of ` +
-    `${judged.length} cases without a queue, mean ${ratio(mean)}, worst ${ratio(ratioToFloor(worst))} ` +
-    `(${worst.transport} ${worst.pattern} ${worst.clients})`
+    `${judged.length} cases without a queue, worst ${worst.ratio.median.toFixed(3)} ` +
+    `(${worst.transport} ${worst.pattern} ${worst.clients})` +
+    (noisy > 0 ? `; ${noisy} of these cases too noisy to be believed: repeat on a quiet machine` : "")
   );
 }
 
@@ -78,6 +102,7 @@ function line(title: string, server: string, { cycle, acquire, handOver, ...rest
     ms(acquire.p99),
     handOver ? ms(handOver.p50) : "-",
     handOver ? ms(handOver.p99) : "-",
+    rest.cpuPerCycle === undefined ? "-" : ms(rest.cpuPerCycle),
     `${(rest.clientsBusy * 100).toFixed(0)}%`,
     note,
   ]);
@@ -95,4 +120,4 @@ function inColumns(cells: readonly string[]): string {
 }
 
 const ms = (time: number) => (Number.isNaN(time) ? "-" : time.toFixed(2));
-const ratio = (value: number) => value.toFixed(2);
+const inWords = ({ median, low, high }: Ratio) => `${median.toFixed(2)} (${low.toFixed(2)}-${high.toFixed(2)})`;

@@ -10,7 +10,17 @@ import type { RunningWorkerd } from "../src/cli/server.ts";
 import { fsyncMs } from "./fsync.ts";
 import { type Case, Crew, type Result, type Server } from "./measure.ts";
 import { type Options, readOptions, USAGE, UsageError } from "./options.ts";
-import { AIM, type CaseReport, caseLines, heading, isLikeForLike, ratioToFloor, rowsLine, verdict } from "./report.ts";
+import {
+  AIM,
+  type CaseReport,
+  caseLines,
+  heading,
+  isLikeForLike,
+  ratioOf,
+  ratioToFloor,
+  rowsLine,
+  verdict,
+} from "./report.ts";
 import { countRows } from "./rows.ts";
 import { Lab } from "./servers.ts";
 
@@ -45,7 +55,8 @@ async function measureAll(lab: Lab, options: Options): Promise<void> {
   console.log("Ratios are the result; absolute times hold for this machine, this disk and this minute only.");
   console.log(
     `node ${machine.node}, ${machine.workerd}, ${machine.cores} cores, clients on the same machine, ` +
-      `fsync ${machine.fsyncMs.toFixed(2)} ms; times in ms; busy = load of the client process\n`,
+      `fsync ${machine.fsyncMs.toFixed(2)} ms.\nTimes in ms; cpu = processor time of the server per cycle; ` +
+      "busy = load of the client process; ratio = median over turns (quartiles)\n",
   );
   const rows = await countRows(lab);
   const servers = await startServers(lab, options);
@@ -64,6 +75,7 @@ async function measureAll(lab: Lab, options: Options): Promise<void> {
     ...report,
     ratioToFloor: ratioToFloor(report),
     isLikeForLike: isLikeForLike(report),
+    targets: report.targets.map((target) => ({ ...target, ratioToHoldfast: ratioOf(target.result, report.holdfast) })),
   }));
   writeFileSync(path, `${JSON.stringify({ at: new Date(), machine, options, rows, aim: AIM, cases }, null, 2)}\n`);
   console.log(`results: ${path}`);
@@ -76,9 +88,10 @@ function describeMachine(folder: string) {
 
 async function startServers(lab: Lab, options: Options): Promise<Server[]> {
   const host = "127.0.0.1";
-  const own = (name: string, isLocking: boolean, { tcpPort, httpPort }: RunningWorkerd): Server => ({
+  const own = (name: string, isLocking: boolean, { pid, tcpPort, httpPort }: RunningWorkerd): Server => ({
     name,
     isLocking,
+    pid,
     addresses: { tcp: { host, port: tcpPort }, ws: { host, port: httpPort } },
   });
   return [
@@ -102,7 +115,8 @@ async function measureCase(kase: Case, servers: readonly Server[], options: Opti
   }
   for (const crew of crews.values()) await crew.warmUp(WARM_UP_MS, isStopped);
   for (let round = 0; round < options.rounds && !isStopped(); round++) {
-    for (const crew of crews.values()) await crew.work((options.seconds / options.rounds) * 1000, isStopped);
+    const inTurn = round % 2 === 0 ? [...crews.values()] : [...crews.values()].reverse();
+    for (const crew of inTurn) await crew.work((options.seconds / options.rounds) * 1000, isStopped);
   }
   for (const crew of crews.values()) crew.close();
   await pause(SETTLE_MS);

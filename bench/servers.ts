@@ -41,10 +41,18 @@ export class Lab {
     });
     this.#running.push(starting);
     const running = await starting;
+    let isWanted = true;
     void running.exited.then(({ code, signal }) => {
-      if (!this.#isClosed) process.stderr.write(`[${name}] workerd ended: ${signal ?? `exit code ${code}`}\n`);
+      const isNews = isWanted && !this.#isClosed;
+      if (isNews) process.stderr.write(`[${name}] workerd ended by itself: ${signal ?? `exit code ${code}`}\n`);
     });
-    return running;
+    return {
+      ...running,
+      kill() {
+        isWanted = false;
+        return running.kill();
+      },
+    };
   }
 
   async close(): Promise<void> {

@@ -51,9 +51,10 @@ export class KeyEngine {
 
   /** Grants at once if a slot is free and nobody waits; else takes the last place in the queue. */
   acquire(command: AcquireCommand, moment: Moment): AcquireOutcome {
+    this.tick(moment);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
-    this.#arrive(command.limit, moment);
+    this.#startAnewIfIdle(command.limit, moment);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
     const granted = this.#grantIfFree(command, moment);
     if (granted) return granted;
@@ -66,10 +67,11 @@ export class KeyEngine {
 
   /** Like `acquire`, but never waits: a place in the queue is kept for a later `wait`. */
   enqueue(command: EnqueueCommand, moment: Moment): EnqueueOutcome {
+    this.tick(moment);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
     const state = this.#state;
-    this.#arrive(command.limit, moment);
+    this.#startAnewIfIdle(command.limit, moment);
     if (state.records.has(command.session)) return { status: "already_enqueued" };
     state.forgetLapse(command.session);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
@@ -88,10 +90,10 @@ export class KeyEngine {
 
   /** The second phase of `enqueue`: the hold if it has come, else a wait at the place already taken. */
   wait(command: WaitCommand, moment: Moment): WaitOutcome {
+    this.tick(moment);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
     const state = this.#state;
-    this.tick(moment);
     if (state.forgetLapse(command.session)) return { status: "lease_expired" };
     const record = state.records.get(command.session);
     if (!record) return { status: "not_enqueued" };
@@ -176,7 +178,9 @@ export class KeyEngine {
       else state.settle(member);
     }
     this.tick(moment);
+    state.forgetLapse(session);
     for (const member of state.membersOf(session)) {
+      if (member instanceof Waiter && member.outcome) state.settle(member);
       if (!(member instanceof Slot)) continue;
       if (keepsReported && member.isReported) state.clearRecord(member);
       else state.endHold(member, "left", moment.now);
@@ -203,15 +207,20 @@ export class KeyEngine {
     state.forgetLapsesBefore(now - moment.gcMaxIdleMs);
   }
 
-  /** True when the key has been idle for long enough to be forgotten, all but its fence. */
+  /** True when nobody has held or waited for long enough: the key counts as forgotten, all but its fence. */
   isPrunable({ now, gcMaxIdleMs }: Pick<Moment, "now" | "gcMaxIdleMs">): boolean {
     return this.#state.isIdle && now - this.#state.lastActivity > gcMaxIdleMs;
   }
 
+  /** Somebody has still to be told how his wait ended: nothing may be deleted yet. */
+  get hasNews(): boolean {
+    return this.#state.hasNews;
+  }
+
   /** When the key next has something to do by itself; `graceMs` is how long an idle key may outstay its time. */
   nextWake({ gcMaxIdleMs, graceMs }: { gcMaxIdleMs: number; graceMs: number }): number {
-    const { isIdle, lastActivity } = this.#state;
-    const idleEnds = isIdle ? lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
+    const { isIdle, hasNews, lastActivity } = this.#state;
+    const idleEnds = isIdle && !hasNews ? lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
     return Math.min(this.#state.earliestDeadline(), idleEnds);
   }
 
@@ -237,9 +246,8 @@ export class KeyEngine {
     return maxWaiters > 0 && this.#state.queue.length >= maxWaiters;
   }
 
-  /** Somebody wants a slot: time passes, and a key idle for long enough starts anew with the limit asked for. */
-  #arrive(limit: number, moment: Moment): void {
-    this.tick(moment);
+  /** A key that has been idle for long enough takes the limit that is asked for, whatever it was before. */
+  #startAnewIfIdle(limit: number, moment: Moment): void {
     if (!this.isPrunable(moment)) return;
     this.#state.forgetLapsesBefore(Number.POSITIVE_INFINITY);
     if (this.limit !== limit) this.#state.setLimit(limit);

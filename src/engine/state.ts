@@ -51,6 +51,8 @@ export class KeyState {
   readonly records = new Map<string, Slot | Waiter>();
   readonly #bySession = new Map<string, Set<Slot | Waiter>>();
   readonly #lapsed = new Map<string, number>();
+  /** No lapse is older than this. */
+  #oldestLapse = NEVER;
   readonly #deadlines = new Deadlines<Slot | Waiter>();
   readonly #slots: Slot[] = [];
   #free: Slot[] = [];
@@ -62,12 +64,20 @@ export class KeyState {
     this.lastActivity = stored.lastActivity;
     for (const slot of stored.slots) this.#restoreSlot(slot);
     for (const waiter of stored.waiters) this.#restoreWaiter(waiter);
-    for (const [session, at] of stored.lapsed) this.#lapsed.set(session, at);
+    for (const [session, at] of stored.lapsed) {
+      this.#lapsed.set(session, at);
+      this.#oldestLapse = Math.min(this.#oldestLapse, at);
+    }
   }
 
-  /** Nobody holds, waits, or has still to be told something. */
+  /** Nobody holds or waits. */
   get isIdle(): boolean {
-    return this.requests.size === 0;
+    return this.held.size === 0 && this.queue.length === 0;
+  }
+
+  /** Beside holders and waiters there is somebody who has not heard yet how his wait ended. */
+  get hasNews(): boolean {
+    return this.requests.size > this.held.size + this.queue.length;
   }
 
   earliestDeadline(): number {
@@ -128,13 +138,17 @@ export class KeyState {
     this.changes.slots.add(slot);
   }
 
-  /** The token is about to be told: the two-phase record is done with, and the lease starts in full. */
+  /**
+   * The token is about to be told: the two-phase record is done with, and the lease starts in full. One that was told
+   * before may have been renewed since, so it is never cut short.
+   */
   report(slot: Slot, now: number): Granted {
+    const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
     slot.isReported = true;
     slot.notifyAt = NEVER;
     this.clearRecord(slot);
     if (slot.waiter) this.settle(slot.waiter);
-    this.lease(slot, slot.leaseSeconds, now);
+    if (!isRenewed) this.lease(slot, slot.leaseSeconds, now);
     return { status: "granted", token: slot.token, leaseSeconds: slot.leaseSeconds };
   }
 
@@ -178,6 +192,7 @@ export class KeyState {
 
   /** An enqueued waiter is now waited for, until `deadline`. */
   listen(waiter: Waiter, request: string, deadline: number): void {
+    this.requests.delete(waiter.request);
     waiter.waitRequest = request;
     waiter.deadline = deadline;
     this.requests.set(request, waiter);
@@ -287,15 +302,17 @@ export class KeyState {
 
   /** Forgets lapses from before `time`. */
   forgetLapsesBefore(time: number): void {
+    if (time <= this.#oldestLapse) return;
+    this.#oldestLapse = NEVER;
     for (const [session, at] of this.#lapsed) {
-      if (at >= time) break;
-      this.forgetLapse(session);
+      if (at < time) this.forgetLapse(session);
+      else this.#oldestLapse = Math.min(this.#oldestLapse, at);
     }
   }
 
   #setLapsed(session: string, at: number): void {
-    this.#lapsed.delete(session);
     this.#lapsed.set(session, at);
+    this.#oldestLapse = Math.min(this.#oldestLapse, at);
     this.changes.lapsed.set(session, at);
   }
 
@@ -348,11 +365,15 @@ export class KeyState {
       return;
     }
     this.#enrol(waiter);
-    if (waiter.waitRequest !== undefined) this.requests.set(waiter.waitRequest, waiter);
+    if (waiter.waitRequest !== undefined) {
+      this.requests.delete(waiter.request);
+      this.requests.set(waiter.waitRequest, waiter);
+    }
     if (waiter.outcome) waiter.notifyAt = 0;
     else {
       this.queue.push(waiter);
-      if (waiter.isEnqueued) this.records.set(waiter.session, waiter);
+      if (waiter.isEnqueued && !(this.records.get(waiter.session) instanceof Slot))
+        this.records.set(waiter.session, waiter);
     }
     this.#deadlines.schedule(waiter);
   }

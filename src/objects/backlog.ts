@@ -20,8 +20,9 @@ export class Backlog {
     for (const turn of turns) this.#bytes += sizeOf(turn);
   }
 
+  /** All turns, in copies that do not keep the message alive in which they came. */
   get turns(): readonly Turn[] {
-    return this.#turns;
+    return this.#turns.map(compact);
   }
 
   get bytes(): number {
@@ -51,6 +52,12 @@ export class Backlog {
     this.#turns = [];
     this.#bytes = 0;
   }
+}
+
+function compact(turn: Turn): Turn {
+  if (turn.type !== "frame") return turn;
+  const { command, key, arg, size } = turn.frame;
+  return { type: "frame", frame: { command: command.slice(), key: key.slice(), arg: arg.slice(), size } };
 }
 
 function sizeOf(turn: Turn): number {

@@ -15,6 +15,7 @@ import {
   type WaitCommand,
   type WaitOutcome,
 } from "../engine/index.ts";
+import { randomHex } from "../hex.ts";
 import { directoryOfKey } from "./directories.ts";
 import { configOf, type Env } from "./env.ts";
 import { KeyStore } from "./store.ts";
@@ -100,7 +101,7 @@ export class KeyObject extends DurableObject<Env> {
     try {
       await this.#use(undefined, (engine, moment) => engine.tick(moment));
       const engine = this.#engine;
-      if (engine?.isPrunable(this.#moment()) && !this.#transition) await this.#prune(engine);
+      if (engine?.isPrunable(this.#moment()) && !engine.hasNews && !this.#transition) await this.#prune(engine);
     } catch (error) {
       console.error(JSON.stringify({ event: "key_alarm_failed", error: String(error) }));
       await this.ctx.storage.setAlarm(Date.now() + ALARM_RETRY_MS);
@@ -223,9 +224,4 @@ function emptyKey(limit: number) {
   return { limit, fence: 0n, lastActivity: Date.now(), slots: [], waiters: [], lapsed: [] };
 }
 
-function randomSalt(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(8));
-  let hex = "";
-  for (const byte of bytes) hex += byte.toString(16).padStart(2, "0");
-  return hex;
-}
+const randomSalt = () => randomHex(8);

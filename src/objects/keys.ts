@@ -30,7 +30,7 @@ type KeyStub = Pick<KeyObject, keyof Keys>;
 const ATTEMPTS = 3;
 const MOST_STUBS = 256;
 
-/** Keys behind their Durable Objects. Calls that the platform calls retryable are repeated; every one bears that. */
+/** Keys behind their Durable Objects. Calls that the platform calls retryable are repeated: none does harm twice. */
 export class RemoteKeys implements Keys {
   readonly #env: Env;
   /** One stub per key: only calls on the same stub are sure to arrive in order. */

@@ -1,7 +1,8 @@
+import { randomHex } from "../hex.ts";
+
 /** A session id: 128 random bits as 32 hex digits. It is never used twice. */
 export function newSessionId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return randomHex(16);
 }
 
 /**

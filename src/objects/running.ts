@@ -1,3 +1,5 @@
+import { randomHex } from "../hex.ts";
+
 const MOST_TAGS = 1_024;
 
 /** A request under way: being carried out, or waiting at its key. */
@@ -20,7 +22,7 @@ export class RunningRequests {
   readonly #all = new Map<string, Running>();
   readonly #tags = new Set<string>();
   /** Ids of this life of the object; those of an earlier life have another beginning. */
-  readonly #prefix = crypto.randomUUID().replaceAll("-", "").slice(0, 16);
+  readonly #prefix = randomHex(8);
   #lastId = 0;
   #current: Running | undefined;
 

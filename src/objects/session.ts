@@ -28,6 +28,7 @@ export const ENTRY_HEADER = "X-Holdfast-Entry";
 /** On a refused upgrade: why. */
 export const REFUSAL_HEADER = "X-Holdfast-Refusal";
 
+const encoder = new TextEncoder();
 const KEEPALIVE = { request: "@keepalive ping\n_\n_\n", response: "@keepalive ok\n" };
 const MOST_MESSAGE_BYTES = 1_048_576;
 const LEFT_AT_ONCE = 32;
@@ -96,7 +97,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     if (!conversation) return;
     this.#hasHeard = true;
     if (typeof message === "string") {
-      if (message !== "") this.#receive(conversation, new TextEncoder().encode(message));
+      if (message !== "") this.#receive(conversation, encoder.encode(message));
     } else if (message.byteLength === 0) conversation.endOfInput();
     else this.#receive(conversation, new Uint8Array(message));
     this.progressed();

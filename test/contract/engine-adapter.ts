@@ -11,7 +11,7 @@ const GRACE_MS = 2_500;
 type Status = { readonly status: string; readonly token?: string; readonly leaseSeconds?: number };
 
 export interface EngineHarnessOptions {
-  /** Throw the engine away before every call and build it anew from its rows. */
+  /** Throw the engine away before calls and build it anew from its rows. */
   readonly evictsAlways?: boolean;
 }
 
@@ -84,8 +84,9 @@ class VirtualService {
     this.#now = end;
   }
 
+  /** An object that waits for the answer to a notice stays in memory. */
   #run(key: StoredEngine, call: Call) {
-    if (this.#evictsAlways) key.run({ do: "reload" }, this.#moment());
+    if (this.#evictsAlways && call.do !== "answer") key.run({ do: "reload" }, this.#moment());
     return key.run(call, this.#moment());
   }
 
@@ -154,10 +155,7 @@ class EngineSession implements Session {
   wait(key: string, { waitSeconds }: { waitSeconds: number }): Promise<Outcome> {
     const { session, request } = this.#newRequest();
     const command = { session, request, waitMs: waitSeconds * 1000, mayWait: true };
-    return this.#outcome(
-      request,
-      () => this.#service.call(key, { do: "wait", command }) ?? { status: "not_enqueued" },
-    );
+    return this.#outcome(request, () => this.#service.call(key, { do: "wait", command }) ?? { status: "not_enqueued" });
   }
 
   async release(key: string, token: string): Promise<ReleaseOutcome> {

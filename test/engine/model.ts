@@ -110,7 +110,7 @@ export class KeyModel {
   }
 
   get isIdle(): boolean {
-    return this.holds.length + this.queue.length + this.ended.length === 0;
+    return this.holds.length + this.queue.length === 0;
   }
 
   begin(now: number): void {
@@ -197,7 +197,8 @@ export class KeyModel {
     this.evaluate(now);
     const hold = this.holds.find((held) => held.token === token);
     if (!hold) return { status: "not_held" };
-    if (hold.session !== session && hold.isReported) this.losses.push({ session: hold.session, token, reason: "released" });
+    if (hold.session !== session && hold.isReported)
+      this.losses.push({ session: hold.session, token, reason: "released" });
     this.free(hold, now);
     this.promote(now);
     return { status: "released" };
@@ -316,7 +317,10 @@ export class KeyModel {
 
   waiterRows(): Omit<WaiterRow, "place" | "joinedAt">[] {
     const promoted = this.holds.flatMap(({ unanswered }) => (unanswered ? [unanswered] : []));
-    const ends = this.ended.map(({ place, outcome }) => ({ place, outcome: outcome === "timeout" ? undefined : outcome }));
+    const ends = this.ended.map(({ place, outcome }) => ({
+      place,
+      outcome: outcome === "timeout" ? undefined : outcome,
+    }));
     const others = [...this.queue, ...promoted].map((place) => ({ place, outcome: undefined }));
     return [...ends, ...others]
       .sort((a, b) => a.place.place - b.place.place)
@@ -364,7 +368,16 @@ export class KeyModel {
     this.lastFence = above > clock ? above : clock;
     const token = this.lastFence.toString(16).padStart(16, "0") + SALT;
     const expiresAt = now + leaseSeconds * 1000;
-    const hold = { session, request, token, leaseSeconds, expiresAt, isReported, isRecord: false, unanswered: undefined };
+    const hold = {
+      session,
+      request,
+      token,
+      leaseSeconds,
+      expiresAt,
+      isReported,
+      isRecord: false,
+      unanswered: undefined,
+    };
     this.holds.push(hold);
     this.grants.push(hold);
     this.touch(now);

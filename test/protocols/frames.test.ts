@@ -19,7 +19,6 @@ function drain(reader: FrameReader, bytes: Uint8Array): Out[] {
 const whole = (bytes: Uint8Array) => drain(new FrameReader(), bytes);
 const frames = (stream: string) => whole(encode(stream));
 
-
 /** Streams that look like the protocol often enough to get deep into it. */
 const line = fc.oneof(
   fc.constantFrom("l", "auth", "auth\r", "auth\r\r", " auth", "ping", "", "\r", "k\r\rk\r", "x".repeat(255)),
@@ -56,7 +55,9 @@ describe("frames", () => {
   });
 
   it("come out the same wherever the stream is cut in two", () => {
-    const bytes = encode(`l\r\nключ-🔒\r\n10 5\r\nauth\n_\n${"s".repeat(300)}\r\nping\n\n\nl\n${"k".repeat(257)}\nr\nx\ny\n`);
+    const bytes = encode(
+      `l\r\nключ-🔒\r\n10 5\r\nauth\n_\n${"s".repeat(300)}\r\nping\n\n\nl\n${"k".repeat(257)}\nr\nx\ny\n`,
+    );
     const expected = whole(bytes);
     expect(expected.length).toBe(4);
     for (let cut = 0; cut <= bytes.length; cut += 1) {
@@ -223,4 +224,3 @@ function split(bytes: Uint8Array): Out[] {
   }
   return out;
 }
-

@@ -1,4 +1,4 @@
-/** Three lines as they came, without their line feeds and trailing carriage returns. */
+/** Three lines as they came, without their line feeds and trailing carriage returns; perhaps views of a larger buffer. */
 export interface Frame {
   readonly command: Uint8Array;
   readonly key: Uint8Array;
@@ -55,6 +55,12 @@ export class FrameReader {
   *read(bytes: Uint8Array): Generator<FrameEvent> {
     let rest = bytes;
     while (rest.length > 0 && !this.#isBroken) {
+      const whole = this.isMidFrame ? undefined : wholeFrame(rest);
+      if (whole) {
+        rest = rest.subarray(whole.size);
+        yield { type: "frame", frame: whole };
+        continue;
+      }
       const end = rest.indexOf(LF);
       if (end < 0) {
         this.#append(rest);
@@ -104,9 +110,27 @@ export class FrameReader {
 
   #cap(): number {
     const [command, key] = this.#lines;
-    const isAuthToken = key && command?.length === AUTH.length && AUTH.every((byte, at) => command[at] === byte);
-    return isAuthToken ? AUTH_LINE_CAP : LINE_CAP;
+    return command && key ? argCap(command) : LINE_CAP;
   }
+}
+
+/** The frame at the start of the bytes, if it is complete and within the caps. Its lines are views, not copies. */
+function wholeFrame(bytes: Uint8Array): Frame | undefined {
+  const first = bytes.indexOf(LF);
+  if (first < 0 || first > LINE_CAP) return undefined;
+  const second = bytes.indexOf(LF, first + 1);
+  if (second < 0 || second - first - 1 > LINE_CAP) return undefined;
+  const third = bytes.indexOf(LF, second + 1);
+  const command = withoutTrailingCr(bytes.subarray(0, first));
+  if (third < 0 || third - second - 1 > argCap(command)) return undefined;
+  const key = withoutTrailingCr(bytes.subarray(first + 1, second));
+  const arg = withoutTrailingCr(bytes.subarray(second + 1, third));
+  return { command, key, arg, size: third + 1 };
+}
+
+function argCap(command: Uint8Array): number {
+  const isAuth = command.length === AUTH.length && AUTH.every((byte, at) => command[at] === byte);
+  return isAuth ? AUTH_LINE_CAP : LINE_CAP;
 }
 
 function joined(head: Uint8Array, tail: Uint8Array): Uint8Array {
