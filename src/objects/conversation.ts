@@ -313,14 +313,12 @@ export class Conversation {
     const isRight = await sameSecret(token, this.#config.authToken ?? "");
     this.#isAuthenticating = false;
     if (this.#isOver) return;
-    if (!isRight) {
-      this.#refuse();
-      return;
-    }
-    this.#enter("open");
-    this.#host.authenticated();
-    this.#say(undefined, wireReply("ok"));
-    this.#runTurns();
+    if (isRight) {
+      this.#enter("open");
+      this.#host.authenticated();
+      this.#say(undefined, wireReply("ok"));
+      this.#runTurns();
+    } else this.#refuse();
     this.#host.progressed();
   }
 
