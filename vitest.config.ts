@@ -1,8 +1,10 @@
 import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
+const CAPPED = { MAX_LOCKS: "3", GC_MAX_IDLE_S: "0", AUTO_RELEASE_ON_DISCONNECT: "false" };
+
 /**
- * Three suites: `pure` needs nothing but Node, `objects` runs inside workerd, `server` talks to real processes over
+ * Three suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
  * real sockets (started from `dist/`, so `npm test` builds first).
  */
 export default defineConfig({
@@ -23,7 +25,16 @@ export default defineConfig({
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
-          include: ["test/objects/**/*.test.ts"],
+          include: ["test/objects/*.test.ts"],
+          testTimeout: 20_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" }, miniflare: { bindings: CAPPED } })],
+        test: {
+          name: "capped",
+          include: ["test/objects/capped/*.test.ts"],
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
         },

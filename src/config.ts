@@ -7,7 +7,6 @@ export interface Config {
   readonly readTimeoutMs: number;
   readonly writeTimeoutMs: number;
   readonly defaultLeaseSeconds: number;
-  readonly leaseSweepMs: number;
   readonly gcIntervalMs: number;
   readonly gcMaxIdleMs: number;
   readonly maxLocks: number;
@@ -206,7 +205,6 @@ export function readConfig(variables: Variables): ConfigResult {
       readTimeoutMs: ms("READ_TIMEOUT_S"),
       writeTimeoutMs: ms("WRITE_TIMEOUT_S"),
       defaultLeaseSeconds: number("DEFAULT_LEASE_TTL_S"),
-      leaseSweepMs: ms("LEASE_SWEEP_INTERVAL_S"),
       gcIntervalMs: ms("GC_INTERVAL_S"),
       gcMaxIdleMs: ms("GC_MAX_IDLE_S"),
       maxLocks: number("MAX_LOCKS"),

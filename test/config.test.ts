@@ -31,7 +31,7 @@ const INTEGERS: readonly IntegerCase[] = [
   { name: "READ_TIMEOUT_S", field: "readTimeoutMs", fallback: 23, min: 1, max: MAX_SECONDS, unit: 1000 },
   { name: "WRITE_TIMEOUT_S", field: "writeTimeoutMs", fallback: 5, min: 0, max: MAX_SECONDS, unit: 1000 },
   { name: "DEFAULT_LEASE_TTL_S", field: "defaultLeaseSeconds", fallback: 33, min: 1, max: MAX_SECONDS },
-  { name: "LEASE_SWEEP_INTERVAL_S", field: "leaseSweepMs", fallback: 1, min: 1, max: MAX_SECONDS, unit: 1000 },
+  { name: "LEASE_SWEEP_INTERVAL_S", fallback: 1, min: 1, max: MAX_SECONDS },
   { name: "GC_INTERVAL_S", field: "gcIntervalMs", fallback: 5, min: 1, max: MAX_SECONDS, unit: 1000 },
   { name: "GC_MAX_IDLE_S", field: "gcMaxIdleMs", fallback: 60, min: 0, max: MAX_SECONDS, unit: 1000 },
   { name: "MAX_LOCKS", field: "maxLocks", ...count },

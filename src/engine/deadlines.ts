@@ -10,18 +10,29 @@ interface Entry<T> {
   readonly subject: T;
 }
 
+/** The heap is swept when it has grown by this many entries at least. */
+const SWEEP_AFTER = 64;
+
 /**
  * Which of many subjects is due next. A subject whose deadline moves later is not touched: its old entry turns up,
- * is found early, and goes back in. So renewing costs nothing here and each subject has about one entry.
+ * is found early, and goes back in. So renewing costs nothing here. Entries of subjects that want no attention any
+ * more are swept out before they outnumber the others.
  */
 export class Deadlines<T extends Due> {
-  readonly #heap: Entry<T>[] = [];
+  #heap: Entry<T>[] = [];
+  #sweepAt = SWEEP_AFTER;
 
   /** Must be called when a subject's deadline may have become earlier. */
   schedule(subject: T): void {
     if (subject.dueAt >= subject.scheduledAt) return;
     subject.scheduledAt = subject.dueAt;
     this.#push({ at: subject.dueAt, subject });
+    if (this.#heap.length >= this.#sweepAt) this.#sweep();
+  }
+
+  /** How many entries are kept, for whoever wants to see that they are few. */
+  get size(): number {
+    return this.#heap.length;
   }
 
   /** The earliest deadline of any subject; Infinity if there is none. */
@@ -51,6 +62,18 @@ export class Deadlines<T extends Due> {
       subject.scheduledAt = Number.POSITIVE_INFINITY;
       this.schedule(subject);
     }
+  }
+
+  #sweep(): void {
+    const entries = this.#heap;
+    this.#heap = [];
+    for (const entry of entries) {
+      const { at, subject } = entry;
+      if (at !== subject.scheduledAt) continue;
+      if (subject.dueAt === Number.POSITIVE_INFINITY) subject.scheduledAt = subject.dueAt;
+      else this.#push(entry);
+    }
+    this.#sweepAt = SWEEP_AFTER + 2 * this.#heap.length;
   }
 
   #push(entry: Entry<T>): void {

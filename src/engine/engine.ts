@@ -19,6 +19,9 @@ import type {
   WaitOutcome,
 } from "./types.ts";
 
+/** A semaphore may have a million holders; nobody wants to see them all at once. */
+const MOST_HOLDERS_SHOWN = 100;
+
 /** What a session says to a notice: it told its client, it noted the promotion, or nobody is there any more. */
 export type Answer = "taken" | "noted" | "gone";
 
@@ -226,8 +229,11 @@ export class KeyEngine {
 
   view(): KeyView {
     const { limit, held, queue, lastActivity } = this.#state;
-    const holders = [...held.values()].map(({ session, expiresAt }) => ({ session, expiresAt }));
-    return { limit, holders, waiters: queue.length, lastActivity };
+    const holders = [];
+    for (const { session, expiresAt } of held.values()) {
+      if (holders.push({ session, expiresAt }) === MOST_HOLDERS_SHOWN) break;
+    }
+    return { limit, holderCount: held.size, holders, waiters: queue.length, lastActivity };
   }
 
   takeChanges(): Changes {

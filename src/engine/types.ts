@@ -78,6 +78,8 @@ export type KeyEvent =
 /** A key as others may see it. Tokens are not part of it. */
 export interface KeyView {
   readonly limit: number;
+  readonly holderCount: number;
+  /** The first of them, in the order of their grants. */
   readonly holders: readonly { readonly session: string; readonly expiresAt: number }[];
   readonly waiters: number;
   readonly lastActivity: number;

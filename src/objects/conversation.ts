@@ -10,9 +10,10 @@ import type { KeyRequest, Operations, Reply } from "./operations.ts";
 import { type Running, RunningRequests, type Waiting } from "./running.ts";
 
 /** WebSocket close codes of the protocol. */
-export const CLOSE = { done: 1000, tooLong: 1009, failed: 1011, auth: 4401, deadline: 4408, backlog: 4413 } as const;
+export const CLOSE = { done: 1000, tooLong: 1009, auth: 4401, deadline: 4408, backlog: 4413 } as const;
 
 const AUTH_FAILURE_PAUSE_MS = 100;
+const WEIGHT_OF_REQUEST = 128;
 
 /** What a conversation needs from the object that hosts it. */
 export interface Host {
@@ -57,12 +58,13 @@ export class Conversation {
   #phase: Phase;
   #isWatching: boolean;
   #midFrameSince: number;
-  #answeredAt = 0;
   #revision = 0;
   #isAuthenticating = false;
   #hasInputEnded = false;
   /** Nothing more is read. */
-  #isDeaf = false;
+  #isDeaf: boolean;
+  /** The handshake has failed; the connection is about to be closed. */
+  #isRefused = false;
   #isOver = false;
 
   constructor(host: Host, operations: Operations, config: Config, state: ConversationState) {
@@ -75,6 +77,7 @@ export class Conversation {
     this.#reader = new FrameReader(state.partial);
     this.#midFrameSince = state.midFrameSince;
     this.#backlog = new Backlog(state.turns);
+    this.#isDeaf = state.turns.some(({ type }) => type === "failure");
     this.#running = new RunningRequests(state.waiting);
   }
 
@@ -96,6 +99,11 @@ export class Conversation {
     };
   }
 
+  /** About how much there is to keep over a sleep, in bytes. */
+  get weight(): number {
+    return this.unconsumed + this.#running.size * WEIGHT_OF_REQUEST;
+  }
+
   /** Bytes that were received and are not worked on yet. */
   get unconsumed(): number {
     return this.#backlog.bytes + this.#reader.partial.length;
@@ -107,7 +115,7 @@ export class Conversation {
     if (this.#isDeaf || this.#hasInputEnded || this.#isAuthenticating) return Number.POSITIVE_INFINITY;
     if (this.#phase === "handshake") return this.#openedAt + readTimeoutMs;
     if (this.#running.current || !this.#reader.isMidFrame) return Number.POSITIVE_INFINITY;
-    return Math.max(this.#midFrameSince, this.#answeredAt) + readTimeoutMs;
+    return this.#midFrameSince + readTimeoutMs;
   }
 
   receive(bytes: Uint8Array): void {
@@ -126,7 +134,7 @@ export class Conversation {
 
   /** The client will send nothing more: what can be answered at once is, then the conversation is over. */
   endOfInput(): void {
-    if (this.#isDeaf || this.#hasInputEnded) return;
+    if (this.#isOver || this.#isRefused || this.#hasInputEnded) return;
     this.#hasInputEnded = true;
     if (this.#phase === "handshake" && !this.#isAuthenticating) {
       this.#refuse();
@@ -135,7 +143,7 @@ export class Conversation {
     const { isBlocked } = this.#running;
     if (isBlocked) this.#backlog.clear();
     for (const waiting of this.#running.waiting) this.#drop(waiting);
-    if (this.#reader.isDropping && !isBlocked) this.#fail(CLOSE.tooLong);
+    if (this.#reader.isDropping && !isBlocked && !this.#isDeaf) this.#fail(CLOSE.tooLong);
     else this.#closeIfDone();
   }
 
@@ -151,14 +159,26 @@ export class Conversation {
     if (this.#isOver) return "gone";
     if (kind === "promoted") return "noted";
     if (!this.#running.get(id)) return "gone";
-    const isFinal = kind !== "granted";
-    const line = isFinal ? this.#operations.giveUp(key, id, kind) : await this.#operations.pickUp(key, id);
+    if (kind !== "granted") {
+      this.#finish(id, this.#operations.giveUp(key, id, kind));
+      return "taken";
+    }
+    let line: string | undefined;
+    try {
+      line = await this.#operations.pickUp(key, id);
+    } catch (error) {
+      // The key may have counted it as picked up, and will then not call again.
+      void this.#chase(key, id);
+      throw error;
+    }
+    if (this.#isOver) void this.#operations.withdraw(key, id);
     if (line === undefined || this.#isOver) return "gone";
     this.#finish(id, line);
     return "taken";
   }
 
   lose({ key, token, reason }: Loss): void {
+    this.#operations.lost(key, token);
     if (this.#isWatching && !this.#isOver) this.#host.send(`! lost ${key} ${token} ${reason}\n`);
   }
 
@@ -251,7 +271,9 @@ export class Conversation {
 
   #runOnKey(tag: string | undefined, request: KeyRequest): void {
     const mayWait = !this.#hasInputEnded;
-    this.#run(tag, request.key, (id) => this.#operations.perform(request, id, { mayWait }));
+    this.#run(tag, request.key, (id) =>
+      this.#operations.perform(request, id, { mayWait, isWanted: () => this.#isWanted(id) }),
+    );
   }
 
   /** Runs something that takes time. Its turn, or its tag, is taken until it is answered. */
@@ -266,7 +288,11 @@ export class Conversation {
   #settle(id: string, reply: Reply): void {
     const running = this.#running.get(id);
     // A notice may have overtaken the answer: then all is said.
-    if (!running || this.#isOver) return;
+    if (!running) return;
+    if (this.#isOver) {
+      this.#drop(running);
+      return;
+    }
     if (reply.type === "reply") this.#finish(id, reply.line);
     else if (reply.type === "waiting" && !this.#hasInputEnded) {
       running.isWaiting = true;
@@ -290,15 +316,24 @@ export class Conversation {
     this.#host.progressed();
   }
 
+  #isWanted(id: string): boolean {
+    return !this.#isOver && this.#running.get(id) !== undefined;
+  }
+
+  async #chase(key: string, id: string): Promise<void> {
+    const line = await this.#operations.chase(key, id, () => this.#isWanted(id));
+    this.#finish(id, line);
+  }
+
   /** Withdraws a request that nobody waits for any more. */
   #drop(running: Running): void {
     this.#forget(running);
-    if (running.key !== undefined) this.#operations.withdraw(running.key, running.id).catch(() => {});
+    if (running.key !== undefined) void this.#operations.withdraw(running.key, running.id);
   }
 
   #forget(running: Running): void {
     this.#running.end(running);
-    if (running.tag === undefined) this.#answeredAt = this.#host.now();
+    if (running.tag === undefined && this.#reader.isMidFrame) this.#midFrameSince = this.#host.now();
     if (running.isWaiting) this.#revision += 1;
   }
 
@@ -330,13 +365,14 @@ export class Conversation {
   /** The handshake has failed: says so, lets the client wait a little, and hangs up. Nothing is executed. */
   #refuse(): void {
     this.#isDeaf = true;
+    this.#isRefused = true;
     this.#backlog.clear();
     this.#say(undefined, wireReply("auth"));
     setTimeout(() => this.#close(CLOSE.auth), AUTH_FAILURE_PAUSE_MS);
   }
 
   #closeIfDone(): void {
-    if (!this.#hasInputEnded || this.#isDeaf || this.#isAuthenticating) return;
+    if (!this.#hasInputEnded || this.#isRefused || this.#isAuthenticating) return;
     if (this.#running.size === 0 && this.#backlog.isEmpty) this.#close(CLOSE.done);
   }
 

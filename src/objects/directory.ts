@@ -31,6 +31,8 @@ const FOUNDING_TAKES_AT_MOST_MS = 10_000;
 /** A session is believed to live this long without being asked. */
 const BELIEVED_FOR_MS = 60_000;
 const ASKED_AT_ONCE = 64;
+/** Asking wakes sleeping sessions, which is paid for: rarely. */
+const WATCH_EVERY_MS = 3_600_000;
 
 /**
  * One shard of the service's bookkeeping: which keys and sessions exist, and the highest fence of keys that have been
@@ -45,6 +47,9 @@ export class DirectoryObject extends DurableObject<Env> {
   readonly #believed = new Map<string, number>();
   /** Places that the ledger has been asked for and that are not listed yet. */
   readonly #claimed: Record<Counted, number> = { keys: 0, sessions: 0 };
+  /** Keys known to exist. */
+  readonly #founded = new Set<string>();
+  #isWatching = false;
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -61,17 +66,19 @@ export class DirectoryObject extends DurableObject<Env> {
   async joinKey(key: string, fence: Fence): Promise<KeyAdmission> {
     this.#raise(fence);
     const list = () => {
-      this.#sql.exec("INSERT OR IGNORE INTO keys VALUES (?, ?)", key, Date.now());
+      this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, Date.now());
     };
-    if (!this.#lists(key) && !(await this.#admit("keys", this.#config.maxLocks, list))) return { isAdmitted: false };
+    if (this.#lists(key)) list();
+    else if (!(await this.#admit("keys", this.#config.maxLocks, list))) return { isAdmitted: false };
     return { isAdmitted: true, fence: this.#mark };
   }
 
-  /** Strikes a key off; its fence is remembered before that is answered. */
-  async leaveKey(key: string, fence: Fence): Promise<void> {
+  /** Strikes a key off; its fence is remembered before that is answered. The ledger hears of it later. */
+  leaveKey(key: string, fence: Fence): void {
     this.#raise(fence);
     this.#sql.exec("DELETE FROM keys WHERE key = ?", key);
-    await this.#settle("keys", this.#config.maxLocks);
+    this.#founded.delete(key);
+    this.ctx.waitUntil(this.#settle("keys", this.#config.maxLocks));
   }
 
   /** Lists a session unless a cap forbids it. Caps hold however many come at the same time. */
@@ -85,15 +92,25 @@ export class DirectoryObject extends DurableObject<Env> {
       this.#believed.set(session, Date.now());
     });
     if (!isAdmitted) return "max_connections";
-    if (!isOverAddress) return "admitted";
-    await this.#settle("sessions", maxConnections);
+    if (!isOverAddress) {
+      await this.#watchSessions();
+      return "admitted";
+    }
+    this.ctx.waitUntil(this.#settle("sessions", maxConnections));
     return "max_connections_per_ip";
   }
 
-  async closeSession(session: string): Promise<void> {
+  closeSession(session: string): void {
     this.#sql.exec("DELETE FROM sessions WHERE session = ?", session);
     this.#believed.delete(session);
-    await this.#settle("sessions", this.#config.maxConnections);
+    this.ctx.waitUntil(this.#settle("sessions", this.#config.maxConnections));
+  }
+
+  /** Now and then, sessions that were lost with their sockets are found and struck off. */
+  override async alarm(): Promise<void> {
+    this.#isWatching = false;
+    await this.#strikeDeadSessions();
+    if (this.#count("sessions") > 0) await this.#watchSessions();
   }
 
   /** The keys of this shard as they stand now, asked one by one, and the number of its live sessions. */
@@ -103,7 +120,9 @@ export class DirectoryObject extends DurableObject<Env> {
       .exec<{ key: string }>("SELECT key FROM keys ORDER BY key LIMIT ?", limit)
       .toArray()
       .map(({ key }) => key);
-    const views = await inBatches(names, ASKED_AT_ONCE, (key) => this.env.KEY.getByName(key).describe());
+    const views = await inBatches(names, ASKED_AT_ONCE, (key) =>
+      this.env.KEY.getByName(key).describe().catch(unreachable(null)),
+    );
     const keys = names.flatMap((key, index) => {
       const view = views[index];
       return view ? [{ key, ...view }] : [];
@@ -195,7 +214,7 @@ export class DirectoryObject extends DurableObject<Env> {
       .map(({ session }) => session)
       .filter((session) => (this.#believed.get(session) ?? 0) < since);
     await inBatches(doubtful, ASKED_AT_ONCE, async (session) => {
-      const isLive = await this.env.SESSION.getByName(session).isLive();
+      const isLive = await this.env.SESSION.getByName(session).isLive().catch(unreachable(true));
       if (isLive) this.#believed.set(session, Date.now());
       else this.#sql.exec("DELETE FROM sessions WHERE session = ?", session);
     });
@@ -203,10 +222,29 @@ export class DirectoryObject extends DurableObject<Env> {
 
   async #strikeUnfoundedKeys(): Promise<void> {
     const before = Date.now() - FOUNDING_TAKES_AT_MOST_MS;
-    const names = this.#sql.exec<{ key: string }>("SELECT key FROM keys WHERE listed_at < ?", before).toArray();
-    await inBatches(names, ASKED_AT_ONCE, async ({ key }) => {
-      const isFounded = await this.env.KEY.getByName(key).exists();
-      if (!isFounded) this.#sql.exec("DELETE FROM keys WHERE key = ?", key);
+    const doubtful = this.#sql
+      .exec<{ key: string }>("SELECT key FROM keys WHERE listed_at < ?", before)
+      .toArray()
+      .map(({ key }) => key)
+      .filter((key) => !this.#founded.has(key));
+    await inBatches(doubtful, ASKED_AT_ONCE, async (key) => {
+      const isFounded = await this.env.KEY.getByName(key).exists().catch(unreachable(true));
+      if (isFounded) this.#founded.add(key);
+      else this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at < ?", key, before);
     });
   }
+
+  async #watchSessions(): Promise<void> {
+    if (this.#isWatching) return;
+    this.#isWatching = true;
+    if ((await this.ctx.storage.getAlarm()) === null) await this.ctx.storage.setAlarm(Date.now() + WATCH_EVERY_MS);
+  }
+}
+
+/** Takes `assumed` for the answer of an object that could not be reached. */
+function unreachable<Assumed>(assumed: Assumed): (error: unknown) => Assumed {
+  return (error) => {
+    console.warn(JSON.stringify({ event: "object_unreachable", error: String(error) }));
+    return assumed;
+  };
 }

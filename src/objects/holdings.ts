@@ -41,6 +41,11 @@ export class Holdings {
     this.drop(key, from);
   }
 
+  /** Whether the session is sure to have nothing on a key that it has stored. */
+  isSpent(key: string): boolean {
+    return this.#spent.has(key);
+  }
+
   drop(key: string, thing: string): void {
     const things = this.#things.get(key);
     if (!things?.delete(thing) || things.size > 0) return;

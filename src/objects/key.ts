@@ -91,9 +91,12 @@ export class KeyObject extends DurableObject<Env> {
     });
   }
 
-  /** Whether anything of the key is stored. */
-  exists(): Promise<boolean> {
-    return this.#use(false, () => true);
+  /**
+   * Whether anything of the key is stored, or about to be. It never waits: the directory asks while the key may be
+   * waiting for the directory.
+   */
+  exists(): boolean {
+    return this.#engine !== undefined || this.#transition !== undefined;
   }
 
   override async alarm(): Promise<void> {

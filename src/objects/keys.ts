@@ -12,11 +12,14 @@ import type {
 import type { Env } from "./env.ts";
 import type { KeyObject } from "./key.ts";
 
+export type IsWanted = () => boolean;
+
 /** The way from a session to keys. Requests of one session to one key arrive in the order in which they were made. */
 export interface Keys {
-  acquire(key: string, command: AcquireCommand): Promise<AcquireOutcome>;
-  enqueue(key: string, command: EnqueueCommand): Promise<EnqueueOutcome>;
-  wait(key: string, command: WaitCommand): Promise<WaitOutcome>;
+  /** `isWanted` is asked before a failed call is repeated: one that nobody waits for any more is not. */
+  acquire(key: string, command: AcquireCommand, isWanted: IsWanted): Promise<AcquireOutcome>;
+  enqueue(key: string, command: EnqueueCommand, isWanted: IsWanted): Promise<EnqueueOutcome>;
+  wait(key: string, command: WaitCommand, isWanted: IsWanted): Promise<WaitOutcome>;
   release(key: string, token: string, session: string): Promise<ReleaseOutcome>;
   renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome>;
   pickUp(key: string, request: string): Promise<PickUpOutcome>;
@@ -27,29 +30,35 @@ export interface Keys {
 /** A key as its stub offers it: methods take and give plain values. */
 type KeyStub = Pick<KeyObject, keyof Keys>;
 
+/** A stub and the number of calls under way on it. */
+interface Line {
+  readonly stub: KeyStub;
+  calls: number;
+}
+
 const ATTEMPTS = 3;
-const MOST_STUBS = 256;
+const MOST_LINES = 256;
 
 /** Keys behind their Durable Objects. Calls that the platform calls retryable are repeated: none does harm twice. */
 export class RemoteKeys implements Keys {
   readonly #env: Env;
-  /** One stub per key: only calls on the same stub are sure to arrive in order. */
-  readonly #stubs = new Map<string, KeyStub>();
+  /** One per key: only calls on the same stub are sure to arrive in order. */
+  readonly #lines = new Map<string, Line>();
 
   constructor(env: Env) {
     this.#env = env;
   }
 
-  acquire(key: string, command: AcquireCommand): Promise<AcquireOutcome> {
-    return this.#call(key, (stub) => stub.acquire(command));
+  acquire(key: string, command: AcquireCommand, isWanted: IsWanted): Promise<AcquireOutcome> {
+    return this.#call(key, (stub) => stub.acquire(command), isWanted);
   }
 
-  enqueue(key: string, command: EnqueueCommand): Promise<EnqueueOutcome> {
-    return this.#call(key, (stub) => stub.enqueue(command));
+  enqueue(key: string, command: EnqueueCommand, isWanted: IsWanted): Promise<EnqueueOutcome> {
+    return this.#call(key, (stub) => stub.enqueue(command), isWanted);
   }
 
-  wait(key: string, command: WaitCommand): Promise<WaitOutcome> {
-    return this.#call(key, (stub) => stub.wait(command));
+  wait(key: string, command: WaitCommand, isWanted: IsWanted): Promise<WaitOutcome> {
+    return this.#call(key, (stub) => stub.wait(command), isWanted);
   }
 
   release(key: string, token: string, session: string): Promise<ReleaseOutcome> {
@@ -72,26 +81,39 @@ export class RemoteKeys implements Keys {
     return this.#call(key, (stub) => stub.leave(session, options));
   }
 
-  async #call<Outcome>(key: string, ask: (stub: KeyStub) => Promise<Outcome>): Promise<Outcome> {
+  async #call<Outcome>(
+    key: string,
+    ask: (stub: KeyStub) => Promise<Outcome>,
+    isWanted: IsWanted = () => true,
+  ): Promise<Outcome> {
     for (let attempt = 1; ; attempt++) {
+      const line = this.#line(key);
+      line.calls += 1;
       try {
-        return await ask(this.#stub(key));
+        return await ask(line.stub);
       } catch (error) {
         // A stub that has thrown may be broken for good: the next call needs a new one.
-        this.#stubs.delete(key);
+        if (this.#lines.get(key) === line) this.#lines.delete(key);
         if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
         await scheduler.wait(Math.random() * 50 * 2 ** attempt);
+        if (!isWanted()) throw error;
+      } finally {
+        line.calls -= 1;
       }
     }
   }
 
-  #stub(key: string): KeyStub {
-    const known = this.#stubs.get(key);
+  #line(key: string): Line {
+    const known = this.#lines.get(key);
     if (known) return known;
-    if (this.#stubs.size >= MOST_STUBS) this.#stubs.clear();
-    const stub = this.#env.KEY.getByName(key) as unknown as KeyStub;
-    this.#stubs.set(key, stub);
-    return stub;
+    if (this.#lines.size >= MOST_LINES) this.#dropIdleLines();
+    const line = { stub: this.#env.KEY.getByName(key) as unknown as KeyStub, calls: 0 };
+    this.#lines.set(key, line);
+    return line;
+  }
+
+  #dropIdleLines(): void {
+    for (const [key, { calls }] of this.#lines) if (calls === 0) this.#lines.delete(key);
   }
 }
 

@@ -3,7 +3,7 @@ import type { AcquireOutcome, WaitOutcome } from "../engine/index.ts";
 import { type Status, wireReply } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
 import type { Holdings } from "./holdings.ts";
-import type { Keys } from "./keys.ts";
+import type { IsWanted, Keys } from "./keys.ts";
 
 /** A request that concerns a key. */
 export type KeyRequest = Extract<Request, { readonly key: string }>;
@@ -13,6 +13,16 @@ export type KeyRequest = Extract<Request, { readonly key: string }>;
  * had to wait for a client that cannot hear the end of it.
  */
 export type Reply = { readonly type: "reply"; readonly line: string } | { readonly type: "waiting" | "dropped" };
+
+export interface Circumstances {
+  /** False when the client has ended its input: it gets what can be answered at once. */
+  readonly mayWait: boolean;
+  /** Whether somebody still wants the answer. */
+  readonly isWanted: IsWanted;
+}
+
+/** A key that does not answer is tried again after these times. */
+const RETRY_PAUSES_MS = [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000];
 
 type RequestOf<Type extends KeyRequest["type"]> = Extract<KeyRequest, { readonly type: Type }>;
 
@@ -39,12 +49,12 @@ export class Operations {
   }
 
   /** Carries out a request. If its outcome stays unknown it is withdrawn, and the reply is an error. */
-  async perform(request: KeyRequest, id: string, { mayWait }: { mayWait: boolean }): Promise<Reply> {
+  async perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Reply> {
     try {
-      return await this.#perform(request, id, mayWait);
+      return await this.#perform(request, id, circumstances);
     } catch (error) {
       console.error(JSON.stringify({ event: "request_failed", type: request.type, error: String(error) }));
-      if (request.type !== "release" && request.type !== "renew") await this.withdraw(request.key, id).catch(() => {});
+      if (request.type !== "release" && request.type !== "renew") await this.withdraw(request.key, id);
       return reply("error");
     }
   }
@@ -72,19 +82,54 @@ export class Operations {
     return wireReply(status);
   }
 
+  /** Takes a request back. A key that cannot be reached now is told later, as long as this object lives. */
   async withdraw(key: string, id: string): Promise<void> {
-    await this.#keys.cancel(key, id);
-    this.#holdings.drop(key, id);
+    try {
+      await this.#keys.cancel(key, id);
+      this.#holdings.drop(key, id);
+    } catch {
+      void this.#withdrawLater(key, id);
+    }
   }
 
-  async #perform(request: KeyRequest, id: string, mayWait: boolean): Promise<Reply> {
+  async #withdrawLater(key: string, id: string): Promise<void> {
+    for (const pauseMs of RETRY_PAUSES_MS) {
+      await scheduler.wait(pauseMs);
+      try {
+        await this.#keys.cancel(key, id);
+        this.#holdings.drop(key, id);
+        return;
+      } catch (error) {
+        console.warn(JSON.stringify({ event: "withdrawal_failed", error: String(error) }));
+      }
+    }
+  }
+
+  /** Like `pickUp`, for a key that does not answer: tries for a while, then gives the request up. */
+  async chase(key: string, id: string, isWanted: IsWanted): Promise<string> {
+    for (const pauseMs of RETRY_PAUSES_MS) {
+      await scheduler.wait(pauseMs);
+      if (!isWanted()) break;
+      const line = await this.pickUp(key, id).catch(() => undefined);
+      if (line !== undefined) return line;
+    }
+    await this.withdraw(key, id);
+    return wireReply("error");
+  }
+
+  /** A hold of the session has ended without its doing. */
+  lost(key: string, token: string): void {
+    this.#holdings.drop(key, token);
+  }
+
+  async #perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Reply> {
     switch (request.type) {
       case "acquire":
-        return this.#config.draining ? reply("draining") : this.#acquire(request, id, mayWait);
+        return this.#config.draining ? reply("draining") : this.#acquire(request, id, circumstances);
       case "enqueue":
-        return this.#config.draining ? reply("draining") : this.#enqueue(request, id);
+        return this.#config.draining ? reply("draining") : this.#enqueue(request, id, circumstances);
       case "wait":
-        return this.#wait(request, id, mayWait);
+        return this.#wait(request, id, circumstances);
       case "release": {
         const { status } = await this.#keys.release(request.key, request.token, this.#session);
         this.#holdings.drop(request.key, request.token);
@@ -97,29 +142,23 @@ export class Operations {
     }
   }
 
-  async #acquire(request: RequestOf<"acquire">, id: string, mayWait: boolean): Promise<Reply> {
-    const { key, limit, waitSeconds } = request;
+  async #acquire(request: RequestOf<"acquire">, id: string, { mayWait, isWanted }: Circumstances): Promise<Reply> {
+    const { key, limit } = request;
     this.#holdings.add(key, id);
-    const outcome = await this.#keys.acquire(key, {
-      session: this.#session,
-      request: id,
-      limit,
-      leaseSeconds: this.#lease(request),
-      waitMs: waitSeconds * 1000,
-      mayWait,
-    });
+    const waitMs = request.waitSeconds * 1000;
+    const command = { session: this.#session, request: id, limit, leaseSeconds: this.#lease(request), waitMs, mayWait };
+    const outcome = await this.#keys.acquire(key, command, isWanted);
     return this.#waitable(key, id, outcome);
   }
 
-  async #enqueue(request: RequestOf<"enqueue">, id: string): Promise<Reply> {
+  async #enqueue(request: RequestOf<"enqueue">, id: string, { isWanted }: Circumstances): Promise<Reply> {
     const { key, limit } = request;
     this.#holdings.add(key, PLACE);
     const command = { session: this.#session, request: id, limit, leaseSeconds: this.#lease(request) };
-    const outcome = await this.#keys.enqueue(key, command);
+    const outcome = await this.#keys.enqueue(key, command, isWanted);
     switch (outcome.status) {
       case "granted":
-        this.#holdings.add(key, PLACE);
-        this.#holdings.add(key, outcome.token);
+        this.#holdings.turn(key, PLACE, outcome.token);
         return reply("acquired", outcome.token, outcome.leaseSeconds);
       case "queued":
       case "already_enqueued":
@@ -132,9 +171,13 @@ export class Operations {
     }
   }
 
-  async #wait({ key, waitSeconds }: RequestOf<"wait">, id: string, mayWait: boolean): Promise<Reply> {
+  async #wait(
+    { key, waitSeconds }: RequestOf<"wait">,
+    id: string,
+    { mayWait, isWanted }: Circumstances,
+  ): Promise<Reply> {
     const command = { session: this.#session, request: id, waitMs: waitSeconds * 1000, mayWait };
-    const outcome = await this.#keys.wait(key, command);
+    const outcome = await this.#keys.wait(key, command, isWanted);
     // A second `wait` beside a first is refused, and the place still belongs to the first.
     if (outcome.status === "not_enqueued") return reply("not_enqueued");
     this.#holdings.turn(key, PLACE, id);

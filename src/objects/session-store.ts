@@ -13,6 +13,8 @@ export class SessionStore implements KeyMemory {
   /** Keys known to be stored, and whether they were new then. */
   readonly #touched = new Map<string, boolean>();
   #hasTable = false;
+  /** The session is over: nothing is stored any more. */
+  #isDeleted = false;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
@@ -21,7 +23,7 @@ export class SessionStore implements KeyMemory {
   /** Remembers a key; the first time costs one row, later times nothing. */
   touch(key: string): boolean {
     const known = this.#touched.get(key);
-    if (known !== undefined) return known;
+    if (known !== undefined || this.#isDeleted) return known ?? true;
     if (!this.#hasTable) {
       this.#storage.sql.exec(KEYS);
       this.#hasTable = true;
@@ -70,7 +72,7 @@ export class SessionStore implements KeyMemory {
 
   async deleteAll(): Promise<void> {
     this.#touched.clear();
-    this.#hasTable = false;
+    this.#isDeleted = true;
     await this.#storage.deleteAll();
   }
 }

@@ -33,6 +33,11 @@ const KEEPALIVE = { request: "@keepalive ping\n_\n_\n", response: "@keepalive ok
 const MOST_MESSAGE_BYTES = 1_048_576;
 const LEFT_AT_ONCE = 32;
 const CLEANUP_RETRY_MS = 1_000;
+/** What is no larger is kept for a sleep at once; more, at most so often. */
+const LIGHT_BYTES = 2_048;
+const SAVE_EVERY_MS = 250;
+/** The platform takes no alarm beyond the year 2189. */
+const FARTHEST_ALARM_MS = 30 * 24 * 3600 * 1000;
 
 /** What is kept with the socket while the object sleeps. Without `state` it is to be found in storage. */
 interface Attachment {
@@ -49,6 +54,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   readonly #config: Config;
   readonly #keys: RemoteKeys;
   readonly #store: SessionStore;
+  readonly #holdings: Holdings;
   #socket: WebSocket | undefined;
   #entry: Entry | undefined;
   #conversation: Conversation | undefined;
@@ -64,13 +70,16 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   #isOpening = false;
   /** A message has come in this life of the object. */
   #hasHeard = false;
-  #hasEnded = false;
+  /** Set once the client has left. */
+  #ending: Promise<void> | undefined;
+  #saveTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#config = configOf(env);
     this.#keys = new RemoteKeys(env);
     this.#store = new SessionStore(ctx.storage);
+    this.#holdings = new Holdings(this.#store);
     const [socket] = ctx.getWebSockets();
     if (socket) this.#restore(socket);
   }
@@ -120,11 +129,11 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
 
   override async alarm(): Promise<void> {
     this.#alarmAt = undefined;
-    if (this.#conversation && !this.#hasEnded) {
+    if (this.#conversation && !this.#ending) {
       this.#conversation.tick();
       this.progressed();
     } else if (this.#store.isEnding()) await this.#cleanUp();
-    else if (!this.isLive()) await this.#store.deleteAll();
+    else if (!this.#hasClient) await this.#store.deleteAll();
   }
 
   async deliver(notice: Notice): Promise<Answer> {
@@ -137,8 +146,14 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   }
 
   /** Whether a client is, or is about to be, connected. A session that lost its socket to a fault is dead for good. */
-  isLive(): boolean {
-    return !this.#hasEnded && (this.#isOpening || this.#socket !== undefined);
+  async isLive(): Promise<boolean> {
+    if (this.#hasClient) return true;
+    if (!this.#ending && !this.#store.isEnding() && this.#store.keys().length > 0) await this.#store.deleteAll();
+    return false;
+  }
+
+  get #hasClient(): boolean {
+    return !this.#ending && (this.#isOpening || this.#socket !== undefined);
   }
 
   /** Sends one line. A client gets each in a frame of its own; a carrier, which only wants the bytes, as few as possible. */
@@ -174,9 +189,9 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   /** Keeps what a sleep would lose, arms the read deadline, and tells the carrier how far we are. */
   progressed(): void {
     const conversation = this.#conversation;
-    if (!conversation || this.#hasEnded) return;
+    if (!conversation || this.#ending) return;
     this.#flush();
-    if (conversation.revision !== this.#savedRevision) this.#save(conversation);
+    if (conversation.revision !== this.#savedRevision) this.#saveInTime(conversation);
     this.#wakeAt(conversation.readDeadline);
     if (!this.#entry?.hasWindow) return;
     const consumed = this.#received - conversation.unconsumed;
@@ -217,7 +232,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
 
   #converse(socket: WebSocket, state: ConversationState): void {
     this.#socket = socket;
-    const operations = new Operations(this.#name, this.#keys, new Holdings(this.#store), this.#config);
+    const operations = new Operations(this.#name, this.#keys, this.#holdings, this.#config);
     this.#conversation = new Conversation(this, operations, this.#config, state);
   }
 
@@ -252,17 +267,34 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     }
   }
 
+  /**
+   * Saves at once what is small. A long backlog is not written again with every message behind it: the pending timer
+   * keeps the object awake until it is saved, and what is lost in a crash is lost with the socket.
+   */
+  #saveInTime(conversation: Conversation): void {
+    if (conversation.weight <= LIGHT_BYTES) this.#save(conversation);
+    else {
+      this.#saveTimer ??= setTimeout(() => {
+        this.#saveTimer = undefined;
+        if (!this.#ending) this.#save(conversation);
+      }, SAVE_EVERY_MS);
+    }
+  }
+
   /** Wakes the object at `time` or earlier; an alarm that is early costs less than one that is moved. */
   #wakeAt(time: number): void {
     if (time === Number.POSITIVE_INFINITY || (this.#alarmAt !== undefined && this.#alarmAt <= time)) return;
-    this.#alarmAt = time;
-    void this.ctx.storage.setAlarm(time);
+    this.#alarmAt = Math.min(time, this.now() + FARTHEST_ALARM_MS);
+    void this.ctx.storage.setAlarm(this.#alarmAt);
   }
 
   /** The client has left: its places and, as configured, its holds are given up, and it is remembered no more. */
-  async #end(): Promise<void> {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
+  #end(): Promise<void> {
+    this.#ending ??= this.#leave();
+    return this.#ending;
+  }
+
+  async #leave(): Promise<void> {
     this.debug("session_ended", {});
     this.#socket = undefined;
     this.#conversation?.hangUp();
@@ -275,23 +307,25 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     await directory.closeSession(this.#name).catch(logged("directory_unreachable"));
   }
 
-  /** Leaves every key. One that cannot be reached does not stop the others and is tried again. */
+  /** Leaves every key. One that cannot be reached does not stop the others and is tried again, also after a crash. */
   async #cleanUp(): Promise<void> {
-    const keepsReported = !this.#config.autoRelease;
-    let failures = 0;
-    await inBatches(this.#store.keys(), LEFT_AT_ONCE, async (key) => {
-      try {
-        await this.#keys.leave(key, this.#name, { keepsReported });
-        this.#store.forget([key]);
-      } catch (error) {
-        failures += 1;
-        logged("key_unreachable")(error);
-      }
-    });
-    if (failures === 0) await this.#store.deleteAll();
-    else {
+    const keys = this.#store.keys().filter((key) => !this.#holdings.isSpent(key));
+    if (keys.length > 0) {
       this.#store.noteEnding();
-      await this.ctx.storage.setAlarm(Date.now() + CLEANUP_RETRY_MS);
+      void this.ctx.storage.setAlarm(Date.now() + CLEANUP_RETRY_MS);
+    }
+    const left = await inBatches(keys, LEFT_AT_ONCE, (key) => this.#leaveKey(key));
+    if (left.every(Boolean)) await this.#store.deleteAll();
+    else this.#store.forget(keys.filter((_, index) => left[index]));
+  }
+
+  async #leaveKey(key: string): Promise<boolean> {
+    try {
+      await this.#keys.leave(key, this.#name, { keepsReported: !this.#config.autoRelease });
+      return true;
+    } catch (error) {
+      logged("key_unreachable")(error);
+      return false;
     }
   }
 }

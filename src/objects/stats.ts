@@ -29,12 +29,12 @@ export async function gatherStats(env: Env): Promise<Stats> {
 }
 
 function add(stats: Stats, view: ListedKey, now: number): void {
-  const { key, limit, waiters, holders } = view;
-  if (holders.length + waiters === 0) {
+  const { key, limit, waiters, holderCount } = view;
+  if (holderCount + waiters === 0) {
     const idle = { key, idle_s: seconds(now - view.lastActivity) };
     (limit === 1 ? stats.idle_locks : stats.idle_semaphores).push(idle);
   } else if (limit === 1) stats.locks.push({ key, ...holderOf(view, now), waiters });
-  else stats.semaphores.push({ key, limit, holders: holders.length, waiters });
+  else stats.semaphores.push({ key, limit, holders: holderCount, waiters });
 }
 
 function holderOf({ holders: [holder] }: KeyView, now: number) {

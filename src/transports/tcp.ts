@@ -126,9 +126,12 @@ class Carriage {
         const bytes = this.#encoder.encode(this.#unwritten.join(""));
         this.#unwritten = [];
         this.#unwrittenLength = 0;
-        const timer = writeTimeoutMs > 0 ? setTimeout(() => this.#hangUp(), writeTimeoutMs) : undefined;
-        await this.#writer.write(bytes);
-        if (timer !== undefined) clearTimeout(timer);
+        // In pieces, so that a client which reads slowly, but reads, is not taken for one that does not.
+        for (let at = 0; at < bytes.length; at += CHUNK) {
+          const timer = writeTimeoutMs > 0 ? setTimeout(() => this.#hangUp(), writeTimeoutMs) : undefined;
+          await this.#writer.write(bytes.subarray(at, at + CHUNK));
+          if (timer !== undefined) clearTimeout(timer);
+        }
       }
     } catch {
       this.#hangUp();

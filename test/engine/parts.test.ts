@@ -47,6 +47,18 @@ describe("deadlines", () => {
     expect(deadlines.takeDue(500)).toBe(timer);
   });
 
+  it("of subjects that want nothing any more do not pile up behind an early one", () => {
+    const deadlines = new Deadlines<Timer>();
+    deadlines.schedule(new Timer(1));
+    for (let n = 0; n < 10_000; n++) {
+      const timer = new Timer(1_000_000);
+      deadlines.schedule(timer);
+      timer.dueAt = Number.POSITIVE_INFINITY;
+    }
+    expect(deadlines.size).toBeLessThan(200);
+    expect(deadlines.earliest()).toBe(1);
+  });
+
   it("of subjects that want nothing any more are forgotten", () => {
     const deadlines = new Deadlines<Timer>();
     const timer = new Timer(100);
