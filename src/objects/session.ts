@@ -70,6 +70,8 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   #isOpening = false;
   /** A message has come in this life of the object. */
   #hasHeard = false;
+  /** The first to close was the server. */
+  #hasHungUp = false;
   /** Set once the client has left. */
   #ending: Promise<void> | undefined;
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
@@ -92,12 +94,14 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     this.#joined = directoryOfAddress(this.env, entry.address).openSession(this.#name, entry.address, entry.transport);
     if (isCapped) {
       const admission = await this.#joined;
+      this.#isOpening = admission === "admitted";
       if (admission !== "admitted")
         return new Response(null, { status: 503, headers: { [REFUSAL_HEADER]: admission } });
     } else this.#joined.catch(logged("directory_unreachable"));
     const { 0: theirs, 1: ours } = new WebSocketPair();
     this.ctx.acceptWebSocket(ours);
     this.#open(ours, entry);
+    this.#isOpening = false;
     return new Response(null, { status: 101, webSocket: theirs });
   }
 
@@ -116,8 +120,8 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     // Hibernatable sockets do not answer a close by themselves (workerd 2026-11).
     closeSocket(socket, code);
     await this.#end();
-    if (this.#hasHeard) return;
-    // A socket on which no message ever came keeps its TCP connection after both sides have closed (workerd 2026-11).
+    if (this.#hasHeard || !this.#hasHungUp) return;
+    // A socket on which no message ever came keeps its TCP connection when the server closes first (workerd 2026-11).
     // Nothing is left of the session here: dropping the object drops the connection.
     await this.ctx.storage.sync();
     this.ctx.abort("session over");
@@ -163,6 +167,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   }
 
   close(code: number): void {
+    this.#hasHungUp = true;
     this.#flush();
     if (this.#socket) closeSocket(this.#socket, code);
     this.ctx.waitUntil(this.#end());
