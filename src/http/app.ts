@@ -1,7 +1,6 @@
 import { Hono } from "hono";
 import type { Config } from "../config.ts";
-import type { Env } from "../objects/env.ts";
-import { serviceConfig } from "../service-config.ts";
+import { type Env, readConfigOf } from "../objects/env.ts";
 import { fail, json } from "./errors.ts";
 import { upgrade } from "./upgrade.ts";
 
@@ -18,14 +17,14 @@ export const app = new Hono<AppEnv>({ strict: true });
 app.get("/health", (context) => json(context, { status: "ok" }));
 
 app.get("/ready", (context) => {
-  const result = serviceConfig(context.env);
+  const result = readConfigOf(context.env);
   if (!result.ok) return json(context, { status: "misconfigured" }, 503);
   if (result.config.draining) return json(context, { status: "draining" }, 503);
   return json(context, { status: "ok" });
 });
 
 app.use(async (context, next) => {
-  const result = serviceConfig(context.env);
+  const result = readConfigOf(context.env);
   const isProbe = context.req.path === "/health" || context.req.path === "/ready";
   if (!result.ok) {
     if (isProbe) return next();

@@ -1,4 +1,4 @@
-import { type Config, readConfig } from "../config.ts";
+import { type Config, type ConfigResult, readConfig, WITHOUT_COUNTERPART } from "../config.ts";
 import type { DirectoryObject } from "./directory.ts";
 import type { KeyObject } from "./key.ts";
 import type { SessionObject } from "./session.ts";
@@ -9,9 +9,25 @@ export interface Env {
   readonly DIRECTORY: DurableObjectNamespace<DirectoryObject>;
 }
 
+let known: { readonly env: Env; readonly result: ConfigResult } | undefined;
+
+/** The configuration, read once. What is wrong with it is logged then, by name and rule, never by value. */
+export function readConfigOf(env: Env): ConfigResult {
+  if (known?.env === env) return known.result;
+  const result = readConfig(env as unknown as Record<string, unknown>);
+  if (!result.ok) {
+    const variables = result.bad.map(({ name, rule }) => `${name} ${rule}`).join("; ");
+    console.error(JSON.stringify({ event: "misconfigured", variables }));
+  }
+  const ignored = WITHOUT_COUNTERPART.filter((name) => name in env);
+  if (ignored.length > 0) console.warn(JSON.stringify({ event: "variables_ignored", variables: ignored.join(" ") }));
+  known = { env, result };
+  return result;
+}
+
 /** The configuration of an object. The Worker lets nobody reach an object while a variable is bad. */
 export function configOf(env: Env): Config {
-  const result = readConfig(env as unknown as Record<string, unknown>);
+  const result = readConfigOf(env);
   if (!result.ok) throw new Error(`invalid configuration variable ${result.bad[0].name}`);
   return result.config;
 }

@@ -172,7 +172,7 @@ export class KeyObject extends DurableObject<Env> {
       await directoryOfKey(this.env, this.#name).leaveKey(this.#name, engine.lastFence);
       this.#engine = undefined;
       this.#alarmAt = undefined;
-      await this.ctx.storage.deleteAll();
+      await this.#store.deleteAll();
     });
   }
 

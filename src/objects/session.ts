@@ -50,7 +50,7 @@ interface Attachment {
  * it must know then is with the socket, in storage or at the keys. When the client leaves, everything it had is given
  * up. When the object itself is lost with its socket, its holds stay: a fault of ours takes nobody's lock.
  */
-export class SessionObject extends DurableObject<Env> implements Listener, Host {
+export class SessionObject extends DurableObject<Env> implements Listener {
   readonly #config: Config;
   readonly #keys: RemoteKeys;
   readonly #store: SessionStore;
@@ -113,7 +113,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
       if (message !== "") this.#receive(conversation, encoder.encode(message));
     } else if (message.byteLength === 0) conversation.endOfInput();
     else this.#receive(conversation, new Uint8Array(message));
-    this.progressed();
+    this.#progressed();
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
@@ -135,7 +135,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     this.#alarmAt = undefined;
     if (this.#conversation && !this.#ending) {
       this.#conversation.tick();
-      this.progressed();
+      this.#progressed();
     } else if (this.#store.isEnding()) await this.#cleanUp();
     else if (!this.#hasClient) await this.#store.deleteAll();
   }
@@ -160,39 +160,52 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     return !this.#ending && (this.#isOpening || this.#socket !== undefined);
   }
 
+  get #name(): string {
+    return this.ctx.id.name as string;
+  }
+
+  /** What the conversation may ask of this object; nobody else can. */
+  get #host(): Host {
+    return {
+      send: (line) => this.#send(line),
+      close: (code) => this.#close(code),
+      stats: () => this.#stats(),
+      authenticated: () => this.#answerKeepalives(),
+      progressed: () => this.#progressed(),
+      debug: (event, fields) => this.#debug(event, fields),
+      now: () => Date.now(),
+    };
+  }
+
   /** Sends one line. A client gets each in a frame of its own; a carrier, which only wants the bytes, as few as possible. */
-  send(line: string): void {
+  #send(line: string): void {
     if (this.#entry?.hasWindow) this.#unsent.push(line);
     else this.#socket?.send(line);
   }
 
-  close(code: number): void {
+  #close(code: number): void {
     this.#hasHungUp = true;
     this.#flush();
     if (this.#socket) closeSocket(this.#socket, code);
     this.ctx.waitUntil(this.#end());
   }
 
-  async stats(): Promise<string> {
+  async #stats(): Promise<string> {
     await this.#joined;
     return JSON.stringify(await gatherStats(this.env));
   }
 
-  authenticated(): void {
+  #answerKeepalives(): void {
     // The platform answers this frame itself: not before the client may be answered at all.
     this.ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(KEEPALIVE.request, KEEPALIVE.response));
   }
 
-  debug(event: string, fields: Record<string, unknown>): void {
+  #debug(event: string, fields: Record<string, unknown>): void {
     if (this.#config.debug) console.debug(JSON.stringify({ event, session: ownerIdOf(this.#name), ...fields }));
   }
 
-  now(): number {
-    return Date.now();
-  }
-
   /** Keeps what a sleep would lose, arms the read deadline, and tells the carrier how far we are. */
-  progressed(): void {
+  #progressed(): void {
     const conversation = this.#conversation;
     if (!conversation || this.#ending) return;
     this.#flush();
@@ -205,26 +218,22 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     if (frame) this.#socket?.send(frame);
   }
 
-  get #name(): string {
-    return this.ctx.id.name as string;
-  }
-
   #open(socket: WebSocket, entry: Entry): void {
     const needsToken = this.#config.authToken !== undefined;
     const phase = !needsToken ? "open" : entry.isAuthenticated ? "greeted" : "handshake";
     this.#entry = entry;
     this.#converse(socket, {
       phase,
-      openedAt: this.now(),
+      openedAt: Date.now(),
       isWatching: false,
       partial: new Uint8Array(0),
       midFrameSince: 0,
       turns: [],
       waiting: [],
     });
-    if (phase !== "handshake") this.authenticated();
-    this.debug("session_opened", { transport: entry.transport });
-    this.progressed();
+    if (phase !== "handshake") this.#answerKeepalives();
+    this.#debug("session_opened", { transport: entry.transport });
+    this.#progressed();
   }
 
   #restore(socket: WebSocket): void {
@@ -233,12 +242,13 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
     this.#isSpilled = state === undefined;
     this.#converse(socket, state ?? (this.#store.spilled() as ConversationState));
     this.#savedRevision = this.#conversation?.revision;
+    this.#acknowledged = -(this.#conversation?.unconsumed ?? 0);
   }
 
   #converse(socket: WebSocket, state: ConversationState): void {
     this.#socket = socket;
     const operations = new Operations(this.#name, this.#keys, this.#holdings, this.#config);
-    this.#conversation = new Conversation(this, operations, this.#config, state);
+    this.#conversation = new Conversation(this.#host, operations, this.#config, state);
   }
 
   #flush(): void {
@@ -250,7 +260,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   #receive(conversation: Conversation, bytes: Uint8Array): void {
     if (bytes.length > MOST_MESSAGE_BYTES) {
       conversation.hangUp();
-      this.close(CLOSE.tooLong);
+      this.#close(CLOSE.tooLong);
       return;
     }
     this.#received += bytes.length;
@@ -289,7 +299,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   /** Wakes the object at `time` or earlier; an alarm that is early costs less than one that is moved. */
   #wakeAt(time: number): void {
     if (time === Number.POSITIVE_INFINITY || (this.#alarmAt !== undefined && this.#alarmAt <= time)) return;
-    this.#alarmAt = Math.min(time, this.now() + FARTHEST_ALARM_MS);
+    this.#alarmAt = Math.min(time, Date.now() + FARTHEST_ALARM_MS);
     void this.ctx.storage.setAlarm(this.#alarmAt);
   }
 
@@ -300,7 +310,7 @@ export class SessionObject extends DurableObject<Env> implements Listener, Host 
   }
 
   async #leave(): Promise<void> {
-    this.debug("session_ended", {});
+    this.#debug("session_ended", {});
     this.#socket = undefined;
     this.#conversation?.hangUp();
     await Promise.all([this.#leaveDirectory(), this.#cleanUp()]);

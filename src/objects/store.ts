@@ -81,6 +81,8 @@ export interface LoadedKey {
 export class KeyStore {
   readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
+  /** Slots that have a row. */
+  readonly #stored = new Set<number>();
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
@@ -89,6 +91,7 @@ export class KeyStore {
 
   /** The key as stored, or undefined if it does not exist. Reading creates nothing. */
   load(): LoadedKey | undefined {
+    this.#stored.clear();
     if (!this.#hasTables()) return undefined;
     const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, founded_at, is_listed FROM key").toArray();
     if (!row) return undefined;
@@ -97,6 +100,7 @@ export class KeyStore {
     for (const stored of this.#sql.exec<SlotRow>("SELECT * FROM slots ORDER BY slot")) {
       const slot = slotFrom(stored);
       slots.push(slot);
+      this.#stored.add(slot.index);
       if (slot.isHeld && stored.place > 0) promoted.set(stored.place, slot);
     }
     const waiters: Waiter[] = [];
@@ -142,6 +146,12 @@ export class KeyStore {
   }
 
   #writeSlot(slot: Slot): void {
+    if (!slot.isHeld && this.#stored.has(slot.index)) {
+      // Whose it was stays in the row until the next grant: it costs more to clear than to ignore.
+      this.#sql.exec("UPDATE slots SET expires_at = ?, flags = 0 WHERE slot = ?", slot.expiresAt, slot.index);
+      return;
+    }
+    this.#stored.add(slot.index);
     this.#sql.exec(
       "INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
       slot.index,
@@ -175,6 +185,12 @@ export class KeyStore {
     );
   }
 
+  /** Leaves nothing behind, the alarm included. */
+  async deleteAll(): Promise<void> {
+    this.#stored.clear();
+    await this.#storage.deleteAll();
+  }
+
   #hasTables(): boolean {
     return this.#sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'key'").toArray().length > 0;
   }
@@ -182,14 +198,14 @@ export class KeyStore {
 
 function slotFrom(row: SlotRow): Slot {
   const slot = new Slot(row.slot);
+  slot.isHeld = (row.flags & HELD) !== 0;
   slot.token = row.token;
-  slot.session = row.session;
-  slot.request = row.request;
+  slot.session = slot.isHeld ? row.session : "";
+  slot.request = slot.isHeld ? row.request : "";
   slot.leaseSeconds = row.lease_s;
   slot.expiresAt = row.expires_at;
   slot.since = row.since;
   slot.place = row.place;
-  slot.isHeld = (row.flags & HELD) !== 0;
   slot.isReported = (row.flags & REPORTED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
   return slot;

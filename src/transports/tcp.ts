@@ -1,7 +1,6 @@
 import type { Config } from "../config.ts";
-import type { Env } from "../objects/env.ts";
+import { type Env, readConfigOf } from "../objects/env.ts";
 import { wireReply } from "../protocols/statuses.ts";
-import { serviceConfig } from "../service-config.ts";
 import { openSession } from "./session.ts";
 import { SendWindow } from "./window.ts";
 
@@ -14,7 +13,7 @@ const CHUNK = 65_536;
  * it the connection.
  */
 export async function serveTcp(socket: Socket, env: Env): Promise<void> {
-  const config = serviceConfig(env);
+  const config = readConfigOf(env);
   if (!config.ok) {
     await refuse(socket, `${wireReply("error")}\n`);
     return;

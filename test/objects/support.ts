@@ -114,7 +114,7 @@ export async function sessionsOn(key: string): Promise<string[]> {
   return runInDurableObject(keyStub(key), (_, { storage }) =>
     storage.sql
       .exec<{ session: string }>(
-        "SELECT session FROM slots WHERE session <> '' UNION ALL SELECT session FROM (SELECT session FROM waiters ORDER BY place)",
+        "SELECT session FROM slots WHERE flags & 1 UNION ALL SELECT session FROM (SELECT session FROM waiters ORDER BY place)",
       )
       .toArray()
       .map(({ session }) => session),
