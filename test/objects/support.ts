@@ -79,7 +79,7 @@ export class Client {
 
   /** The next line, without its line feed. */
   async line(): Promise<string> {
-    await vi.waitUntil(() => this.#lines.length > 0, { timeout: 5_000, interval: 5 });
+    await vi.waitUntil(() => this.#lines.length > 0, { timeout: 15_000, interval: 5 });
     return (this.#lines.shift() ?? "").replace(/\n$/, "");
   }
 
