@@ -1,10 +1,12 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readFileSync, realpathSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { codeOf, Failure, reasonOf } from "./failure.ts";
+import { sweepEmptyDatabases } from "./sweep.ts";
 
 /** One name however the directory is reached: it tells a leftover workerd from other processes. */
 export const workerdConfigFile = (dataDir: string) => join(realpathSync(dataDir), "workerd.capnp");
+export const objectsDir = (dataDir: string) => resolve(dataDir, "objects");
 export const pidFile = (dataDir: string) => join(dataDir, "workerd.pid");
 
 export interface OpenDataDir {
@@ -18,19 +20,41 @@ export interface OpenDataDir {
  */
 export async function openDataDir(dataDir: string): Promise<OpenDataDir> {
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    makeDirectory(dataDir);
   } catch (error) {
     const reason = codeOf(error) === "EEXIST" ? "it is not a directory" : reasonOf(error);
     throw new Failure(`cannot use data directory ${dataDir}: ${reason}`);
   }
   const unlock = await lock(dataDir);
   await endLeftover(dataDir);
+  // Nobody has the databases open now, so those of forgotten keys can go as well.
+  for (const kind of ["KeyObject", "SessionObject", "DirectoryObject"]) {
+    sweepEmptyDatabases(databasesOf(dataDir, kind), { olderThanMs: 0, budgetMs: 1_000 });
+  }
+  // While the server runs only sessions are swept: an ended session is never opened again, a key may be at any time.
+  const sweeping = setInterval(() => {
+    sweepEmptyDatabases(databasesOf(dataDir, "SessionObject"), { olderThanMs: SWEEP_EVERY_MS, budgetMs: 1_000 });
+  }, SWEEP_EVERY_MS);
+  sweeping.unref();
   return {
     close() {
+      clearInterval(sweeping);
       rmSync(pidFile(dataDir), { force: true });
       unlock();
     },
   };
+}
+
+const SWEEP_EVERY_MS = 300_000;
+
+const databasesOf = (dataDir: string, kind: string) => join(objectsDir(dataDir), `holdfast-${kind}`);
+
+/** Like `mkdir -p`. Node's own never returns where the file system refuses to have directories, as in /proc (Node 24). */
+function makeDirectory(path: string): void {
+  const full = resolve(path);
+  if (statSync(full, { throwIfNoEntry: false })?.isDirectory()) return;
+  if (!existsSync(dirname(full))) makeDirectory(dirname(full));
+  mkdirSync(full, { mode: 0o700 });
 }
 
 const SQLITE_BUSY = 5;

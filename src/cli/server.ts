@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { type Address, formatAddress } from "./addresses.ts";
-import { pidFile, workerdConfigFile } from "./data-dir.ts";
+import { objectsDir, pidFile, workerdConfigFile } from "./data-dir.ts";
 import { Failure, reasonOf } from "./failure.ts";
 import { workerdBinary } from "./package.ts";
 import { environmentName, workerdConfig } from "./workerd-config.ts";
@@ -110,7 +110,7 @@ function writeConfig(
   { http, dflockd }: Record<SocketName, Address>,
   variables: Readonly<Record<string, string>>,
 ): string {
-  const storage = resolve(dataDir, "objects");
+  const storage = objectsDir(dataDir);
   try {
     mkdirSync(storage, { recursive: true, mode: 0o700 });
     const path = workerdConfigFile(dataDir);

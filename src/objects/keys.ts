@@ -90,7 +90,9 @@ export class RemoteKeys implements Keys {
       const line = this.#line(key);
       line.calls += 1;
       try {
-        return await ask(line.stub);
+        const outcome = await ask(line.stub);
+        if (typeof outcome === "object" && outcome !== null) (outcome as Partial<Disposable>)[Symbol.dispose]?.();
+        return outcome;
       } catch (error) {
         // A stub that has thrown may be broken for good: the next call needs a new one.
         if (this.#lines.get(key) === line) this.#lines.delete(key);

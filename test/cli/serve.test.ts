@@ -103,6 +103,10 @@ describe("holdfast serve", () => {
     }
   });
 
+  test("a place where no directory can be made is refused, not tried for ever", async () => {
+    expect(await outcome(["serve", "--data-dir", "/proc/holdfast"])).toMatchObject({ code: 1, stdout: "" });
+  });
+
   test("a second server on the same data directory is refused, and the first goes on", async () => {
     const server = await startServe();
     const ports = ["--port", String(await freePort()), "--http-port", String(await freePort())];

@@ -1,0 +1,55 @@
+import { existsSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, test } from "vitest";
+import { sweepEmptyDatabases } from "../../src/cli/sweep.ts";
+import { temporaryDir } from "./support.ts";
+
+const NOW = { olderThanMs: 0, budgetMs: 10_000 };
+const name = (digit: string) => `${digit.repeat(64)}.sqlite`;
+
+/** A database that has had a table, and has been emptied, as an object leaves it. */
+function emptied(directory: string, file: string): string {
+  const path = join(directory, file);
+  const database = new DatabaseSync(path);
+  database.exec("CREATE TABLE t (x); DROP TABLE t; VACUUM");
+  database.close();
+  return path;
+}
+
+describe("a sweep", () => {
+  test("removes databases without a table, and only those", () => {
+    const directory = temporaryDir();
+    const empty = emptied(directory, name("a"));
+    const used = join(directory, name("b"));
+    const database = new DatabaseSync(used);
+    database.exec("CREATE TABLE t (x)");
+    database.close();
+    const stranger = emptied(directory, "metadata.sqlite");
+    expect(sweepEmptyDatabases(directory, NOW)).toBe(1);
+    expect([empty, used, stranger].map((path) => existsSync(path))).toEqual([false, true, true]);
+  });
+
+  test("leaves one alone that has a log beside it: there may be more in it than it shows", () => {
+    const directory = temporaryDir();
+    const path = emptied(directory, name("c"));
+    writeFileSync(`${path}-wal`, "");
+    expect(sweepEmptyDatabases(directory, NOW)).toBe(0);
+    expect(existsSync(path)).toBe(true);
+  });
+
+  test("leaves young ones alone when asked to", () => {
+    const directory = temporaryDir();
+    const [young, old] = [emptied(directory, name("d")), emptied(directory, name("e"))];
+    utimesSync(old, new Date(0), new Date(0));
+    expect(sweepEmptyDatabases(directory, { ...NOW, olderThanMs: 60_000 })).toBe(1);
+    expect([young, old].map((path) => existsSync(path))).toEqual([true, false]);
+  });
+
+  test("of a directory that does not exist finds nothing", () => {
+    const directory = join(temporaryDir(), "nothing");
+    expect(sweepEmptyDatabases(directory, NOW)).toBe(0);
+    mkdirSync(directory);
+    expect(sweepEmptyDatabases(directory, NOW)).toBe(0);
+  });
+});
