@@ -101,8 +101,8 @@ export class Pump {
   #holdBack(): void {
     this.#tcp.pause();
     clearTimeout(this.#forgiveness);
-    if (this.#window.isOpen) return;
-    this.#forgiveness = setTimeout(() => this.#readOn(), Math.ceil(this.#window.msUntilForgiven()));
+    // Always, also if the window has opened this very millisecond: nothing else might wake us.
+    this.#forgiveness = setTimeout(() => this.#readOn(), Math.ceil(this.#window.msUntilForgiven()) + 1);
   }
 
   #readOn(): void {

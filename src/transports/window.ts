@@ -17,9 +17,10 @@ const FORGIVEN_AFTER_MS = 5_000;
 export class SendWindow {
   readonly #now: () => number;
   #outstanding = 0;
-  #lastSentAt = 0;
+  #lastSentAt = Number.NEGATIVE_INFINITY;
 
-  constructor(now: () => number = Date.now) {
+  /** `now` never goes back: a clock that is set back must not keep a window shut. */
+  constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 

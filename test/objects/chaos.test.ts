@@ -1,6 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { allDirectories } from "../../src/objects/directories.ts";
 import { SessionObject } from "../../src/objects/session.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
 
@@ -45,6 +46,11 @@ async function evictAtRandom(keys: readonly string[], chance: () => number, isOv
   }
 }
 
+async function liveSessions(): Promise<number> {
+  const reports = await Promise.all(allDirectories(env).map((directory) => directory.report(0)));
+  return reports.reduce((sum, { sessions }) => sum + sessions, 0);
+}
+
 describe("with notices lost, doubled and late, and objects dropped from memory", () => {
   it.each([1, 20, 300])(
     "clients exclude each other, fences rise, everybody is served and nothing is left (seed %i)",
@@ -80,6 +86,7 @@ describe("with notices lost, doubled and late, and objects dropped from memory",
       expect({ overlaps, falls }).toEqual({ overlaps: 0, falls: 0 });
       for (const key of keys) expect(await keyStub(key).describe()).toMatchObject({ holderCount: 0, waiters: 0 });
       for (const client of clients) client.close();
+      await vi.waitUntil(async () => (await liveSessions()) === 0, { timeout: 5_000, interval: 20 });
     },
   );
 });
