@@ -4,7 +4,7 @@ import { defineConfig } from "vitest/config";
 const CAPPED = { MAX_LOCKS: "3", GC_MAX_IDLE_S: "0", AUTO_RELEASE_ON_DISCONNECT: "false" };
 
 /**
- * Three suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
+ * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
  * real sockets (started from `dist/`, so `npm test` builds first).
  */
 export default defineConfig({

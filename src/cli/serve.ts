@@ -13,6 +13,7 @@ export async function serve(settings: ServeSettings): Promise<void> {
   if (settings.ignored.length > 0) {
     console.error(`holdfast: ignored, without counterpart here: ${settings.ignored.join(", ")}`);
   }
+  warnOfFewOpenFiles();
   const worker = builtWorker();
   const dataDir = await openDataDir(settings.dataDir);
   workerd = await startWorkerd({
@@ -30,6 +31,18 @@ export async function serve(settings: ServeSettings): Promise<void> {
   if (typeof cause !== "string") throw new Failure(`workerd ended by itself (${inWords(cause)})`);
   await workerd.stop();
   dataDir.close();
+}
+
+const FILES_PER_KEY = 3;
+const FEW_OPEN_FILES = 8_192;
+
+/** Too few open files show late, as errors on new keys: better said at the start. */
+function warnOfFewOpenFiles(): void {
+  const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { hard?: number | string } } };
+  const hard = Number(userLimits?.open_files?.hard);
+  if (!(hard < FEW_OPEN_FILES)) return;
+  const keys = Math.floor(hard / FILES_PER_KEY);
+  console.error(`holdfast: open files are limited to ${hard}, enough for about ${keys} keys in use at a time`);
 }
 
 function readyLine({ host, port, httpHost, httpPort, dataDir, tls }: ServeSettings): string {

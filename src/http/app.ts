@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import type { Config } from "../config.ts";
+import { log } from "../log.ts";
 import { type Env, readConfigOf } from "../objects/env.ts";
 import { fail, json } from "./errors.ts";
 import { upgrade } from "./upgrade.ts";
@@ -46,6 +47,6 @@ for (const path of ["/health", "/ready", "/v1/ws"]) {
 app.notFound((context) => fail(context, "not_found"));
 
 app.onError((error, context) => {
-  console.error(JSON.stringify({ event: "http_failed", error: String(error) }));
+  log("error", "http_failed", { error: String(error) });
   return fail(context, "internal");
 });

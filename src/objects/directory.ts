@@ -1,6 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Config } from "../config.ts";
 import { type Fence, fenceFromHex, fenceToHex, type KeyView } from "../engine/index.ts";
+import { log } from "../log.ts";
 import { inBatches } from "./batches.ts";
 import { ledgerOf } from "./directories.ts";
 import { configOf, type Env } from "./env.ts";
@@ -244,7 +245,7 @@ export class DirectoryObject extends DurableObject<Env> {
 /** Takes `assumed` for the answer of an object that could not be reached. */
 function unreachable<Assumed>(assumed: Assumed): (error: unknown) => Assumed {
   return (error) => {
-    console.warn(JSON.stringify({ event: "object_unreachable", error: String(error) }));
+    log("warn", "object_unreachable", { error: String(error) });
     return assumed;
   };
 }

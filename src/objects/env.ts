@@ -1,4 +1,5 @@
 import { type Config, type ConfigResult, readConfig, WITHOUT_COUNTERPART } from "../config.ts";
+import { log } from "../log.ts";
 import type { DirectoryObject } from "./directory.ts";
 import type { KeyObject } from "./key.ts";
 import type { SessionObject } from "./session.ts";
@@ -17,10 +18,10 @@ export function readConfigOf(env: Env): ConfigResult {
   const result = readConfig(env as unknown as Record<string, unknown>);
   if (!result.ok) {
     const variables = result.bad.map(({ name, rule }) => `${name} ${rule}`).join("; ");
-    console.error(JSON.stringify({ event: "misconfigured", variables }));
+    log("error", "misconfigured", { variables });
   }
   const ignored = WITHOUT_COUNTERPART.filter((name) => name in env);
-  if (ignored.length > 0) console.warn(JSON.stringify({ event: "variables_ignored", variables: ignored.join(" ") }));
+  if (ignored.length > 0) log("warn", "variables_ignored", { variables: ignored.join(" ") });
   known = { env, result };
   return result;
 }

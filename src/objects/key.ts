@@ -16,6 +16,7 @@ import {
   type WaitOutcome,
 } from "../engine/index.ts";
 import { randomHex } from "../hex.ts";
+import { log } from "../log.ts";
 import { directoryOfKey } from "./directories.ts";
 import { configOf, type Env } from "./env.ts";
 import { KeyStore } from "./store.ts";
@@ -106,7 +107,7 @@ export class KeyObject extends DurableObject<Env> {
       const engine = this.#engine;
       if (engine?.isPrunable(this.#moment()) && !engine.hasNews && !this.#transition) await this.#prune(engine);
     } catch (error) {
-      console.error(JSON.stringify({ event: "key_alarm_failed", error: String(error) }));
+      log("error", "key_alarm_failed", { error: String(error) });
       await this.ctx.storage.setAlarm(Date.now() + ALARM_RETRY_MS);
       this.#alarmAt = Date.now() + ALARM_RETRY_MS;
     }
@@ -218,7 +219,7 @@ export class KeyObject extends DurableObject<Env> {
       const answer = await session.deliver({ key, request, kind });
       if (this.#engine === engine) this.#run(engine, (_, moment) => engine.answer(request, answer, moment));
     } catch (error) {
-      console.warn(JSON.stringify({ event: "session_unreachable", error: String(error) }));
+      log("warn", "session_unreachable", { error: String(error) });
     }
   }
 }

@@ -1,5 +1,6 @@
 import type { Config } from "../config.ts";
 import type { AcquireOutcome, WaitOutcome } from "../engine/index.ts";
+import { log } from "../log.ts";
 import { type Status, wireReply } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
 import type { Holdings } from "./holdings.ts";
@@ -53,7 +54,7 @@ export class Operations {
     try {
       return await this.#perform(request, id, circumstances);
     } catch (error) {
-      console.error(JSON.stringify({ event: "request_failed", type: request.type, error: String(error) }));
+      log("error", "request_failed", { type: request.type, error: String(error) });
       if (request.type !== "release" && request.type !== "renew") await this.withdraw(request.key, id);
       return reply("error");
     }
@@ -100,7 +101,7 @@ export class Operations {
         this.#holdings.drop(key, id);
         return;
       } catch (error) {
-        console.warn(JSON.stringify({ event: "withdrawal_failed", error: String(error) }));
+        log("warn", "withdrawal_failed", { error: String(error) });
       }
     }
   }

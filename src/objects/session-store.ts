@@ -43,6 +43,7 @@ export class SessionStore implements KeyMemory {
   }
 
   forget(keys: readonly string[]): void {
+    if (this.#isDeleted) return;
     for (const key of keys) {
       this.#storage.sql.exec("DELETE FROM keys WHERE key = ?", key);
       this.#touched.delete(key);

@@ -1,6 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Config } from "../config.ts";
 import type { Answer } from "../engine/index.ts";
+import { log, logged } from "../log.ts";
 import { ReceiveWindow } from "../transports/window.ts";
 import { inBatches } from "./batches.ts";
 import { CLOSE, Conversation, type ConversationState, type Host } from "./conversation.ts";
@@ -201,7 +202,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #debug(event: string, fields: Record<string, unknown>): void {
-    if (this.#config.debug) console.debug(JSON.stringify({ event, session: ownerIdOf(this.#name), ...fields }));
+    if (this.#config.debug) log("debug", event, { session: ownerIdOf(this.#name), ...fields });
   }
 
   /** Keeps what a sleep would lose, arms the read deadline, and tells the carrier how far we are. */
@@ -353,7 +354,3 @@ function closeSocket(socket: WebSocket, code: number): void {
     // Already closed: there is nobody left to tell.
   }
 }
-
-const logged = (event: string) => (error: unknown) => {
-  console.warn(JSON.stringify({ event, error: String(error) }));
-};
