@@ -1,6 +1,10 @@
 import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
+// The runtime under test would otherwise look itself up on the network.
+process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
+process.env.WRANGLER_SEND_METRICS ??= "false";
+
 const CAPPED = { MAX_LOCKS: "3", GC_MAX_IDLE_S: "0", AUTO_RELEASE_ON_DISCONNECT: "false" };
 
 /**

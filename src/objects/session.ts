@@ -118,6 +118,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    this.#recallEntry(socket);
     // Hibernatable sockets do not answer a close by themselves (workerd 2026-11).
     closeSocket(socket, code);
     await this.#end();
@@ -128,7 +129,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.ctx.abort("session over");
   }
 
-  override async webSocketError(): Promise<void> {
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    this.#recallEntry(socket);
     await this.#end();
   }
 
@@ -244,6 +246,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#converse(socket, state ?? (this.#store.spilled() as ConversationState));
     this.#savedRevision = this.#conversation?.revision;
     this.#acknowledged = -(this.#conversation?.unconsumed ?? 0);
+  }
+
+  /** A close that wakes the object finds its socket no longer among the open ones: only the event has it. */
+  #recallEntry(socket: WebSocket): void {
+    this.#entry ??= (socket.deserializeAttachment() as Attachment | null)?.entry;
   }
 
   #converse(socket: WebSocket, state: ConversationState): void {

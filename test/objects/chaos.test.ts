@@ -1,9 +1,8 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { allDirectories } from "../../src/objects/directories.ts";
 import { SessionObject } from "../../src/objects/session.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
+import { Client, fresh, keyStub, liveSessions, sessionsOn, tokenOf } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -44,11 +43,6 @@ async function evictAtRandom(keys: readonly string[], chance: () => number, isOv
     if (session) await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" }).catch(() => {});
     await scheduler.wait(chance() * 100);
   }
-}
-
-async function liveSessions(): Promise<number> {
-  const reports = await Promise.all(allDirectories(env).map((directory) => directory.report(0)));
-  return reports.reduce((sum, { sessions }) => sum + sessions, 0);
 }
 
 describe("with notices lost, doubled and late, and objects dropped from memory", () => {

@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { Client, fresh, sessionsOn, tokenOf } from "./support.ts";
+import { Client, fresh, liveSessions, sessionsOn, tokenOf } from "./support.ts";
 
 /** Puts the session that waits for, or holds, this key to sleep; its socket stays. */
 async function sleepSessionOn(key: string, index = 0): Promise<void> {
@@ -108,6 +108,17 @@ describe("a session that sleeps", () => {
         interval: 20,
       });
     }
+  });
+
+  it("is counted no longer when its client leaves during the sleep", async () => {
+    const key = fresh("key");
+    const before = await liveSessions();
+    const client = await Client.open();
+    await client.ask(`l\n${key}\n0\n`);
+    expect(await liveSessions()).toBe(before + 1);
+    await sleepSessionOn(key);
+    client.close();
+    await vi.waitUntil(async () => (await liveSessions()) === before, { timeout: 2_000, interval: 20 });
   });
 
   it("is not woken by the keep-alive frame", async () => {

@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import type { AcquireCommand } from "../../src/engine/index.ts";
+import { allDirectories } from "../../src/objects/directories.ts";
 
 let names = 0;
 
@@ -141,3 +142,9 @@ export function grantedToken(outcome: { readonly status: string; readonly token?
 
 /** For commands that wait longer than any story takes. */
 export const WAIT = { waitMs: 60_000 };
+
+/** Sessions that the directory counts as connected. */
+export async function liveSessions(): Promise<number> {
+  const reports = await Promise.all(allDirectories(env).map((directory) => directory.report(0)));
+  return reports.reduce((sum, { sessions }) => sum + sessions, 0);
+}
