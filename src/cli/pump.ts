@@ -16,7 +16,7 @@ export interface PumpEvents {
 }
 
 /**
- * Carries one TCP connection over one WebSocket (wire.md B2). Adds, drops and reorders nothing, never answers by
+ * Carries one TCP connection over one WebSocket. Adds, drops and reorders nothing, never answers by
  * itself, and never reconnects: the end of either side is the end of the other.
  */
 export class Pump {

@@ -1,4 +1,4 @@
-import { checkVariable, VARIABLES, type VariableName } from "../config.ts";
+import { checkVariable, VARIABLES, type VariableName, WITHOUT_COUNTERPART } from "../config.ts";
 import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "./addresses.ts";
 import { UsageFailure } from "./failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
@@ -43,9 +43,6 @@ const LAUNCHER = {
   TLS_CERT: "PEM certificate chain: both listeners speak TLS",
   TLS_KEY: "PEM private key of the certificate",
 } as const;
-
-/** dflockd settings without a counterpart: accepted, so that its start scripts go on working (wire.md O4). */
-const WITHOUT_COUNTERPART = ["SHUTDOWN_TIMEOUT_S", "FENCE_STATE_FILE", "HTTP_MAX_CONNECTIONS_PER_IP"] as const;
 
 const DEFAULTS = { HOST: "127.0.0.1", PORT: 6388, HTTP_PORT: 6389, DATA_DIR: ".holdfast" } as const;
 

@@ -1,4 +1,4 @@
-import { type Config, type ConfigResult, readConfig, WITHOUT_COUNTERPART } from "../config.ts";
+import { type Config, type ConfigResult, OF_LISTENERS, readConfig, WITHOUT_COUNTERPART } from "../config.ts";
 import { log } from "../log.ts";
 import type { DirectoryObject } from "./directory.ts";
 import type { KeyObject } from "./key.ts";
@@ -20,7 +20,7 @@ export function readConfigOf(env: Env): ConfigResult {
     const variables = result.bad.map(({ name, rule }) => `${name} ${rule}`).join("; ");
     log("error", "misconfigured", { variables });
   }
-  const ignored = WITHOUT_COUNTERPART.filter((name) => name in env);
+  const ignored = [...WITHOUT_COUNTERPART, ...OF_LISTENERS].filter((name) => name in env);
   if (ignored.length > 0) log("warn", "variables_ignored", { variables: ignored.join(" ") });
   known = { env, result };
   return result;

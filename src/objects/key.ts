@@ -20,11 +20,10 @@ import { log } from "../log.ts";
 import { directoryOfKey } from "./directories.ts";
 import { configOf, type Env } from "./env.ts";
 import { KeyStore } from "./store.ts";
+import { WakeUp } from "./wake-up.ts";
 
 type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
 
-/** The platform stores alarms as 64-bit nanoseconds: a lease of three centuries must not overflow them. */
-const FARTHEST_ALARM_MS = 30 * 24 * 3600 * 1000;
 /** A failed alarm run is repeated by ourselves after this time; the platform would give up after six tries. */
 const ALARM_RETRY_MS = 2_000;
 
@@ -38,7 +37,7 @@ export class KeyObject extends DurableObject<Env> {
   /** Undefined while the key does not exist. */
   #engine: KeyEngine | undefined;
   #isListed = false;
-  #alarmAt: number | undefined;
+  readonly #wakeUp: WakeUp;
   /** The key is being founded or pruned: everything else waits its turn behind this. */
   #transition: Promise<void> | undefined;
 
@@ -46,9 +45,10 @@ export class KeyObject extends DurableObject<Env> {
     super(ctx, env);
     this.#config = configOf(env);
     this.#store = new KeyStore(ctx.storage);
+    this.#wakeUp = new WakeUp(ctx.storage);
     ctx.blockConcurrencyWhile(async () => {
       this.#load();
-      this.#alarmAt = this.#engine ? ((await ctx.storage.getAlarm()) ?? undefined) : undefined;
+      if (this.#engine) await this.#wakeUp.recall();
     });
   }
 
@@ -101,15 +101,14 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   override async alarm(): Promise<void> {
-    this.#alarmAt = undefined;
+    this.#wakeUp.clear();
     try {
       await this.#use(undefined, (engine, moment) => engine.tick(moment));
       const engine = this.#engine;
       if (engine?.isPrunable(this.#moment()) && !engine.hasNews && !this.#transition) await this.#prune(engine);
     } catch (error) {
       log("error", "key_alarm_failed", { error: String(error) });
-      await this.ctx.storage.setAlarm(Date.now() + ALARM_RETRY_MS);
-      this.#alarmAt = Date.now() + ALARM_RETRY_MS;
+      this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
     }
   }
 
@@ -172,7 +171,7 @@ export class KeyObject extends DurableObject<Env> {
       this.#store.unlist();
       await directoryOfKey(this.env, this.#name).leaveKey(this.#name, engine.lastFence);
       this.#engine = undefined;
-      this.#alarmAt = undefined;
+      this.#wakeUp.clear();
       await this.#store.deleteAll();
     });
   }
@@ -189,21 +188,13 @@ export class KeyObject extends DurableObject<Env> {
   #commit(engine: KeyEngine): void {
     try {
       this.#store.write(engine.takeChanges());
-      this.#setAlarm(engine);
+      const { gcMaxIdleMs, gcIntervalMs } = this.#config;
+      this.#wakeUp.by(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
     } catch (error) {
       this.#load();
       throw error;
     }
     for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#tell(engine, event));
-  }
-
-  /** Makes sure that the object wakes in time. An alarm that is too early is left alone: it costs a row to move. */
-  #setAlarm(engine: KeyEngine): void {
-    const { gcMaxIdleMs, gcIntervalMs } = this.#config;
-    const wake = engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 });
-    if (wake === Number.POSITIVE_INFINITY || (this.#alarmAt !== undefined && this.#alarmAt <= wake)) return;
-    this.#alarmAt = Math.min(wake, Date.now() + FARTHEST_ALARM_MS);
-    void this.ctx.storage.setAlarm(this.#alarmAt);
   }
 
   /** Brings news to a session. What gets no answer is repeated from the alarm. */

@@ -15,6 +15,7 @@ import { Operations } from "./operations.ts";
 import { ownerIdOf } from "./owner.ts";
 import { SessionStore } from "./session-store.ts";
 import { gatherStats } from "./stats.ts";
+import { WakeUp } from "./wake-up.ts";
 
 /** How a client came in. It travels in this header of the upgrade, which only the Worker writes. */
 export interface Entry {
@@ -37,9 +38,6 @@ const CLEANUP_RETRY_MS = 1_000;
 /** What is no larger is kept for a sleep at once; more, at most so often. */
 const LIGHT_BYTES = 2_048;
 const SAVE_EVERY_MS = 250;
-/** The platform takes no alarm beyond the year 2189. */
-const FARTHEST_ALARM_MS = 30 * 24 * 3600 * 1000;
-
 /** What is kept with the socket while the object sleeps. Without `state` it is to be found in storage. */
 interface Attachment {
   readonly entry: Entry;
@@ -66,7 +64,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   #acknowledged = 0;
   #savedRevision: number | undefined;
   #isSpilled = false;
-  #alarmAt: number | undefined;
+  readonly #wakeUp: WakeUp;
   #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
   #isOpening = false;
   /** A message has come in this life of the object. */
@@ -83,6 +81,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#keys = new RemoteKeys(env);
     this.#store = new SessionStore(ctx.storage);
     this.#holdings = new Holdings(this.#store);
+    this.#wakeUp = new WakeUp(ctx.storage);
     const [socket] = ctx.getWebSockets();
     if (socket) this.#restore(socket);
   }
@@ -135,7 +134,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   override async alarm(): Promise<void> {
-    this.#alarmAt = undefined;
+    this.#wakeUp.clear();
     if (this.#conversation && !this.#ending) {
       this.#conversation.tick();
       this.#progressed();
@@ -213,7 +212,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (!conversation || this.#ending) return;
     this.#flush();
     if (conversation.revision !== this.#savedRevision) this.#saveInTime(conversation);
-    this.#wakeAt(conversation.readDeadline);
+    this.#wakeUp.by(conversation.readDeadline);
     if (!this.#entry?.hasWindow) return;
     const consumed = this.#received - conversation.unconsumed;
     const frame = this.#window.consumed(consumed - this.#acknowledged);
@@ -304,13 +303,6 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     }
   }
 
-  /** Wakes the object at `time` or earlier; an alarm that is early costs less than one that is moved. */
-  #wakeAt(time: number): void {
-    if (time === Number.POSITIVE_INFINITY || (this.#alarmAt !== undefined && this.#alarmAt <= time)) return;
-    this.#alarmAt = Math.min(time, Date.now() + FARTHEST_ALARM_MS);
-    void this.ctx.storage.setAlarm(this.#alarmAt);
-  }
-
   /** The client has left: its places and, as configured, its holds are given up, and it is remembered no more. */
   #end(): Promise<void> {
     this.#ending ??= this.#leave();
@@ -335,7 +327,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     const keys = this.#store.keys().filter((key) => !this.#holdings.isSpent(key));
     if (keys.length > 0) {
       this.#store.noteEnding();
-      void this.ctx.storage.setAlarm(Date.now() + CLEANUP_RETRY_MS);
+      this.#wakeUp.set(Date.now() + CLEANUP_RETRY_MS);
     }
     const left = await inBatches(keys, LEFT_AT_ONCE, (key) => this.#leaveKey(key));
     if (left.every(Boolean)) await this.#store.deleteAll();
