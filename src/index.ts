@@ -3,7 +3,10 @@ import type { Env } from "./objects/env.ts";
 import { serveTcp } from "./transports/tcp.ts";
 
 export { DirectoryObject } from "./objects/directory.ts";
+export { HttpSessionObject } from "./objects/http-session.ts";
 export { KeyObject } from "./objects/key.ts";
+export { MetricsObject } from "./objects/metrics.ts";
+export { RateLimitObject } from "./objects/rate-limit.ts";
 export { SessionObject } from "./objects/session.ts";
 
 export default {

@@ -13,7 +13,14 @@ export interface WorkerdLayout {
 }
 
 /** The namespaces' unique keys name the objects' files on disk: changing one loses the data. */
-const NAMESPACES = { KEY: "KeyObject", SESSION: "SessionObject", DIRECTORY: "DirectoryObject" } as const;
+const NAMESPACES = {
+  KEY: "KeyObject",
+  SESSION: "SessionObject",
+  HTTP_SESSION: "HttpSessionObject",
+  DIRECTORY: "DirectoryObject",
+  METRICS: "MetricsObject",
+  RATE_LIMIT: "RateLimitObject",
+} as const;
 
 export const environmentName = (variable: string) => `HOLDFAST_VAR_${variable}`;
 

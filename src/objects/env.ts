@@ -1,13 +1,21 @@
 import { type Config, type ConfigResult, OF_LISTENERS, readConfig, WITHOUT_COUNTERPART } from "../config.ts";
 import { log } from "../log.ts";
 import type { DirectoryObject } from "./directory.ts";
+import type { HttpSessionObject } from "./http-session.ts";
 import type { KeyObject } from "./key.ts";
+import type { MetricsObject } from "./metrics.ts";
+import type { RateLimitObject } from "./rate-limit.ts";
 import type { SessionObject } from "./session.ts";
 
 export interface Env {
   readonly KEY: DurableObjectNamespace<KeyObject>;
   readonly SESSION: DurableObjectNamespace<SessionObject>;
+  readonly HTTP_SESSION: DurableObjectNamespace<HttpSessionObject>;
   readonly DIRECTORY: DurableObjectNamespace<DirectoryObject>;
+  readonly METRICS: DurableObjectNamespace<MetricsObject>;
+  readonly RATE_LIMIT: DurableObjectNamespace<RateLimitObject>;
+  /** The platform's own rate limiter, where one is bound: a guard in front of ours, never instead. */
+  readonly RATE_LIMIT_GUARD?: RateLimit;
 }
 
 let known: { readonly env: Env; readonly result: ConfigResult } | undefined;

@@ -14,9 +14,11 @@ export interface Loss {
   readonly reason: LossReason;
 }
 
-/** The part of a session that keys talk to. */
+/** The part of a session that keys and the directory talk to. */
 export interface Listener {
   /** May be called again with the same notice; the answer is then the same. */
   deliver(notice: Notice): Promise<Answer>;
   lose(loss: Loss): Promise<void>;
+  /** Whether the session still has, or may still get, a client. */
+  isLive(): Promise<boolean>;
 }

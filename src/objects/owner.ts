@@ -1,8 +1,18 @@
 import { randomHex } from "../hex.ts";
+import type { Env } from "./env.ts";
+import type { Listener } from "./notices.ts";
+
+/** Sessions of HTTP clients have names of their own kind, so that whoever has a name knows which object it leads to. */
+const HTTP_PREFIX = "http:";
 
 /** A session id: 128 random bits as 32 hex digits. It is never used twice. */
 export function newSessionId(): string {
   return randomHex(16);
+}
+
+/** The name under which an HTTP session is known to keys and directory. */
+export function httpSessionName(id: string): string {
+  return HTTP_PREFIX + id;
 }
 
 /**
@@ -10,5 +20,12 @@ export function newSessionId(): string {
  * nothing is ever decided by it.
  */
 export function ownerIdOf(session: string): number {
-  return Number.parseInt(session.slice(0, 13), 16) + 1;
+  const id = session.startsWith(HTTP_PREFIX) ? session.slice(HTTP_PREFIX.length) : session;
+  return Number.parseInt(id.slice(0, 13), 16) + 1;
+}
+
+/** The object of a session, as keys and the directory talk to it. */
+export function sessionObject(env: Env, session: string): Listener {
+  const objects = session.startsWith(HTTP_PREFIX) ? env.HTTP_SESSION : env.SESSION;
+  return objects.getByName(session) as unknown as Listener;
 }

@@ -7,6 +7,8 @@ export const STATUSES = {
   queued: { wire: "queued", http: 200 },
   timeout: { wire: "timeout", http: 200 },
   error: { wire: "error", http: 500 },
+  unavailable: { wire: "error", http: 503 },
+  fence_persistence: { wire: "error", http: 503 },
   not_held: { wire: "error", http: 404 },
   auth: { wire: "error_auth", http: 401 },
   max_locks: { wire: "error_max_locks", http: 503 },
