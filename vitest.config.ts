@@ -5,7 +5,18 @@ import { defineConfig } from "vitest/config";
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 process.env.WRANGLER_SEND_METRICS ??= "false";
 
-const CAPPED = { MAX_LOCKS: "3", GC_MAX_IDLE_S: "0", AUTO_RELEASE_ON_DISCONNECT: "false" };
+const CAPPED = {
+  MAX_LOCKS: "3",
+  MAX_CONNECTIONS: "8",
+  MAX_CONNECTIONS_PER_IP: "4",
+  HTTP_MAX_SESSIONS: "5",
+  HTTP_MAX_SESSIONS_PER_IP: "3",
+  GC_MAX_IDLE_S: "0",
+  AUTO_RELEASE_ON_DISCONNECT: "false",
+};
+
+/** The platform's own rate limiter, asked only where a test sets a rate. */
+const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, period: 60 as const } } };
 
 /**
  * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
@@ -21,7 +32,10 @@ export default defineConfig({
             "test/engine/**/*.test.ts",
             "test/protocols/**/*.test.ts",
             "test/contract/engine.test.ts",
+            "test/http/**/*.test.ts",
             "test/config.test.ts",
+            "test/metrics/**/*.test.ts",
+            "test/auth/**/*.test.ts",
           ],
         },
       },
@@ -35,7 +49,12 @@ export default defineConfig({
         },
       },
       {
-        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" }, miniflare: { bindings: CAPPED } })],
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "./wrangler.toml" },
+            miniflare: { bindings: CAPPED, ratelimits: GUARD },
+          }),
+        ],
         test: {
           name: "capped",
           include: ["test/objects/capped/*.test.ts"],

@@ -16,11 +16,24 @@ export interface Config {
   readonly autoRelease: boolean;
   readonly draining: boolean;
   readonly fenceFloor: bigint;
+  /** What a client is told; a session may be silent for twice as long. 0 is for ever. */
+  readonly httpSessionIdleSeconds: number;
+  readonly httpSessionIdleMs: number;
+  readonly httpMaxSessions: number;
+  readonly httpMaxSessionsPerIp: number;
+  /** Requests per second and address; 0 is no limit. */
+  readonly httpRateLimitPerIp: number;
+  /** Size of an address's bucket; 0 is the rate. */
+  readonly httpRateLimitBurst: number;
   readonly corsOrigins: readonly string[];
   readonly debug: boolean;
   /** Header that names the client's address, or empty when no header may be believed. */
   readonly clientIpHeader: string;
   readonly bridgeSecret: string | undefined;
+  /** Opens the administration routes, and everything that `authToken` opens. */
+  readonly adminToken: string | undefined;
+  /** Signs tickets; without it `authToken` does. */
+  readonly ticketSecret: string | undefined;
 }
 
 /** A variable that breaks its rule. The value is left out on purpose: it may be a secret. */
@@ -34,6 +47,9 @@ export type Variables = Readonly<Record<string, unknown>>;
 export const MAX_SECONDS = 9_223_372_036;
 const MAX_COUNT = Number.MAX_SAFE_INTEGER;
 const MAX_FENCE_FLOOR = 2n ** 63n - 1n;
+const MAX_SECRET_BYTES = 65_536;
+/** As long as the digest it is used with: a shorter one could be guessed from a ticket, without asking the service. */
+const MIN_TICKET_SECRET_BYTES = 32;
 
 interface IntegerRule {
   readonly kind: "integer";
@@ -45,17 +61,18 @@ type Rule =
   | IntegerRule
   | { readonly kind: "boolean"; readonly fallback: boolean }
   | { readonly kind: "fence" }
-  | { readonly kind: "secret" }
+  | { readonly kind: "secret"; readonly minBytes: number }
   | { readonly kind: "text"; readonly fallback: string }
   | { readonly kind: "unsupported" };
 
 const seconds = (fallback: number, min: number): IntegerRule => ({ kind: "integer", min, max: MAX_SECONDS, fallback });
 const count: IntegerRule = { kind: "integer", min: 0, max: MAX_COUNT, fallback: 0 };
 const rate: IntegerRule = { kind: "integer", min: 0, max: 1_000_000, fallback: 0 };
+const secret = { kind: "secret", minBytes: 1 } as const;
 
 /** Every variable of the service, in the order in which a bad one is named. */
 export const VARIABLES = {
-  AUTH_TOKEN: { kind: "secret" },
+  AUTH_TOKEN: secret,
   READ_TIMEOUT_S: seconds(23, 1),
   WRITE_TIMEOUT_S: seconds(5, 0),
   DEFAULT_LEASE_TTL_S: seconds(33, 1),
@@ -77,10 +94,14 @@ export const VARIABLES = {
   HTTP_CORS_ALLOWED_ORIGINS: { kind: "text", fallback: "" },
   DEBUG: { kind: "boolean", fallback: false },
   CLIENT_IP_HEADER: { kind: "text", fallback: "CF-Connecting-IP" },
-  BRIDGE_SECRET: { kind: "secret" },
+  BRIDGE_SECRET: secret,
+  ADMIN_TOKEN: secret,
+  TICKET_SECRET: { kind: "secret", minBytes: MIN_TICKET_SECRET_BYTES },
   AUTH_TOKEN_FILE: { kind: "unsupported" },
   TLS_CERT: { kind: "unsupported" },
   TLS_KEY: { kind: "unsupported" },
+  ADMIN_TOKEN_FILE: { kind: "unsupported" },
+  TICKET_SECRET_FILE: { kind: "unsupported" },
 } as const satisfies Record<string, Rule>;
 
 /** dflockd's settings without a counterpart: accepted, so that its start scripts go on working, and named in the log. */
@@ -102,7 +123,7 @@ export function ruleInWords(name: VariableName): string {
     case "fence":
       return `must be a whole number from 0 to ${MAX_FENCE_FLOOR}`;
     case "secret":
-      return "must be 1 to 65536 bytes, not blank, without line breaks";
+      return `must be ${rule.minBytes} to ${MAX_SECRET_BYTES} bytes, not blank, without line breaks`;
     case "text":
       return "must be text";
     case "unsupported":
@@ -145,7 +166,7 @@ function parse(rule: Rule, text: string): Value | typeof BAD {
     }
     case "secret": {
       const bytes = new TextEncoder().encode(text).length;
-      return bytes >= 1 && bytes <= 65_536 && !/[\r\n]/.test(text) ? text : BAD;
+      return bytes >= rule.minBytes && bytes <= MAX_SECRET_BYTES && !/[\r\n]/.test(text) ? text : BAD;
     }
     case "text":
       return text;
@@ -211,10 +232,18 @@ export function readConfig(variables: Variables): ConfigResult {
       autoRelease: values.AUTO_RELEASE_ON_DISCONNECT as boolean,
       draining: values.DRAINING as boolean,
       fenceFloor: values.FENCE_FLOOR as bigint,
+      httpSessionIdleSeconds: number("HTTP_SESSION_IDLE_S"),
+      httpSessionIdleMs: ms("HTTP_SESSION_IDLE_S"),
+      httpMaxSessions: number("HTTP_MAX_SESSIONS"),
+      httpMaxSessionsPerIp: number("HTTP_MAX_SESSIONS_PER_IP"),
+      httpRateLimitPerIp: number("HTTP_RATE_LIMIT_PER_IP"),
+      httpRateLimitBurst: number("HTTP_RATE_LIMIT_BURST"),
       corsOrigins: originsOf(values.HTTP_CORS_ALLOWED_ORIGINS as string),
       debug: values.DEBUG as boolean,
       clientIpHeader: values.CLIENT_IP_HEADER as string,
       bridgeSecret: values.BRIDGE_SECRET as string | undefined,
+      adminToken: values.ADMIN_TOKEN as string | undefined,
+      ticketSecret: values.TICKET_SECRET as string | undefined,
     },
   };
 }

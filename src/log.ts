@@ -3,19 +3,30 @@ type Level = "error" | "warn" | "debug";
 /** In a flood of failures the first lines say it all: more than so many of one event in so long are only counted. */
 const MOST_LINES = 10;
 const PERIOD_MS = 10_000;
+/** Groups beyond these are counted with their event, so that a group with no end of names costs no end of memory. */
+const MOST_GROUPS = 200;
 
 const counts = new Map<string, { since: number; lines: number }>();
 
-/** One line of JSON on the log: an event's name and what belongs to it. Never a token or a secret. */
-export function log(level: Level, event: string, fields: Readonly<Record<string, unknown>> = {}): void {
+/**
+ * One line of JSON on the log: an event's name and what belongs to it. Never a token or a secret. Events of one name
+ * that have different causes name a `group` each: floods are cut per group, so that none hides the first of another.
+ */
+export function log(level: Level, event: string, fields: Readonly<Record<string, unknown>> = {}, group = ""): void {
   const now = Date.now();
-  const count = counts.get(event);
+  const counted = countedAs(event, group);
+  const count = counts.get(counted);
   const isNew = !count || now - count.since >= PERIOD_MS || now < count.since;
   const lines = isNew ? 1 : count.lines + 1;
-  counts.set(event, { since: isNew ? now : count.since, lines });
+  counts.set(counted, { since: isNew ? now : count.since, lines });
   if (lines > MOST_LINES) return;
   const suppressed = isNew && count ? Math.max(0, count.lines - MOST_LINES) : 0;
   console[level](JSON.stringify({ event, ...fields, ...(suppressed > 0 && { suppressed }) }));
+}
+
+function countedAs(event: string, group: string): string {
+  const finer = group === "" ? event : `${event} ${group}`;
+  return counts.has(finer) || counts.size < MOST_GROUPS ? finer : event;
 }
 
 /** Logs what was caught, and goes on. */

@@ -4,7 +4,7 @@
  */
 export async function sameSecret(given: Uint8Array | string, expected: string): Promise<boolean> {
   const encoder = new TextEncoder();
-  const bytes = typeof given === "string" ? encoder.encode(given) : given;
+  const bytes = typeof given === "string" ? encoder.encode(given) : new Uint8Array(given);
   const [a, b] = await Promise.all([
     crypto.subtle.digest("SHA-256", bytes),
     crypto.subtle.digest("SHA-256", encoder.encode(expected)),

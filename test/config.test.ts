@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { type BadVariable, type Config, checkVariable, readConfig, type VariableName } from "../src/config.ts";
+import {
+  type BadVariable,
+  type Config,
+  checkVariable,
+  readConfig,
+  ruleInWords,
+  type VariableName,
+} from "../src/config.ts";
 
 const MAX_SECONDS = 9_223_372_036;
 
@@ -38,11 +45,12 @@ const INTEGERS: readonly IntegerCase[] = [
   { name: "MAX_WAITERS", field: "maxWaiters", ...count },
   { name: "MAX_CONNECTIONS", field: "maxConnections", ...count },
   { name: "MAX_CONNECTIONS_PER_IP", field: "maxConnectionsPerIp", ...count },
-  { name: "HTTP_SESSION_IDLE_S", fallback: 20, min: 0, max: MAX_SECONDS },
-  { name: "HTTP_MAX_SESSIONS", ...count },
-  { name: "HTTP_MAX_SESSIONS_PER_IP", ...count },
-  { name: "HTTP_RATE_LIMIT_PER_IP", fallback: 0, min: 0, max: 1_000_000 },
-  { name: "HTTP_RATE_LIMIT_BURST", fallback: 0, min: 0, max: 1_000_000 },
+  { name: "HTTP_SESSION_IDLE_S", field: "httpSessionIdleSeconds", fallback: 20, min: 0, max: MAX_SECONDS },
+  { name: "HTTP_SESSION_IDLE_S", field: "httpSessionIdleMs", fallback: 20, min: 0, max: MAX_SECONDS, unit: 1000 },
+  { name: "HTTP_MAX_SESSIONS", field: "httpMaxSessions", ...count },
+  { name: "HTTP_MAX_SESSIONS_PER_IP", field: "httpMaxSessionsPerIp", ...count },
+  { name: "HTTP_RATE_LIMIT_PER_IP", field: "httpRateLimitPerIp", fallback: 0, min: 0, max: 1_000_000 },
+  { name: "HTTP_RATE_LIMIT_BURST", field: "httpRateLimitBurst", fallback: 0, min: 0, max: 1_000_000 },
 ];
 
 describe.each(INTEGERS)("$name", ({ name, field, fallback, min, max, unit = 1 }) => {
@@ -117,31 +125,47 @@ describe("FENCE_FLOOR", () => {
   });
 });
 
-describe("AUTH_TOKEN", () => {
+describe.each([
+  { name: "AUTH_TOKEN", field: "authToken", min: 1 },
+  { name: "BRIDGE_SECRET", field: "bridgeSecret", min: 1 },
+  { name: "ADMIN_TOKEN", field: "adminToken", min: 1 },
+  { name: "TICKET_SECRET", field: "ticketSecret", min: 32 },
+] as const)("$name", ({ name, field, min }) => {
   it("is unset when absent or empty, and trimmed otherwise", () => {
-    expect(good({}).authToken).toBeUndefined();
-    expect(good({ AUTH_TOKEN: "" }).authToken).toBeUndefined();
-    expect(good({ AUTH_TOKEN: "  s3cret \n" }).authToken).toBe("s3cret");
-    expect(good({ AUTH_TOKEN: 12345 }).authToken).toBe("12345");
+    const secret = "s3cret".padEnd(min, "s");
+    expect(good({})[field]).toBeUndefined();
+    expect(good({ [name]: "" })[field]).toBeUndefined();
+    expect(good({ [name]: `  ${secret} \n` })[field]).toBe(secret);
+    expect(good({ [name]: 10n ** BigInt(min) })[field]).toBe(String(10n ** BigInt(min)));
   });
 
   it("that is blank is a mistake, never an open service", () => {
-    for (const raw of [" ", "\t", "\n", " \r\n "]) expect(names({ AUTH_TOKEN: raw })).toEqual(["AUTH_TOKEN"]);
+    for (const raw of [" ", "\t", "\n", " \r\n ", " ".repeat(40)]) expect(names({ [name]: raw })).toEqual([name]);
   });
 
-  it("may have 65,536 bytes, not one more, and no line break inside", () => {
-    expect(good({ AUTH_TOKEN: "x".repeat(65_536) }).authToken).toHaveLength(65_536);
-    expect(names({ AUTH_TOKEN: "x".repeat(65_537) })).toEqual(["AUTH_TOKEN"]);
-    expect(names({ AUTH_TOKEN: "é".repeat(32_769) })).toEqual(["AUTH_TOKEN"]);
-    for (const raw of ["a\nb", "a\rb"]) expect(names({ AUTH_TOKEN: raw })).toEqual(["AUTH_TOKEN"]);
+  it(`has ${min} to 65,536 bytes, not one more or less, and no line break inside`, () => {
+    for (const length of [min, 65_536]) expect(good({ [name]: "x".repeat(length) })[field]).toHaveLength(length);
+    for (const raw of [`${"x".repeat(min - 1)} `, "x".repeat(65_537), "é".repeat(32_769)]) {
+      expect(names({ [name]: raw })).toEqual([name]);
+    }
+    for (const raw of [`a\nb${"x".repeat(40)}`, `a\rb${"x".repeat(40)}`])
+      expect(names({ [name]: raw })).toEqual([name]);
+    expect(ruleInWords(name)).toBe(`must be ${min} to 65536 bytes, not blank, without line breaks`);
   });
 });
 
+it("ADMIN_TOKEN may be the AUTH_TOKEN", () => {
+  expect(good({ AUTH_TOKEN: "x", ADMIN_TOKEN: "x" })).toMatchObject({ authToken: "x", adminToken: "x" });
+});
+
 describe("variables that would leave a service open in silence", () => {
-  it.each(["AUTH_TOKEN_FILE", "TLS_CERT", "TLS_KEY"] as const)("%s is refused when set", (name) => {
-    for (const raw of ["/etc/token", "x", 0, false]) expect(names({ [name]: raw })).toEqual([name]);
-    for (const raw of [undefined, "", "  "]) expect(names({ [name]: raw })).toEqual([]);
-  });
+  it.each(["AUTH_TOKEN_FILE", "TLS_CERT", "TLS_KEY", "ADMIN_TOKEN_FILE", "TICKET_SECRET_FILE"] as const)(
+    "%s is refused when set",
+    (name) => {
+      for (const raw of ["/etc/token", "x", 0, false]) expect(names({ [name]: raw })).toEqual([name]);
+      for (const raw of [undefined, "", "  "]) expect(names({ [name]: raw })).toEqual([]);
+    },
+  );
 });
 
 describe("HTTP_CORS_ALLOWED_ORIGINS", () => {
@@ -160,6 +184,8 @@ describe("several bad variables", () => {
   it("are all named, in the order of the table, whatever the order they were set in", () => {
     const variables = {
       TLS_KEY: "x",
+      TICKET_SECRET: "too short",
+      ADMIN_TOKEN: " ",
       DEBUG: "maybe",
       GC_INTERVAL_S: "0",
       FENCE_FLOOR: "-1",
@@ -177,6 +203,8 @@ describe("several bad variables", () => {
       "AUTO_RELEASE_ON_DISCONNECT",
       "FENCE_FLOOR",
       "DEBUG",
+      "ADMIN_TOKEN",
+      "TICKET_SECRET",
       "TLS_KEY",
     ]);
   });
@@ -190,10 +218,12 @@ describe("several bad variables", () => {
       FENCE_FLOOR: secret,
       AUTH_TOKEN_FILE: secret,
       TLS_CERT: secret,
+      ADMIN_TOKEN: `${secret}\n${secret}`,
+      TICKET_SECRET: secret,
     };
     const result = readConfig(variables);
     expect(JSON.stringify(result)).not.toContain("hunter2");
-    expect(bad(variables)).toHaveLength(6);
+    expect(bad(variables)).toHaveLength(8);
     for (const { name, rule } of bad(variables)) {
       expect(rule).not.toBe("");
       const raw = (variables as Record<string, unknown>)[name];

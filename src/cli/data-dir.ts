@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync } f
 import { dirname, join, resolve } from "node:path";
 import { codeOf, Failure, reasonOf } from "./failure.ts";
 import { sweepEmptyDatabases } from "./sweep.ts";
+import { NAMESPACES } from "./workerd-config.ts";
 
 /** One name however the directory is reached: it tells a leftover workerd from other processes. */
 export const workerdConfigFile = (dataDir: string) => join(realpathSync(dataDir), "workerd.capnp");
@@ -28,12 +29,14 @@ export async function openDataDir(dataDir: string): Promise<OpenDataDir> {
   const unlock = await lock(dataDir);
   await endLeftover(dataDir);
   // Nobody has the databases open now, so those of forgotten keys can go as well.
-  for (const kind of ["KeyObject", "SessionObject", "DirectoryObject"]) {
+  for (const kind of Object.values(NAMESPACES)) {
     sweepEmptyDatabases(databasesOf(dataDir, kind), { olderThanMs: 0, budgetMs: 1_000 });
   }
-  // While the server runs only sessions are swept: an ended session is never opened again, a key may be at any time.
+  // While the server runs only sessions are swept: an ended session never stores anything again, a key may at any time.
   const sweeping = setInterval(() => {
-    sweepEmptyDatabases(databasesOf(dataDir, "SessionObject"), { olderThanMs: SWEEP_EVERY_MS, budgetMs: 1_000 });
+    for (const kind of [NAMESPACES.SESSION, NAMESPACES.HTTP_SESSION]) {
+      sweepEmptyDatabases(databasesOf(dataDir, kind), { olderThanMs: SWEEP_EVERY_MS, budgetMs: 1_000 });
+    }
   }, SWEEP_EVERY_MS);
   sweeping.unref();
   return {

@@ -4,8 +4,16 @@ import { UsageFailure } from "./failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
 
 /** Variables of the Worker that only make sense elsewhere: behind an edge, or handled by the launcher. */
-type NotForWorkers = "CLIENT_IP_HEADER" | "AUTH_TOKEN_FILE" | "TLS_CERT" | "TLS_KEY";
+type NotForWorkers = "CLIENT_IP_HEADER" | SecretFile | "TLS_CERT" | "TLS_KEY";
 type ServedVariable = Exclude<VariableName, NotForWorkers>;
+
+/** Secrets that a file may hold instead of the command line, where other users would see them. */
+type SecretFile = "AUTH_TOKEN_FILE" | "ADMIN_TOKEN_FILE" | "TICKET_SECRET_FILE";
+const FILES: Partial<Record<ServedVariable, SecretFile>> = {
+  AUTH_TOKEN: "AUTH_TOKEN_FILE",
+  ADMIN_TOKEN: "ADMIN_TOKEN_FILE",
+  TICKET_SECRET: "TICKET_SECRET_FILE",
+};
 
 /** What `holdfast serve` hands to the Worker, with the words of `--help`. The names give flag and environment. */
 const SERVED: Record<ServedVariable, string> = {
@@ -31,6 +39,9 @@ const SERVED: Record<ServedVariable, string> = {
   HTTP_CORS_ALLOWED_ORIGINS: "origins of web pages that may call the HTTP API, comma list or *",
   DEBUG: "log more",
   BRIDGE_SECRET: "believe the client addresses told by bridges that know this secret",
+  ADMIN_TOKEN: "who presents this token may administer as well (visible in `ps`: prefer the file)",
+  TICKET_SECRET:
+    "sign tickets with this secret, not with the token (visible in `ps`: prefer the file)",
 };
 
 const LAUNCHER = {
@@ -40,6 +51,8 @@ const LAUNCHER = {
   HTTP_PORT: "port of the HTTP and WebSocket listener",
   DATA_DIR: "directory that holds all state",
   AUTH_TOKEN_FILE: "file that holds the token",
+  ADMIN_TOKEN_FILE: "file that holds the token of administrators",
+  TICKET_SECRET_FILE: "file that holds the secret tickets are signed with, at least 32 bytes",
   TLS_CERT: "PEM certificate chain: both listeners speak TLS",
   TLS_KEY: "PEM private key of the certificate",
 } as const;
@@ -118,10 +131,10 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
   const httpPort = read(get("HTTP_PORT"), parsePort, PORT_RULE) ?? DEFAULTS.HTTP_PORT;
   if (port === httpPort && host === httpHost) throw new UsageFailure("--port and --http-port must differ");
 
-  const token = readToken(get("AUTH_TOKEN"), get("AUTH_TOKEN_FILE"));
   const variables: Record<string, string> = {};
   for (const name of Object.keys(SERVED) as ServedVariable[]) {
-    const value = name === "AUTH_TOKEN" ? token : get(name);
+    const file = FILES[name];
+    const value = file ? readSecret(get(name), get(file)) : get(name);
     if (value === undefined) continue;
     const bad = checkVariable(name, value.text);
     if (bad) throw new UsageFailure(`${value.label} ${bad.rule}`);
@@ -161,9 +174,9 @@ function pathOf(value: Given | undefined): NamedPath | undefined {
   return value && { label: value.label, path: value.text };
 }
 
-/** The token itself or its file. Neither can turn out blank: a service meant to be closed never opens by accident. */
-function readToken(token: Given | undefined, file: Given | undefined): Given | undefined {
-  if (token && file) throw new UsageFailure(`${token.label} and ${file.label} exclude each other`);
-  if (file === undefined) return token;
+/** The secret itself or its file. Neither can turn out blank: a service meant to be closed never opens by accident. */
+function readSecret(secret: Given | undefined, file: Given | undefined): Given | undefined {
+  if (secret && file) throw new UsageFailure(`${secret.label} and ${file.label} exclude each other`);
+  if (file === undefined) return secret;
   return { label: file.label, text: readSecretFile({ label: file.label, path: file.text }) };
 }

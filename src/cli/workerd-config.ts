@@ -13,7 +13,7 @@ export interface WorkerdLayout {
 }
 
 /** The namespaces' unique keys name the objects' files on disk: changing one loses the data. */
-const NAMESPACES = {
+export const NAMESPACES = {
   KEY: "KeyObject",
   SESSION: "SessionObject",
   HTTP_SESSION: "HttpSessionObject",

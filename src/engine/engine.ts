@@ -1,6 +1,7 @@
 import { Changes } from "./changes.ts";
 import type { Fence } from "./fence.ts";
 import { Slot, Waiter } from "./members.ts";
+import type { Observation } from "./observations.ts";
 import { KeyState, type StoredKey } from "./state.ts";
 import type {
   AcquireCommand,
@@ -13,14 +14,14 @@ import type {
   Moment,
   PickUpOutcome,
   Queued,
+  Refusal,
   ReleaseOutcome,
   RenewOutcome,
+  StealOutcome,
   WaitCommand,
   WaitOutcome,
 } from "./types.ts";
-
-/** A semaphore may have a million holders; nobody wants to see them all at once. */
-const MOST_HOLDERS_SHOWN = 100;
+import { viewOf } from "./view.ts";
 
 /** What a session says to a notice: it told its client, it noted the promotion, or nobody is there any more. */
 export type Answer = "taken" | "noted" | "gone";
@@ -30,7 +31,7 @@ export type Answer = "taken" | "noted" | "gone";
  *
  * Every command first lets time pass (`tick`): holders whose lease has ended are gone before anything else is
  * decided, and waiters move up. Nothing here knows a clock, storage or a protocol. Replies come back as values; what
- * changed and whom to tell is collected for `takeChanges` and `takeEvents`.
+ * changed, whom to tell and what to count is collected for `takeChanges`, `takeEvents` and `takeObservations`.
  */
 export class KeyEngine {
   readonly #state: KeyState;
@@ -52,7 +53,10 @@ export class KeyEngine {
     if (fence > this.#state.lastFence) this.#state.lastFence = fence;
   }
 
-  /** Grants at once if a slot is free and nobody waits; else takes the last place in the queue. */
+  /**
+   * Grants at once if a slot is free and nobody waits; else takes the last place in the queue. Throws a
+   * `FenceExhaustedError`, and nobody is granted anything, when no fence is left; so does `enqueue`.
+   */
   acquire(command: AcquireCommand, moment: Moment): AcquireOutcome {
     this.tick(moment);
     const repeated = this.#repeated(command.request);
@@ -62,7 +66,7 @@ export class KeyEngine {
     const granted = this.#grantIfFree(command, moment);
     if (granted) return granted;
     if (this.#isQueueFull(moment)) return { status: "max_waiters" };
-    if (command.waitMs === 0) return { status: "timeout" };
+    if (command.waitMs === 0) return this.#timeout();
     if (!command.mayWait) return { status: "would_wait" };
     this.#state.join(command, { isEnqueued: false, deadline: moment.now + command.waitMs }, moment.now);
     return { status: "queued" };
@@ -76,7 +80,7 @@ export class KeyEngine {
     const state = this.#state;
     this.#startAnewIfIdle(command.limit, moment);
     if (state.records.has(command.session)) return { status: "already_enqueued" };
-    state.forgetLapse(command.session);
+    state.lapses.forget(command.session);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
     const granted = this.#grantIfFree(command, moment);
     if (granted) {
@@ -97,20 +101,20 @@ export class KeyEngine {
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
     const state = this.#state;
-    if (state.forgetLapse(command.session)) return { status: "lease_expired" };
+    if (state.lapses.forget(command.session)) return { status: "lease_expired" };
     const record = state.records.get(command.session);
     if (!record) return { status: "not_enqueued" };
     if (record instanceof Slot) {
-      if (record.waiter?.waitRequest) return { status: "not_enqueued" };
-      state.requests.delete(record.request);
+      if (record.waiter?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
+      state.roster.requests.delete(record.request);
       record.request = command.request;
-      state.requests.set(command.request, record);
+      state.roster.requests.set(command.request, record);
       return state.report(record, moment.now);
     }
-    if (record.waitRequest) return { status: "not_enqueued" };
+    if (record.waitRequest && !command.takesOver) return { status: "not_enqueued" };
     if (command.waitMs === 0) {
       state.dequeue(record, moment.now);
-      return { status: "timeout" };
+      return this.#timeout();
     }
     if (!command.mayWait) return { status: "would_wait" };
     state.listen(record, command.request, moment.now + command.waitMs);
@@ -122,15 +126,27 @@ export class KeyEngine {
     this.tick(moment);
     const slot = this.#state.held.get(token);
     if (!slot) return { status: "not_held" };
-    this.#state.endHold(slot, slot.session === session ? "withdrawn" : "released", moment.now);
+    this.#state.endHold(slot, slot.session === session ? "returned" : "released", moment.now);
     this.#state.promote(moment);
     return { status: "released" };
+  }
+
+  /** Takes the hold with this fence (16 hex digits) from whoever has it, or was about to be given it. */
+  steal(fence: string, moment: Moment): StealOutcome {
+    this.tick(moment);
+    const slot = this.#state.findHold(fence);
+    if (!slot) return { status: "not_held" };
+    const { session, since, expiresAt } = slot;
+    this.#state.endHold(slot, "stolen", moment.now);
+    this.#state.promote(moment);
+    return { status: "stolen", session, since, expiresAt };
   }
 
   /** Sets the lease anew from now, also to a shorter one. An expired hold never revives. */
   renew(token: string, leaseSeconds: number, moment: Moment): RenewOutcome {
     this.tick(moment);
     const slot = this.#state.held.get(token);
+    this.#state.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
     if (!slot) return { status: "not_held" };
     this.#state.lease(slot, leaseSeconds, moment.now);
     return { status: "renewed", leaseSeconds };
@@ -139,16 +155,17 @@ export class KeyEngine {
   /** Tells a request that was queued what became of it; a hold is the client's from here, with its full lease. */
   pickUp(request: string, moment: Moment): PickUpOutcome {
     this.tick(moment);
-    const subject = this.#state.requests.get(request);
+    const subject = this.#state.roster.requests.get(request);
     if (!subject) return { status: "unknown" };
     if (subject instanceof Slot) return this.#state.report(subject, moment.now);
+    this.#state.tellTimeout(subject);
     return { status: subject.outcome ?? "queued" };
   }
 
   /** Withdraws one request of a session, whatever has become of it. An unknown one changes nothing. */
   cancel(request: string, moment: Moment): void {
     this.tick(moment);
-    const subject = this.#state.requests.get(request);
+    const subject = this.#state.roster.requests.get(request);
     if (!subject) return;
     if (subject instanceof Slot) {
       this.#state.endHold(subject, "withdrawn", moment.now);
@@ -159,8 +176,9 @@ export class KeyEngine {
 
   /** Takes the answer to a notice. A hold that nobody will pick up goes to the next in line. */
   answer(request: string, answer: Answer, moment: Moment): void {
-    const subject = this.#state.requests.get(request);
+    const subject = this.#state.roster.requests.get(request);
     if (subject instanceof Waiter) {
+      if (answer === "taken") this.#state.tellTimeout(subject);
       if (subject.outcome) this.#state.settle(subject);
     } else if (subject && !subject.isReported) {
       if (answer === "gone") this.cancel(request, moment);
@@ -174,15 +192,15 @@ export class KeyEngine {
    */
   leave(session: string, { keepsReported }: { keepsReported: boolean }, moment: Moment): void {
     const state = this.#state;
-    state.forgetLapse(session);
-    for (const member of state.membersOf(session)) {
+    state.lapses.forget(session);
+    for (const member of state.roster.membersOf(session)) {
       if (member instanceof Slot || member.slot) continue;
       if (member.isQueued) state.dequeue(member, moment.now);
       else state.settle(member);
     }
     this.tick(moment);
-    state.forgetLapse(session);
-    for (const member of state.membersOf(session)) {
+    state.lapses.forget(session);
+    for (const member of state.roster.membersOf(session)) {
       if (member instanceof Waiter && member.outcome) state.settle(member);
       if (!(member instanceof Slot)) continue;
       if (keepsReported && member.isReported) state.clearRecord(member);
@@ -202,12 +220,12 @@ export class KeyEngine {
       else if (due instanceof Slot && due.expiresAt <= now) {
         freedAt.push(due.expiresAt);
         state.endHold(due, "expired", due.expiresAt, now);
-      } else state.notify(due, now);
+      } else state.notifyAgain(due, now);
     }
     freedAt.sort((a, b) => a - b);
     state.promote(moment, freedAt);
     for (const waiter of late) if (waiter.isQueued) state.finish(waiter, "timeout", now);
-    state.forgetLapsesBefore(now - moment.gcMaxIdleMs);
+    state.lapses.forgetBefore(now - moment.gcMaxIdleMs);
   }
 
   /** True when nobody has held or waited for long enough: the key counts as forgotten, all but its fence. */
@@ -227,13 +245,9 @@ export class KeyEngine {
     return Math.min(this.#state.earliestDeadline(), idleEnds);
   }
 
-  view(): KeyView {
-    const { limit, held, queue, lastActivity } = this.#state;
-    const holders = [];
-    for (const { session, expiresAt } of held.values()) {
-      if (holders.push({ session, expiresAt }) === MOST_HOLDERS_SHOWN) break;
-    }
-    return { limit, holderCount: held.size, holders, waiters: queue.length, lastActivity };
+  /** The key as it stands; `detail` adds who waits. */
+  view({ detail }: { readonly detail: boolean } = { detail: false }): KeyView {
+    return viewOf(this.#state, { detail });
   }
 
   takeChanges(): Changes {
@@ -248,6 +262,17 @@ export class KeyEngine {
     return events;
   }
 
+  takeObservations(): readonly Observation[] {
+    const { observations } = this.#state;
+    if (observations.length > 0) this.#state.observations = [];
+    return observations;
+  }
+
+  #timeout(): Refusal<"timeout"> {
+    this.#state.observations.push({ type: "timeout" });
+    return { status: "timeout" };
+  }
+
   #isQueueFull({ maxWaiters }: Moment): boolean {
     return maxWaiters > 0 && this.#state.queue.length >= maxWaiters;
   }
@@ -255,13 +280,13 @@ export class KeyEngine {
   /** A key that has been idle for long enough takes the limit that is asked for, whatever it was before. */
   #startAnewIfIdle(limit: number, moment: Moment): void {
     if (!this.isPrunable(moment)) return;
-    this.#state.forgetLapsesBefore(Number.POSITIVE_INFINITY);
+    this.#state.lapses.forgetBefore(Number.POSITIVE_INFINITY);
     if (this.limit !== limit) this.#state.setLimit(limit);
   }
 
   /** The answer to a request that was sent before: the same again. */
   #repeated(request: string): Granted | Queued | undefined {
-    const subject = this.#state.requests.get(request);
+    const subject = this.#state.roster.requests.get(request);
     if (!subject) return undefined;
     if (subject instanceof Waiter || !subject.isReported) return { status: "queued" };
     return { status: "granted", token: subject.token, leaseSeconds: subject.leaseSeconds };
@@ -274,6 +299,7 @@ export class KeyEngine {
     this.#state.hold(slot, command, moment);
     slot.isReported = true;
     slot.hasRecord = false;
+    this.#state.observations.push({ type: "granted", how: "immediate", waitMs: 0 });
     return { status: "granted", token: slot.token, leaseSeconds: slot.leaseSeconds };
   }
 }

@@ -14,6 +14,7 @@ export class Slot implements Due {
   leaseSeconds = 0;
   /** End of the lease; of a free slot, the moment it became free. */
   expiresAt = 0;
+  /** When the request reached the key; from the moment the token is handed over, that moment. */
   since = 0;
   /** The token has been handed to the client. */
   isReported = false;
@@ -31,6 +32,11 @@ export class Slot implements Due {
 
   constructor(index: number) {
     this.index = index;
+  }
+
+  /** The part of the token that may be shown: it names the hold, but proves nothing. */
+  get fence(): string {
+    return this.token.slice(0, 16);
   }
 
   get dueAt(): number {
@@ -58,6 +64,8 @@ export class Waiter implements Due, Linked<Waiter> {
   slot: Slot | undefined;
   outcome: FinalOutcome | undefined;
   isSettled = false;
+  /** The client has been given the outcome. */
+  isTold = false;
   notifyAt = NEVER;
   notices = 0;
   scheduledAt = NEVER;

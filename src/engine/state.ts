@@ -1,8 +1,11 @@
 import { Changes } from "./changes.ts";
 import { Deadlines } from "./deadlines.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
+import { Lapses } from "./lapses.ts";
 import { type FinalOutcome, Slot, Waiter } from "./members.ts";
+import type { EndReason, Observation } from "./observations.ts";
 import { Queue } from "./queue.ts";
+import { Roster } from "./roster.ts";
 import type { Granted, KeyEvent, LossReason, Moment, NoticeKind } from "./types.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -12,8 +15,17 @@ const LONGEST_REPEAT_MS = 10_000;
 /** A client that timed out and cannot be told so is given up after this many tries. */
 const MOST_NOTICES = 30;
 
-/** How a hold ends. `left` and `withdrawn` are its own session's doing. */
-export type End = LossReason | "left" | "withdrawn";
+/** How a hold ends. `returned`, `left` and `withdrawn` are its own session's doing; anything else is a loss to it. */
+export type End = LossReason | "returned" | "left" | "withdrawn";
+
+const END_REASONS: Record<End, EndReason> = {
+  returned: "released",
+  released: "released",
+  expired: "expired",
+  left: "disconnect",
+  withdrawn: "gone",
+  stolen: "stolen",
+};
 
 /** What was stored of a key: everything needed to go on as if nothing had happened. */
 export interface StoredKey {
@@ -45,14 +57,12 @@ export class KeyState {
   lastActivity: number;
   changes = new Changes();
   events: KeyEvent[] = [];
+  observations: Observation[] = [];
   readonly held = new Map<string, Slot>();
   readonly queue = new Queue<Waiter>();
-  readonly requests = new Map<string, Slot | Waiter>();
+  readonly roster = new Roster();
   readonly records = new Map<string, Slot | Waiter>();
-  readonly #bySession = new Map<string, Set<Slot | Waiter>>();
-  readonly #lapsed = new Map<string, number>();
-  /** No lapse is older than this. */
-  #oldestLapse = NEVER;
+  readonly lapses: Lapses;
   readonly #deadlines = new Deadlines<Slot | Waiter>();
   readonly #slots: Slot[] = [];
   #free: Slot[] = [];
@@ -64,10 +74,7 @@ export class KeyState {
     this.lastActivity = stored.lastActivity;
     for (const slot of stored.slots) this.#restoreSlot(slot);
     for (const waiter of stored.waiters) this.#restoreWaiter(waiter);
-    for (const [session, at] of stored.lapsed) {
-      this.#lapsed.set(session, at);
-      this.#oldestLapse = Math.min(this.#oldestLapse, at);
-    }
+    this.lapses = new Lapses(stored.lapsed, (session, at) => this.changes.lapsed.set(session, at));
   }
 
   /** Nobody holds or waits. */
@@ -77,7 +84,7 @@ export class KeyState {
 
   /** Beside holders and waiters there is somebody who has not heard yet how his wait ended. */
   get hasNews(): boolean {
-    return this.requests.size > this.held.size + this.queue.length;
+    return this.roster.requests.size > this.held.size + this.queue.length;
   }
 
   earliestDeadline(): number {
@@ -88,8 +95,10 @@ export class KeyState {
     return this.#deadlines.takeDue(now);
   }
 
-  membersOf(session: string): (Slot | Waiter)[] {
-    return [...(this.#bySession.get(session) ?? [])];
+  /** The hold with this fence, 16 hex digits. Looks through all of them. */
+  findHold(fence: string): Slot | undefined {
+    for (const slot of this.held.values()) if (slot.fence === fence) return slot;
+    return undefined;
   }
 
   setLimit(limit: number): void {
@@ -127,7 +136,7 @@ export class KeyState {
     slot.notices = 0;
     slot.place = 0;
     this.held.set(slot.token, slot);
-    this.#enrol(slot);
+    this.roster.enrol(slot);
     this.lease(slot, leaseSeconds, moment.now);
   }
 
@@ -144,6 +153,10 @@ export class KeyState {
    */
   report(slot: Slot, now: number): Granted {
     const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
+    if (!slot.isReported) {
+      this.observations.push({ type: "granted", how: "queued", waitMs: elapsed(slot.since, now) });
+      slot.since = now;
+    }
     slot.isReported = true;
     slot.notifyAt = NEVER;
     this.clearRecord(slot);
@@ -154,16 +167,18 @@ export class KeyState {
 
   /** Ends a hold at `at`. Whoever waits for it is told by `promote`, which the caller owes. */
   endHold(slot: Slot, end: End, at: number, now = at): void {
-    const { session, token, waiter, isReported } = slot;
-    const isUnseenRecord = end === "expired" && slot.hasRecord && !waiter?.waitRequest;
+    const { session, token, since, waiter, isReported } = slot;
+    // Its session does not know yet, and is told when it next asks for the token.
+    const isTakenAway = end === "expired" || end === "stolen";
+    const isUnseenRecord = isTakenAway && slot.hasRecord && !waiter?.waitRequest;
     this.clearRecord(slot);
-    if (isUnseenRecord) this.#setLapsed(session, at);
+    if (isUnseenRecord) this.lapses.add(session, at);
     this.held.delete(token);
-    this.#dismiss(slot);
+    this.roster.dismiss(slot);
     slot.waiter = undefined;
     if (waiter) {
       waiter.slot = undefined;
-      if (end === "expired" && !isUnseenRecord) this.finish(waiter, "lease_expired", now);
+      if (isTakenAway && !isUnseenRecord) this.finish(waiter, "lease_expired", now);
       else this.settle(waiter);
     }
     slot.isHeld = false;
@@ -175,27 +190,29 @@ export class KeyState {
     if (slot.index < this.limit) this.giveBack(slot);
     this.#touch(at);
     this.changes.slots.add(slot);
-    const isLoss = end === "expired" || end === "released" || end === "stolen";
+    const isLoss = isTakenAway || end === "released";
     if (isLoss && isReported) this.events.push({ type: "lost", session, token, reason: end });
+    const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
+    this.observations.push({ type: "ended", reason, holdMs: isReported ? elapsed(since, at) : undefined });
   }
 
   /** Puts a new waiter at the end of the queue. */
   join(claim: Claim, { isEnqueued, deadline }: { isEnqueued: boolean; deadline: number }, now: number): Waiter {
     const waiter = new Waiter({ ...claim, place: this.#nextPlace++, isEnqueued, deadline, joinedAt: now });
     this.queue.push(waiter);
-    this.#enrol(waiter);
+    this.roster.enrol(waiter);
     this.#deadlines.schedule(waiter);
     this.#touch(now);
     this.changes.waiters.add(waiter);
     return waiter;
   }
 
-  /** An enqueued waiter is now waited for, until `deadline`. */
+  /** An enqueued waiter is now waited for by `request`, and by no earlier one, until `deadline`. */
   listen(waiter: Waiter, request: string, deadline: number): void {
-    this.requests.delete(waiter.request);
+    this.roster.requests.delete(waiter.listener);
     waiter.waitRequest = request;
     waiter.deadline = deadline;
-    this.requests.set(request, waiter);
+    this.roster.requests.set(request, waiter);
     this.#deadlines.schedule(waiter);
     this.changes.waiters.add(waiter);
   }
@@ -211,12 +228,19 @@ export class KeyState {
   finish(waiter: Waiter, outcome: FinalOutcome, now: number): void {
     if (waiter.isQueued && outcome === "timeout") this.queue.remove(waiter);
     waiter.outcome = outcome;
-    this.requests.set(waiter.listener, waiter);
+    this.roster.requests.set(waiter.listener, waiter);
     if (this.records.get(waiter.session) === waiter) this.records.delete(waiter.session);
     this.#touch(now);
     // A time-out shows in the stored deadline; only a lapsed grant has to be written down.
     if (outcome === "lease_expired") this.changes.waiters.add(waiter);
     this.notify(waiter, now);
+  }
+
+  /** A client is about to hear that its wait was in vain, or has just heard it. */
+  tellTimeout(waiter: Waiter): void {
+    if (waiter.outcome !== "timeout" || waiter.isTold) return;
+    waiter.isTold = true;
+    this.observations.push({ type: "timeout" });
   }
 
   /** The waiter's session knows its fate: nothing of it is left. */
@@ -228,7 +252,7 @@ export class KeyState {
       waiter.slot.notifyAt = NEVER;
     }
     if (this.records.get(waiter.session) === waiter) this.records.delete(waiter.session);
-    this.#dismiss(waiter);
+    this.roster.dismiss(waiter);
     this.changes.waiters.add(waiter);
   }
 
@@ -246,14 +270,17 @@ export class KeyState {
         this.finish(head, "timeout", moment.now);
         continue;
       }
-      next += 1;
       if (!this.#promoteTo(slot, head, moment)) return;
+      const expiredAt = freedAt[next];
+      if (expiredAt !== undefined)
+        this.observations.push({ type: "handed_over_late", ms: elapsed(expiredAt, moment.now) });
+      next += 1;
     }
   }
 
   /** False when fences have run out: nobody can be granted, the waiter keeps its place. */
   #promoteTo(slot: Slot, waiter: Waiter, moment: Moment): boolean {
-    const { session, listener, leaseSeconds, isEnqueued } = waiter;
+    const { session, listener, leaseSeconds, isEnqueued, joinedAt } = waiter;
     try {
       this.hold(slot, { session, request: listener, leaseSeconds }, moment);
     } catch (error) {
@@ -264,6 +291,7 @@ export class KeyState {
     waiter.slot = slot;
     slot.waiter = waiter;
     slot.place = waiter.place;
+    slot.since = joinedAt;
     slot.isReported = false;
     slot.hasRecord = isEnqueued;
     if (isEnqueued) this.records.set(session, slot);
@@ -271,16 +299,22 @@ export class KeyState {
     return true;
   }
 
-  /** Tells a session of a promotion or an end, and again later unless it answers. */
-  notify(subject: Slot | Waiter, now: number): void {
-    const isSlot = subject instanceof Slot;
-    if (!isSlot && subject.notices >= MOST_NOTICES) {
+  /** A notice got no answer: the session is told again, unless there is no hope of that any more. */
+  notifyAgain(subject: Slot | Waiter, now: number): void {
+    if (subject instanceof Waiter && subject.notices >= MOST_NOTICES) {
       this.settle(subject);
       return;
     }
+    this.observations.push({ type: "notice_repeated" });
+    this.notify(subject, now);
+  }
+
+  /** Tells a session of a promotion or an end, and again later unless it answers. */
+  notify(subject: Slot | Waiter, now: number): void {
     subject.notices += 1;
     subject.notifyAt = now + Math.min(FIRST_REPEAT_MS * 2 ** (subject.notices - 1), LONGEST_REPEAT_MS);
     this.#deadlines.schedule(subject);
+    const isSlot = subject instanceof Slot;
     const request = isSlot ? subject.request : subject.listener;
     const kind = isSlot ? promotionOf(subject) : subject.outcome;
     if (kind) this.events.push({ type: "notice", session: subject.session, request, kind });
@@ -293,49 +327,8 @@ export class KeyState {
     this.changes.slots.add(slot);
   }
 
-  /** True if this session's two-phase grant had run out unseen; it is remembered no longer. */
-  forgetLapse(session: string): boolean {
-    if (!this.#lapsed.delete(session)) return false;
-    this.changes.lapsed.set(session, undefined);
-    return true;
-  }
-
-  /** Forgets lapses from before `time`. */
-  forgetLapsesBefore(time: number): void {
-    if (time <= this.#oldestLapse) return;
-    this.#oldestLapse = NEVER;
-    for (const [session, at] of this.#lapsed) {
-      if (at < time) this.forgetLapse(session);
-      else this.#oldestLapse = Math.min(this.#oldestLapse, at);
-    }
-  }
-
-  #setLapsed(session: string, at: number): void {
-    this.#lapsed.set(session, at);
-    this.#oldestLapse = Math.min(this.#oldestLapse, at);
-    this.changes.lapsed.set(session, at);
-  }
-
   #touch(at: number): void {
     if (at > this.lastActivity) this.lastActivity = at;
-  }
-
-  /** A waiter that is promoted hands its request over to the slot; `dismiss` of either leaves the other's entry alone. */
-  #enrol(member: Slot | Waiter): void {
-    this.requests.set(member.request, member);
-    const members = this.#bySession.get(member.session);
-    if (members) members.add(member);
-    else this.#bySession.set(member.session, new Set([member]));
-  }
-
-  #dismiss(member: Slot | Waiter): void {
-    const requests = member instanceof Slot ? [member.request] : [member.request, member.waitRequest];
-    for (const request of requests) {
-      if (request !== undefined && this.requests.get(request) === member) this.requests.delete(request);
-    }
-    const members = this.#bySession.get(member.session);
-    members?.delete(member);
-    if (members?.size === 0) this.#bySession.delete(member.session);
   }
 
   #restoreSlot(slot: Slot): void {
@@ -350,7 +343,7 @@ export class KeyState {
     }
     this.#touch(slot.since);
     this.held.set(slot.token, slot);
-    this.#enrol(slot);
+    this.roster.enrol(slot);
     if (slot.hasRecord) this.records.set(slot.session, slot);
     this.#deadlines.schedule(slot);
   }
@@ -361,13 +354,13 @@ export class KeyState {
       waiter.slot.waiter = waiter;
       waiter.slot.notifyAt = 0;
       this.#deadlines.schedule(waiter.slot);
-      this.#bySession.get(waiter.session)?.add(waiter);
+      this.roster.enrolSilently(waiter);
       return;
     }
-    this.#enrol(waiter);
+    this.roster.enrol(waiter);
     if (waiter.waitRequest !== undefined) {
-      this.requests.delete(waiter.request);
-      this.requests.set(waiter.waitRequest, waiter);
+      this.roster.requests.delete(waiter.request);
+      this.roster.requests.set(waiter.waitRequest, waiter);
     }
     if (waiter.outcome) waiter.notifyAt = 0;
     else {
@@ -381,4 +374,9 @@ export class KeyState {
 
 function promotionOf({ waiter, hasRecord }: Slot): NoticeKind {
   return hasRecord && !waiter?.waitRequest ? "promoted" : "granted";
+}
+
+/** Never negative, even if the clock was set back in between. */
+function elapsed(from: number, to: number): number {
+  return Math.max(0, to - from);
 }

@@ -24,7 +24,10 @@ export interface AcquireCommand {
 
 export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait">;
 
-export type WaitCommand = Omit<AcquireCommand, "limit" | "leaseSeconds">;
+export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSeconds"> {
+  /** The session knows that no earlier `wait` of its own on this key is still in progress: this one takes its place. */
+  readonly takesOver?: true;
+}
 
 export interface Granted {
   readonly status: "granted";
@@ -48,12 +51,12 @@ export type AcquireOutcome =
   | Granted
   | Queued
   | WouldWait
-  | Refusal<"timeout" | "limit_mismatch" | "max_locks" | "max_waiters">;
+  | Refusal<"timeout" | "limit_mismatch" | "max_locks" | "max_waiters" | "fence_persistence">;
 
 export type EnqueueOutcome =
   | Granted
   | Queued
-  | Refusal<"already_enqueued" | "limit_mismatch" | "max_locks" | "max_waiters">;
+  | Refusal<"already_enqueued" | "limit_mismatch" | "max_locks" | "max_waiters" | "fence_persistence">;
 
 export type WaitOutcome = Granted | Queued | WouldWait | Refusal<"timeout" | "not_enqueued" | "lease_expired">;
 
@@ -62,6 +65,11 @@ export type PickUpOutcome = Granted | Queued | Refusal<"timeout" | "lease_expire
 
 export type RenewOutcome = { readonly status: "renewed"; readonly leaseSeconds: number } | Refusal<"not_held">;
 export type ReleaseOutcome = Refusal<"released" | "not_held">;
+
+/** Whose hold was taken away, and how long it would have lasted. */
+export type StealOutcome =
+  | { readonly status: "stolen"; readonly session: string; readonly since: number; readonly expiresAt: number }
+  | Refusal<"not_held">;
 
 /**
  * News for a waiting session. `granted` must be picked up, `promoted` (an enqueued place became a hold) be noted;
@@ -75,12 +83,30 @@ export type KeyEvent =
   | { readonly type: "notice"; readonly session: string; readonly request: string; readonly kind: NoticeKind }
   | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason };
 
+export interface HolderView {
+  readonly session: string;
+  /** When the token was handed over; before that, when its request reached the key. */
+  readonly since: number;
+  readonly expiresAt: number;
+  /** The token's first 16 hex digits: enough to name the hold, not to release it. */
+  readonly fence: string;
+}
+
+export interface WaiterView {
+  readonly session: string;
+  readonly joinedAt: number;
+  /** Undefined for a place that was enqueued and that nobody waits on yet. */
+  readonly deadline: number | undefined;
+}
+
 /** A key as others may see it. Tokens are not part of it. */
 export interface KeyView {
   readonly limit: number;
   readonly holderCount: number;
   /** The first of them, in the order of their grants. */
-  readonly holders: readonly { readonly session: string; readonly expiresAt: number }[];
+  readonly holders: readonly HolderView[];
   readonly waiters: number;
+  /** The first of them, in the order of the queue; empty unless asked for. */
+  readonly queue: readonly WaiterView[];
   readonly lastActivity: number;
 }

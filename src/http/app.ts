@@ -1,52 +1,55 @@
 import { Hono } from "hono";
-import type { Config } from "../config.ts";
-import { log } from "../log.ts";
-import { type Env, readConfigOf } from "../objects/env.ts";
-import { fail, json } from "./errors.ts";
+import { removeHolder } from "./admin.ts";
+import type { AppEnv, Handler } from "./context.ts";
+import { cors } from "./cors.ts";
+import { fail } from "./errors.ts";
+import { getHealth, getKey, getMetrics, getOpenAPI, getReady, getReference, getStats } from "./introspection.ts";
+import { keyOperation } from "./locks.ts";
+import { authorize, configure, failed, limitRate, observe } from "./middleware.ts";
+import { rawPath } from "./path.ts";
+import { type OperationId, ROUTES } from "./routes.ts";
+import { createSession, deleteSession, pingSession } from "./sessions.ts";
+import { createTicket } from "./ticketing.ts";
 import { upgrade } from "./upgrade.ts";
 
-export interface AppEnv {
-  Bindings: Env;
-  Variables: { config: Config };
-}
+const HANDLERS: Readonly<Record<OperationId, Handler>> = {
+  getHealth,
+  getReady,
+  getMetrics,
+  getOpenAPI,
+  getReference,
+  getStats,
+  getKey,
+  openWebSocket: upgrade,
+  createSession,
+  deleteSession,
+  pingSession,
+  acquireLock: keyOperation("acquireLock"),
+  releaseLock: keyOperation("releaseLock"),
+  renewLock: keyOperation("renewLock"),
+  enqueueLock: keyOperation("enqueueLock"),
+  waitLock: keyOperation("waitLock"),
+  acquireSem: keyOperation("acquireSem"),
+  releaseSem: keyOperation("releaseSem"),
+  renewSem: keyOperation("renewSem"),
+  enqueueSem: keyOperation("enqueueSem"),
+  waitSem: keyOperation("waitSem"),
+  createTicket,
+  removeHolder,
+};
 
-const GET_ONLY = "GET, HEAD";
+/** The HTTP side of the service. Paths are matched as they were sent; the first check that fails answers. */
+export const app = new Hono<AppEnv>({ strict: true, getPath: rawPath });
 
-/** The HTTP side of the service: probes and the way in for WebSockets. */
-export const app = new Hono<AppEnv>({ strict: true });
-
-app.get("/health", (context) => json(context, { status: "ok" }));
-
-app.get("/ready", (context) => {
-  const result = readConfigOf(context.env);
-  if (!result.ok) return json(context, { status: "misconfigured" }, 503);
-  if (result.config.draining) return json(context, { status: "draining" }, 503);
-  return json(context, { status: "ok" });
-});
-
-app.use(async (context, next) => {
-  const result = readConfigOf(context.env);
-  const isProbe = context.req.path === "/health" || context.req.path === "/ready";
-  if (!result.ok) {
-    if (isProbe) return next();
-    return fail(context, "misconfigured", `invalid configuration variable ${result.bad[0].name}`);
-  }
-  context.set("config", result.config);
-  return next();
-});
-
-app.get("/v1/ws", upgrade);
-
-for (const path of ["/health", "/ready", "/v1/ws"]) {
-  app.all(path, (context) => {
-    context.header("Allow", GET_ONLY);
+app.use(configure, cors, observe, limitRate, authorize);
+for (const { operationId, method, honoPath } of ROUTES) app.on(method, honoPath, HANDLERS[operationId]);
+for (const { honoPath } of ROUTES) {
+  const methods = ROUTES.filter((route) => route.honoPath === honoPath).map(({ method }) => method);
+  const allow = methods.map((method) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
+  app.all(honoPath, (context) => {
+    context.header("Allow", allow);
     return fail(context, "method_not_allowed");
   });
 }
-
 app.notFound((context) => fail(context, "not_found"));
-
-app.onError((error, context) => {
-  log("error", "http_failed", { error: String(error) });
-  return fail(context, "internal");
-});
+app.onError(failed);

@@ -1,33 +1,133 @@
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 
-/** Every error that HTTP can answer, with its status and the headers that belong to it. */
-const ERRORS = {
-  unauthorized: { status: 401, headers: { "WWW-Authenticate": "Bearer" } },
-  origin_forbidden: { status: 403, headers: {} },
-  not_found: { status: 404, headers: {} },
-  method_not_allowed: { status: 405, headers: {} },
-  upgrade_required: { status: 426, headers: { Upgrade: "websocket" } },
-  internal: { status: 500, headers: {} },
-  misconfigured: { status: 500, headers: {} },
-  max_connections: { status: 503, headers: {} },
-  max_connections_per_ip: { status: 503, headers: {} },
-  unavailable: { status: 503, headers: { "Retry-After": "1" } },
-} as const satisfies Record<string, { status: ContentfulStatusCode; headers: Record<string, string> }>;
+/** Whether a reply explains itself: `never`, `optional`, or always, with the words for a caller who gives none. */
+type Detail = "never" | "optional" | { readonly always: string };
+
+interface ErrorRule {
+  readonly status: ContentfulStatusCode;
+  readonly detail: Detail;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** When it happens, in words for the reference. */
+  readonly when: string;
+}
+
+/** Every error that HTTP can answer. No status, code or detail rule stands anywhere else. */
+export const ERRORS = {
+  bad_request: {
+    status: 400,
+    detail: { always: "malformed request" },
+    when: "The key, the session id, the session header, the body or a field breaks its rule; `detail` says which.",
+  },
+  unauthorized: {
+    status: 401,
+    detail: "never",
+    headers: { "WWW-Authenticate": "Bearer" },
+    when: "The token or ticket is missing, wrong or expired.",
+  },
+  forbidden: {
+    status: 403,
+    detail: "never",
+    when: "The ticket does not cover this key or operation, or the admin token is needed.",
+  },
+  origin_forbidden: { status: 403, detail: "never", when: "WebSocket upgrade from an origin that is not allowed." },
+  not_found: { status: 404, detail: "never", when: "No such route or, where a key is looked up, no such key." },
+  not_held: { status: 404, detail: "never", when: "Nobody holds the key with this token; its lease may have ended." },
+  method_not_allowed: { status: 405, detail: "never", when: "The path exists, but not with this method; see `Allow`." },
+  client_canceled: {
+    status: 408,
+    detail: "optional",
+    when: "The client went away while its request waited; seen in logs and metrics only.",
+  },
+  limit_mismatch: {
+    status: 409,
+    detail: { always: "the key is in use with another limit" },
+    when: "The key is in use with another limit; a lock has limit 1.",
+  },
+  already_enqueued: {
+    status: 409,
+    detail: { always: "this session is already enqueued for the key" },
+    when: "This session has enqueued for the key before and has not collected the outcome with `wait`.",
+  },
+  not_enqueued: {
+    status: 409,
+    detail: { always: "this session is not enqueued for the key" },
+    when: "This session has not enqueued for the key, or another `wait` is collecting the outcome.",
+  },
+  lease_expired: {
+    status: 409,
+    detail: { always: "the lease ran out before the grant was picked up" },
+    when: "The slot was granted, but its lease ran out before it was picked up.",
+  },
+  session_gone: { status: 410, detail: "never", when: "The session is unknown, deleted, or was idle for too long." },
+  upgrade_required: {
+    status: 426,
+    detail: "never",
+    headers: { Upgrade: "websocket" },
+    when: "The route speaks WebSocket only.",
+  },
+  rate_limited: {
+    status: 429,
+    detail: "never",
+    when: "Too many requests from this address; `Retry-After` says when to come back.",
+  },
+  internal: { status: 500, detail: "optional", when: "Unexpected failure of the service." },
+  misconfigured: {
+    status: 500,
+    detail: { always: "invalid configuration" },
+    when: "A variable of the service is invalid; `detail` names it.",
+  },
+  session_create_failed: { status: 500, detail: "optional", when: "The session could not be stored." },
+  max_locks: { status: 503, detail: "optional", when: "As many keys exist as the service allows." },
+  max_waiters: { status: 503, detail: "optional", when: "As many requests wait for this key as the service allows." },
+  max_sessions: { status: 503, detail: "never", when: "As many sessions exist as the service allows." },
+  max_sessions_per_ip: { status: 503, detail: "never", when: "This address has as many sessions as it may have." },
+  max_connections: { status: 503, detail: "never", when: "As many WebSockets are open as the service allows." },
+  max_connections_per_ip: { status: 503, detail: "never", when: "This address has as many WebSockets as it may have." },
+  draining: { status: 503, detail: "never", when: "The service takes no new work; what is held can be released." },
+  fence_persistence: {
+    status: 503,
+    detail: "optional",
+    when: "The fence of the grant could not be stored; none was made.",
+  },
+  unavailable: {
+    status: 503,
+    detail: "optional",
+    headers: { "Retry-After": "1" },
+    when: "A part of the service did not answer. Nothing was granted, or what was granted is being withdrawn.",
+  },
+} as const satisfies Record<string, ErrorRule>;
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** A JSON reply as all of ours are: compact, one line, never cached. */
-export function json(context: Context, body: object, status: ContentfulStatusCode = 200): Response {
-  return context.body(`${JSON.stringify(body)}\n`, status, {
-    "Content-Type": "application/json",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-  });
+/** The rule of a code, without the literal types of the table. */
+export function errorRule(code: ErrorCode): ErrorRule {
+  return ERRORS[code];
 }
 
+/** Of every reply with a body, unless it says otherwise. */
+export const JSON_HEADERS = {
+  "Content-Type": "application/json",
+  "X-Content-Type-Options": "nosniff",
+  "Cache-Control": "no-store",
+} as const;
+
+/** A JSON reply as all of ours are: compact, one line, never cached. */
+export function json(context: Context, body: object, status: ContentfulStatusCode = 200): Response {
+  return context.body(`${JSON.stringify(body)}\n`, status, JSON_HEADERS);
+}
+
+/** What a client is told, member for member: a detail stands exactly where the code's rule wants or allows one. */
+export function errorBody(error: ErrorCode, detail?: string): { error: ErrorCode; detail?: string } {
+  const rule = errorRule(error).detail;
+  const text = typeof rule === "object" ? (detail ?? rule.always) : rule === "optional" ? detail : undefined;
+  return text === undefined ? { error } : { error, detail: text };
+}
+
+/** An error reply with the headers that belong to its code; `Allow` and a counted `Retry-After` come from the caller. */
 export function fail(context: Context, error: ErrorCode, detail?: string): Response {
-  const { status, headers } = ERRORS[error];
+  context.set("error", error);
+  const { status, headers = {} } = errorRule(error);
   for (const [name, value] of Object.entries(headers)) context.header(name, value);
-  return json(context, detail === undefined ? { error } : { error, detail }, status);
+  return json(context, errorBody(error, detail), status);
 }

@@ -1,39 +1,43 @@
-import type { Context } from "hono";
 import type { Config } from "../config.ts";
+import { logged } from "../log.ts";
 import { REFUSAL_HEADER } from "../objects/session.ts";
+import { authenticate, authenticateTicket, type Principal } from "../principal.ts";
 import { sameSecret } from "../secrets.ts";
 import { openSession } from "../transports/session.ts";
 import { WINDOW_HEADER } from "../transports/window.ts";
-import type { AppEnv } from "./app.ts";
+import { clientAddress } from "./address.ts";
+import type { AppContext } from "./context.ts";
+import { allowedOrigin } from "./cors.ts";
 import { type ErrorCode, fail } from "./errors.ts";
+import { labelOf } from "./label.ts";
+import { refuse } from "./middleware.ts";
 
 const SUBPROTOCOL = "dflockd.v2";
 const BRIDGE_HEADER = "X-Holdfast-Bridge";
 const BRIDGE_ADDRESS_HEADER = "X-Holdfast-Client-Address";
-const AUTH_FAILURE_PAUSE_MS = 100;
-const UNKNOWN_ADDRESS = "unknown";
 
 /** `GET /v1/ws`: from here on the socket speaks the wire protocol, and the Worker is out of the way. */
-export async function upgrade(context: Context<AppEnv>): Promise<Response> {
+export async function upgrade(context: AppContext): Promise<Response> {
   const { req } = context;
   const { config } = context.var;
   if (req.header("Upgrade")?.toLowerCase() !== "websocket") return fail(context, "upgrade_required");
-  const origin = req.header("Origin");
-  if (origin !== undefined && !isOriginAllowed(config, origin)) return fail(context, "origin_forbidden");
-  const authorization = req.header("Authorization");
-  const isAuthenticated = await isRightToken(config, authorization);
+  if (!isOriginAllowed(config, req.header("Origin"))) return fail(context, "origin_forbidden");
+  const principal = await principalOf(context);
   const bridge = await isRightBridge(config, req.header(BRIDGE_HEADER));
-  if ((authorization !== undefined && isAuthenticated === false) || bridge === false) {
-    await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
-    return fail(context, "unauthorized");
-  }
-  const reply = await openSession(context.env, {
+  if (principal === "nobody" || bridge === false) return refuse(context, "ws");
+  const label = labelOf(req.query("label"));
+  if (!label.ok) return fail(context, "bad_request", label.detail);
+  const entry = {
     transport: bridge ? "tcp" : "ws",
     address: (bridge ? req.header(BRIDGE_ADDRESS_HEADER) : undefined) ?? clientAddress(config, req.raw.headers),
-    isAuthenticated: isAuthenticated === true,
+    isAuthenticated: principal !== undefined && principal.type !== "open",
+    scope: principal?.type === "ticket" ? principal.scope : undefined,
     hasWindow: req.header(WINDOW_HEADER) !== undefined,
-  });
-  if (!reply.webSocket) return fail(context, (reply.headers.get(REFUSAL_HEADER) as ErrorCode | null) ?? "unavailable");
+    label: label.value,
+  } as const;
+  const reply = await openSession(context.env, entry).catch(logged("session_unreachable"));
+  if (!reply?.webSocket)
+    return fail(context, (reply?.headers.get(REFUSAL_HEADER) as ErrorCode | null) ?? "unavailable");
   const headers = offersSubprotocol(req.header("Sec-WebSocket-Protocol"))
     ? { "Sec-WebSocket-Protocol": SUBPROTOCOL }
     : undefined;
@@ -41,27 +45,23 @@ export async function upgrade(context: Context<AppEnv>): Promise<Response> {
 }
 
 /** Browsers do not apply CORS to WebSockets, so a list of origins is enforced here. */
-function isOriginAllowed({ corsOrigins }: Config, origin: string): boolean {
-  return corsOrigins.length === 0 || corsOrigins.includes("*") || corsOrigins.includes(origin);
+function isOriginAllowed(config: Config, origin: string | undefined): boolean {
+  return origin === undefined || config.corsOrigins.length === 0 || allowedOrigin(config, origin) !== undefined;
 }
 
-/** Undefined when there is nothing to check: no token configured, or none shown. */
-async function isRightToken({ authToken }: Config, authorization: string | undefined): Promise<boolean | undefined> {
-  if (authToken === undefined || authorization === undefined) return undefined;
-  const token = /^bearer\s+(.*)$/is.exec(authorization.trim())?.[1]?.trim();
-  return sameSecret(token ?? "", authToken);
+/** Who asks; undefined when the upgrade does not say, so that the first command must. */
+async function principalOf({ req, var: { config } }: AppContext): Promise<Principal | "nobody" | undefined> {
+  const authorization = req.header("Authorization");
+  if (authorization !== undefined) return (await authenticate(config, authorization)) ?? "nobody";
+  // Browsers cannot set the header. The token itself is never taken from an address: those end up in logs.
+  const ticket = req.query("ticket");
+  return ticket === undefined ? undefined : ((await authenticateTicket(config, ticket)) ?? "nobody");
 }
 
 /** Undefined when no bridge claims to be one, or none is configured: then its word about addresses is not heard. */
 async function isRightBridge({ bridgeSecret }: Config, shown: string | undefined): Promise<boolean | undefined> {
   if (bridgeSecret === undefined || shown === undefined) return undefined;
   return sameSecret(shown, bridgeSecret);
-}
-
-/** The client's address, only ever from a header that clients cannot forge. */
-function clientAddress({ clientIpHeader }: Config, headers: Headers): string {
-  if (clientIpHeader === "") return UNKNOWN_ADDRESS;
-  return headers.get(clientIpHeader) ?? UNKNOWN_ADDRESS;
 }
 
 function offersSubprotocol(offered: string | undefined): boolean {

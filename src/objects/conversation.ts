@@ -1,47 +1,17 @@
 import type { Config } from "../config.ts";
 import type { Answer } from "../engine/index.ts";
-import { wireReply } from "../protocols/statuses.ts";
+import { AUTH_FAILURE_PAUSE_MS, authenticateSecret } from "../principal.ts";
+import { type Outcome, wireReply, wireReplyOf } from "../protocols/statuses.ts";
 import { type Frame, FrameReader } from "../protocols/wire/frames.ts";
-import { parseRequest, splitTag } from "../protocols/wire/requests.ts";
-import { sameSecret } from "../secrets.ts";
-import { Backlog, type Turn } from "./backlog.ts";
+import { familyOf, parseRequest, splitTag } from "../protocols/wire/requests.ts";
+import { permits, type Scope } from "../scope.ts";
+import { Backlog } from "./backlog.ts";
+import { CLOSE, type ConversationState, FAILURES, type Host, type Phase } from "./conversation-host.ts";
 import type { Loss, Notice } from "./notices.ts";
-import type { KeyRequest, Operations, Reply } from "./operations.ts";
-import { type Running, RunningRequests, type Waiting } from "./running.ts";
+import type { Fate, KeyRequest, Operations } from "./operations.ts";
+import { type Running, RunningRequests } from "./running.ts";
 
-/** WebSocket close codes of the protocol. */
-export const CLOSE = { done: 1000, tooLong: 1009, auth: 4401, deadline: 4408, backlog: 4413 } as const;
-
-const AUTH_FAILURE_PAUSE_MS = 100;
 const WEIGHT_OF_REQUEST = 128;
-
-/** What a conversation needs from the object that hosts it. */
-export interface Host {
-  send(line: string): void;
-  /** The conversation is over: closes the connection and ends the session. */
-  close(code: number): void;
-  stats(): Promise<string>;
-  /** The client has shown the token. */
-  authenticated(): void;
-  /** Something has happened outside a call from the host: what must outlive its memory may have changed. */
-  progressed(): void;
-  debug(event: string, fields: Record<string, unknown>): void;
-  now(): number;
-}
-
-/** `handshake`: the first frame must be `auth`; `greeted`: it may be, the upgrade has shown the token already. */
-type Phase = "handshake" | "greeted" | "open";
-
-/** All that must outlive hibernation. Requests under way are not part of it: they keep the object awake. */
-export interface ConversationState {
-  readonly phase: Phase;
-  readonly openedAt: number;
-  readonly isWatching: boolean;
-  readonly partial: Uint8Array;
-  readonly midFrameSince: number;
-  readonly turns: readonly Turn[];
-  readonly waiting: readonly Waiting[];
-}
 
 /**
  * One client's side of the protocol: bytes in, lines out. Untagged requests run one at a time in the order sent,
@@ -56,6 +26,7 @@ export class Conversation {
   readonly #backlog: Backlog;
   readonly #running: RunningRequests;
   #phase: Phase;
+  #scope: Scope | undefined;
   #isWatching: boolean;
   #midFrameSince: number;
   #revision = 0;
@@ -72,6 +43,7 @@ export class Conversation {
     this.#operations = operations;
     this.#config = config;
     this.#phase = state.phase;
+    this.#scope = state.scope;
     this.#openedAt = state.openedAt;
     this.#isWatching = state.isWatching;
     this.#reader = new FrameReader(state.partial);
@@ -90,6 +62,7 @@ export class Conversation {
     const isBlocked = this.#running.isBlocked;
     return {
       phase: this.#phase,
+      scope: this.#scope,
       openedAt: this.#openedAt,
       isWatching: this.#isWatching,
       partial: this.#reader.partial,
@@ -125,7 +98,7 @@ export class Conversation {
     for (const event of this.#isDeaf || this.#hasInputEnded ? [] : this.#reader.read(bytes)) {
       completed += 1;
       if (event.type === "frame") this.#take(event.frame);
-      else this.#fail(CLOSE.tooLong);
+      else this.#fail("tooLong");
       if (this.#isDeaf) break;
     }
     if (this.#reader.isMidFrame && (!wasMidFrame || completed > 0)) this.#midFrameSince = this.#host.now();
@@ -143,15 +116,18 @@ export class Conversation {
     const { isBlocked } = this.#running;
     if (isBlocked) this.#backlog.clear();
     for (const waiting of this.#running.waiting) this.#drop(waiting);
-    if (this.#reader.isDropping && !isBlocked && !this.#isDeaf) this.#fail(CLOSE.tooLong);
-    else this.#closeIfDone();
+    if (this.#reader.isDropping && !isBlocked && !this.#isDeaf) this.#fail("tooLong");
+    else {
+      if (this.#reader.isMidFrame) this.#failed("endOfInput");
+      this.#closeIfDone();
+    }
   }
 
   /** Time has passed; the read deadline may have. */
   tick(): void {
     if (this.#host.now() < this.readDeadline) return;
     if (this.#phase === "handshake") this.#refuse();
-    else this.#fail(CLOSE.deadline);
+    else this.#fail("deadline");
   }
 
   /** A key has news about a request that waits, or did. */
@@ -163,17 +139,17 @@ export class Conversation {
       this.#finish(id, this.#operations.giveUp(key, id, kind));
       return "taken";
     }
-    let line: string | undefined;
+    let outcome: Outcome | undefined;
     try {
-      line = await this.#operations.pickUp(key, id);
+      outcome = await this.#operations.pickUp(key, id);
     } catch (error) {
       // The key may have counted it as picked up, and will then not call again.
       void this.#chase(key, id);
       throw error;
     }
     if (this.#isOver) void this.#operations.withdraw(key, id);
-    if (line === undefined || this.#isOver) return "gone";
-    this.#finish(id, line);
+    if (!outcome || this.#isOver) return "gone";
+    this.#finish(id, outcome);
     return "taken";
   }
 
@@ -203,18 +179,25 @@ export class Conversation {
   }
 
   /** A framing failure takes its turn behind what was complete before it. */
-  #fail(code: number): void {
+  #fail(failure: "tooLong" | "deadline"): void {
     if (this.#phase === "handshake") {
       this.#refuse();
       return;
     }
+    this.#failed(failure);
     this.#isDeaf = true;
-    this.#backlog.push({ type: "failure", code });
+    this.#backlog.push({ type: "failure", code: CLOSE[failure] });
     this.#runTurns();
   }
 
+  #failed(failure: keyof typeof FAILURES): void {
+    this.#host.count({ type: "protocol_error", code: FAILURES[failure] });
+  }
+
   #checkBacklog(): void {
-    if (this.#backlog.isTooLong(this.#running)) this.#close(CLOSE.backlog);
+    if (!this.#backlog.isTooLong(this.#running) || this.#isOver) return;
+    this.#failed("backlog");
+    this.#close(CLOSE.backlog);
   }
 
   #runTurns(): void {
@@ -245,28 +228,45 @@ export class Conversation {
     }
     if (tagged?.tag !== undefined) this.#startTagged(tagged.tag, tagged.command, frame);
     else if (tagged) this.#start(undefined, tagged.command, frame);
-    else this.#say(undefined, wireReply("error"));
+    else this.#refuseRequest(undefined, FAILURES.unknown);
   }
 
   #startTagged(tag: string, command: string, frame: Frame): void {
     if (this.#running.isTagFree(tag)) this.#start(tag, command, frame);
-    else this.#say(tag, wireReply("error"));
+    else this.#refuseRequest(tag, FAILURES.tag);
   }
 
   #start(tag: string | undefined, command: string, frame: Frame): void {
     const parsed = parseRequest(command, frame);
-    if (!parsed.ok) {
-      this.#host.debug("protocol_error", { code: parsed.code });
-      this.#say(tag, wireReply("error"));
-    } else if (parsed.request.type === "auth") this.#say(tag, wireReply("error"));
+    if (!parsed.ok) this.#refuseRequest(tag, parsed.code);
+    else if (parsed.request.type === "auth") this.#refuseRequest(tag, FAILURES.unknown);
     else if (parsed.request.type === "ping") this.#say(tag, wireReply("ok"));
     else if (parsed.request.type === "watch") {
       this.#isWatching = true;
       this.#revision += 1;
       this.#say(tag, wireReply("ok"));
-    } else if (parsed.request.type === "stats") {
-      this.#run(tag, undefined, async () => ({ type: "reply", line: wireReply("ok", await this.#host.stats()) }));
+    } else if (!this.#isAllowed(command, parsed.request)) this.#answer(tag, { status: "auth" });
+    else if (parsed.request.type === "stats") {
+      this.#run(tag, undefined, async () => {
+        const document = await this.#host.stats(this.#scope);
+        return { type: "answered", outcome: { status: "ok", document } };
+      });
     } else this.#runOnKey(tag, parsed.request);
+  }
+
+  #refuseRequest(tag: string | undefined, code: number): void {
+    this.#host.count({ type: "protocol_error", code });
+    this.#host.debug("protocol_error", { code });
+    this.#say(tag, wireReply("error"));
+  }
+
+  /** A ticket that has run out still lets its client give back what it holds. */
+  #isAllowed(command: string, request: KeyRequest | { readonly type: "stats" }): boolean {
+    const scope = this.#scope;
+    if (!scope) return true;
+    const isOver = scope.expiresAt <= this.#host.now();
+    if (request.type === "stats") return !isOver && scope.operations.includes("stats");
+    return permits(scope, familyOf(command), request.key) && (!isOver || request.type === "release");
   }
 
   #runOnKey(tag: string | undefined, request: KeyRequest): void {
@@ -277,15 +277,15 @@ export class Conversation {
   }
 
   /** Runs something that takes time. Its turn, or its tag, is taken until it is answered. */
-  #run(tag: string | undefined, key: string | undefined, perform: (id: string) => Promise<Reply>): void {
+  #run(tag: string | undefined, key: string | undefined, perform: (id: string) => Promise<Fate>): void {
     const { id } = this.#running.begin(key, tag);
     perform(id).then(
-      (reply) => this.#settle(id, reply),
-      () => this.#finish(id, wireReply("error")),
+      (fate) => this.#settle(id, fate),
+      () => this.#finish(id, { status: "error" }),
     );
   }
 
-  #settle(id: string, reply: Reply): void {
+  #settle(id: string, fate: Fate): void {
     const running = this.#running.get(id);
     // A notice may have overtaken the answer: then all is said.
     if (!running) return;
@@ -293,8 +293,8 @@ export class Conversation {
       this.#drop(running);
       return;
     }
-    if (reply.type === "reply") this.#finish(id, reply.line);
-    else if (reply.type === "waiting" && !this.#hasInputEnded) {
+    if (fate.type === "answered") this.#finish(id, fate.outcome);
+    else if (fate.type === "waiting" && !this.#hasInputEnded) {
       running.isWaiting = true;
       this.#revision += 1;
       if (running.tag === undefined) this.#checkBacklog();
@@ -306,11 +306,11 @@ export class Conversation {
     }
   }
 
-  #finish(id: string, line: string): void {
+  #finish(id: string, outcome: Outcome): void {
     const running = this.#running.get(id);
     if (!running || this.#isOver) return;
     this.#forget(running);
-    this.#say(running.tag, line);
+    this.#answer(running.tag, outcome);
     if (running.tag === undefined) this.#runTurns();
     else this.#closeIfDone();
     this.#host.progressed();
@@ -321,8 +321,7 @@ export class Conversation {
   }
 
   async #chase(key: string, id: string): Promise<void> {
-    const line = await this.#operations.chase(key, id, () => this.#isWanted(id));
-    this.#finish(id, line);
+    this.#finish(id, await this.#operations.chase(key, id, () => this.#isWanted(id)));
   }
 
   /** Withdraws a request that nobody waits for any more. */
@@ -337,6 +336,11 @@ export class Conversation {
     if (running.isWaiting) this.#revision += 1;
   }
 
+  #answer(tag: string | undefined, outcome: Outcome): void {
+    this.#host.count({ type: "answered", status: outcome.status });
+    this.#say(tag, wireReplyOf(outcome));
+  }
+
   #say(tag: string | undefined, line: string): void {
     if (!this.#isOver) this.#host.send(tag === undefined ? `${line}\n` : `@${tag} ${line}\n`);
   }
@@ -345,10 +349,11 @@ export class Conversation {
     this.#isAuthenticating = true;
     const parsed = parseRequest("auth", frame);
     const token = parsed.ok && parsed.request.type === "auth" ? parsed.request.token : frame.arg;
-    const isRight = await sameSecret(token, this.#config.authToken ?? "");
+    const principal = await authenticateSecret(this.#config, token);
     this.#isAuthenticating = false;
     if (this.#isOver) return;
-    if (isRight) {
+    if (principal && principal.type !== "open") {
+      this.#scope = principal.type === "ticket" ? principal.scope : undefined;
       this.#enter("open");
       this.#host.authenticated();
       this.#say(undefined, wireReply("ok"));
@@ -367,7 +372,8 @@ export class Conversation {
     this.#isDeaf = true;
     this.#isRefused = true;
     this.#backlog.clear();
-    this.#say(undefined, wireReply("auth"));
+    this.#host.count({ type: "auth_failed" });
+    this.#answer(undefined, { status: "auth" });
     setTimeout(() => this.#close(CLOSE.auth), AUTH_FAILURE_PAUSE_MS);
   }
 

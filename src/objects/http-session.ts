@@ -1,4 +1,308 @@
 import { DurableObject } from "cloudflare:workers";
-import type { Env } from "./env.ts";
+import type { Config } from "../config.ts";
+import type { Answer } from "../engine/index.ts";
+import { logged } from "../log.ts";
+import type { Outcome } from "../protocols/statuses.ts";
+import { countAnswer } from "./answered.ts";
+import { depart } from "./departure.ts";
+import { directoryOfAddress } from "./directories.ts";
+import type { SessionAdmission } from "./directory.ts";
+import { configOf, type Env } from "./env.ts";
+import { Holdings } from "./holdings.ts";
+import { HttpLife } from "./http-life.ts";
+import { RemoteKeys } from "./keys.ts";
+import { Meter } from "./meter.ts";
+import type { Listener, Loss, Notice } from "./notices.ts";
+import { type Circumstances, type Fate, type KeyRequest, Operations } from "./operations.ts";
+import { type Poll, Polls } from "./polls.ts";
+import { SessionStore } from "./session-store.ts";
+import { WakeUp } from "./wake-up.ts";
 
-export class HttpSessionObject extends DurableObject<Env> {}
+/** A request of an HTTP client, and what the client calls itself. */
+export interface Ask {
+  /** Nobody else's; what the request is withdrawn by. */
+  readonly id: string;
+  readonly request: KeyRequest;
+  readonly label: string | undefined;
+}
+
+/** `gone`: there is no such session, or it ended meanwhile. */
+export type Told = { readonly type: "answered"; readonly outcome: Outcome } | { readonly type: "gone" };
+
+/** Carries an `Ask` to `fetch`. */
+export const ASK_HEADER = "X-Holdfast-Ask";
+export const encodeAsk = (ask: Ask) => encodeURIComponent(JSON.stringify(ask));
+
+/** If it takes longer the object has died over it, and its alarm begins anew. */
+const CLEANUP_TAKES_AT_MOST_MS = 2_000;
+const GONE: Told = { type: "gone" };
+
+/** A request on its way to its key. */
+type UnderWay = Pick<KeyRequest, "type" | "key"> & { readonly done: Promise<unknown> };
+
+/**
+ * One HTTP client's session. It is stored, so that it outlives every sleep and restart with all it holds and waits for;
+ * it ends when its client says so, or has been silent for twice the idle time with no request in flight. Its requests
+ * run at the same time, those on one key in the order of their arrival.
+ */
+export class HttpSessionObject extends DurableObject<Env> implements Listener {
+  readonly #config: Config;
+  readonly #keys: RemoteKeys;
+  readonly #store: SessionStore;
+  readonly #holdings: Holdings;
+  readonly #operations: Operations;
+  readonly #wakeUp: WakeUp;
+  readonly #life: HttpLife;
+  readonly #polls: Polls;
+  readonly #meter: Meter;
+  readonly #underWay = new Map<string, UnderWay>();
+  /** Grants that are being brought to their polls. */
+  readonly #grants = new Map<string, Promise<Answer>>();
+  /** Set once the session is over, also if that was in an earlier life of the object. */
+  #isOver: boolean;
+  #ending: Promise<void> | undefined;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#config = configOf(env);
+    this.#keys = new RemoteKeys(env);
+    this.#store = new SessionStore(ctx.storage);
+    this.#holdings = new Holdings(this.#store);
+    this.#operations = new Operations(this.#name, this.#keys, this.#holdings, this.#config);
+    this.#wakeUp = new WakeUp(ctx.storage);
+    this.#life = new HttpLife(ctx.storage, this.#config.httpSessionIdleMs);
+    this.#polls = new Polls(ctx);
+    this.#meter = new Meter(env, this.#name, (promise) => ctx.waitUntil(promise));
+    this.#isOver = !this.#life.hasBegun || this.#store.isEnding();
+    if (this.#life.hasBegun) ctx.blockConcurrencyWhile(() => this.#wakeUp.recall());
+  }
+
+  /** Opens the session, unless a cap forbids it: then nothing of it remains. */
+  async open(address: string, label: string | undefined): Promise<SessionAdmission> {
+    const admission = await directoryOfAddress(this.env, address).openSession(this.#name, address, "http", label);
+    if (admission !== "admitted") return admission;
+    this.#life.begin(address, label, Date.now());
+    this.#isOver = false;
+    this.#watch();
+    return admission;
+  }
+
+  /** Notes that the client is alive. False if there is no such session. */
+  touch(): Promise<boolean> {
+    return this.#saw(undefined);
+  }
+
+  /** Ends the session: when this is answered, everything it held is free. False if there was none. */
+  async end(): Promise<boolean> {
+    if (!(await this.#saw(undefined))) return false;
+    await this.#end();
+    return true;
+  }
+
+  /** Carries out a request that is answered at once. */
+  async perform(ask: Ask): Promise<Told> {
+    if (!(await this.#saw(ask.label))) return GONE;
+    return this.#track(ask, async () => this.#told(await this.#run(ask)));
+  }
+
+  /** Carries out a request that may have to wait: the reply is the answer as JSON, or the socket of a long poll. */
+  override async fetch({ headers }: Request): Promise<Response> {
+    const ask = JSON.parse(decodeURIComponent(headers.get(ASK_HEADER) ?? "")) as Ask;
+    if (!(await this.#saw(ask.label))) return Response.json(GONE);
+    return this.#track(ask, async () => {
+      const fate = await this.#run(ask);
+      if (fate.type !== "waiting" || this.#isOver) return Response.json(this.#told(fate));
+      const { id, request } = ask;
+      const type = request.type === "wait" ? "wait" : "acquire";
+      return new Response(null, { status: 101, webSocket: this.#polls.open({ id, key: request.key, type }) });
+    });
+  }
+
+  /** Takes back a request whose answer did not reach the client. */
+  withdraw(key: string, id: string): Promise<void> {
+    return this.#operations.withdraw(key, id);
+  }
+
+  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
+    this.#polls.heard(socket, message);
+  }
+
+  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    // Hibernatable sockets do not answer a close by themselves (workerd 2026-11).
+    closeQuietly(socket);
+    await this.#finished(socket, code);
+  }
+
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    await this.#finished(socket, 1006);
+  }
+
+  override async alarm(): Promise<void> {
+    this.#wakeUp.clear();
+    if (this.#isOver) {
+      await this.#ending;
+      if (this.#store.isEnding()) await this.#leave();
+    } else if (this.#isSilent) await this.#end();
+    else this.#watch();
+  }
+
+  async deliver(notice: Notice): Promise<Answer> {
+    if (this.#isOver) return "gone";
+    if (notice.kind === "promoted") return "noted";
+    // The notice may have overtaken the answer to the request: then its poll is not open yet.
+    await this.#underWay.get(notice.request)?.done.catch(() => {});
+    const poll = this.#polls.find(notice.request);
+    if (!poll) return "gone";
+    if (notice.kind === "granted") return this.#grantOnce(poll);
+    this.#answer(poll, this.#operations.giveUp(poll.key, poll.id, notice.kind));
+    return "taken";
+  }
+
+  async lose({ key, token }: Loss): Promise<void> {
+    this.#operations.lost(key, token);
+  }
+
+  async isLive(): Promise<boolean> {
+    return !this.#isOver && !this.#isSilent;
+  }
+
+  get #name(): string {
+    return this.ctx.id.name as string;
+  }
+
+  /** The client has not been heard of for too long; one that has a request in flight is not silent. */
+  get #isSilent(): boolean {
+    return this.#underWay.size === 0 && this.#polls.all.length === 0 && this.#life.isOver(Date.now());
+  }
+
+  /** Notes that the client is alive; a session whose time is over is ended instead. */
+  async #saw(label: string | undefined): Promise<boolean> {
+    if (!this.#isOver && this.#isSilent) await this.#end();
+    if (this.#isOver) return false;
+    this.#life.saw(Date.now());
+    this.#watch();
+    if (label !== undefined && this.#life.relabel(label)) {
+      const directory = directoryOfAddress(this.env, this.#life.address);
+      this.ctx.waitUntil(directory.relabel(this.#name, label).catch(logged("directory_unreachable")));
+    }
+    return true;
+  }
+
+  /** Makes sure to look again when the client may have been silent for too long. */
+  #watch(): void {
+    this.#wakeUp.by(Math.max(this.#life.endsAt, Date.now() + this.#config.httpSessionIdleMs));
+  }
+
+  /** Runs a request that counts as in flight until it is answered or has become a poll. */
+  async #track<Result>({ id, request }: Ask, task: () => Promise<Result>): Promise<Result> {
+    const done = task();
+    this.#underWay.set(id, { type: request.type, key: request.key, done });
+    try {
+      return await done;
+    } finally {
+      this.#underWay.delete(id);
+      this.#life.saw(Date.now());
+    }
+  }
+
+  #run({ id, request }: Ask): Promise<Fate> {
+    const circumstances: Circumstances = { mayWait: true, isWanted: () => !this.#isOver };
+    const takesOver = request.type === "wait" && !this.#waitsFor(request.key);
+    return this.#operations.perform(request, id, takesOver ? { ...circumstances, takesOver } : circumstances);
+  }
+
+  /** Whether a `wait` of this session on the key is in flight already. */
+  #waitsFor(key: string): boolean {
+    const isOne = (each: Pick<KeyRequest, "type" | "key">) => each.type === "wait" && each.key === key;
+    return [...this.#underWay.values()].some(isOne) || this.#polls.all.some(isOne);
+  }
+
+  #told(fate: Fate): Told {
+    if (this.#isOver || fate.type !== "answered") return GONE;
+    countAnswer(this.#meter, fate.outcome.status);
+    return fate;
+  }
+
+  #answer(poll: Poll, outcome: Outcome): void {
+    countAnswer(this.#meter, outcome.status);
+    this.#polls.answer(poll, outcome);
+  }
+
+  /** However often a key repeats its notice, the poll's client is looked for once. */
+  #grantOnce(poll: Poll): Promise<Answer> {
+    const known = this.#grants.get(poll.id);
+    if (known) return known;
+    const grant = this.#grant(poll).finally(() => this.#grants.delete(poll.id));
+    this.#grants.set(poll.id, grant);
+    return grant;
+  }
+
+  /** Picks a grant up, but only for a client that is still there. */
+  async #grant(poll: Poll): Promise<Answer> {
+    const { key, id } = poll;
+    if (!(await this.#polls.isThere(poll)) || this.#isOver) return "gone";
+    let outcome: Outcome | undefined;
+    try {
+      outcome = await this.#operations.pickUp(key, id);
+    } catch (error) {
+      // The key may have counted it as picked up, and will then not call again.
+      this.ctx.waitUntil(this.#chase(poll));
+      throw error;
+    }
+    if (!outcome || this.#isOver) return "gone";
+    this.#answer(poll, outcome);
+    return "taken";
+  }
+
+  async #chase(poll: Poll): Promise<void> {
+    const isWanted = () => !this.#isOver && this.#polls.find(poll.id) !== undefined;
+    this.#answer(poll, await this.#operations.chase(poll.key, poll.id, isWanted));
+  }
+
+  /** A poll is over. What its client did not hear of is given back. */
+  async #finished(socket: WebSocket, code: number): Promise<void> {
+    const { poll, isUnheard } = this.#polls.closed(socket, code);
+    if (this.#isOver) return;
+    this.#life.saw(Date.now());
+    this.#watch();
+    if (isUnheard) await this.#operations.withdraw(poll.key, poll.id);
+  }
+
+  #end(): Promise<void> {
+    this.#ending ??= this.#endNow();
+    return this.#ending;
+  }
+
+  async #endNow(): Promise<void> {
+    // From here on the session does not exist, also if the object dies before everything is cleaned up.
+    this.#isOver = true;
+    this.#store.noteEnding();
+    this.#wakeUp.set(Date.now() + CLEANUP_TAKES_AT_MOST_MS);
+    this.#polls.dismissAll();
+    await Promise.allSettled([...this.#underWay.values()].map(({ done }) => done));
+    await this.#leave();
+  }
+
+  async #leave(): Promise<void> {
+    const directory = directoryOfAddress(this.env, this.#life.address);
+    const [session, config, keys, holdings, store] = [
+      this.#name,
+      this.#config,
+      this.#keys,
+      this.#holdings,
+      this.#store,
+    ];
+    await Promise.all([
+      directory.closeSession(session).catch(logged("directory_unreachable")),
+      depart({ session, config, keys, holdings, store, wakeUp: this.#wakeUp }),
+    ]);
+  }
+}
+
+function closeQuietly(socket: WebSocket): void {
+  try {
+    socket.close(1000);
+  } catch {
+    // Already closed: there is nobody left to tell.
+  }
+}

@@ -5,13 +5,16 @@ import {
   type AcquireOutcome,
   type EnqueueCommand,
   type EnqueueOutcome,
+  FenceExhaustedError,
   KeyEngine,
   type KeyEvent,
   type KeyView,
   type Moment,
   type PickUpOutcome,
+  type Refusal,
   type ReleaseOutcome,
   type RenewOutcome,
+  type StealOutcome,
   type WaitCommand,
   type WaitOutcome,
 } from "../engine/index.ts";
@@ -19,6 +22,9 @@ import { randomHex } from "../hex.ts";
 import { log } from "../log.ts";
 import { directoryOfKey } from "./directories.ts";
 import { configOf, type Env } from "./env.ts";
+import { KeyMeter } from "./key-meter.ts";
+import { Meter } from "./meter.ts";
+import { sessionObject } from "./owner.ts";
 import { KeyStore } from "./store.ts";
 import { WakeUp } from "./wake-up.ts";
 
@@ -38,6 +44,7 @@ export class KeyObject extends DurableObject<Env> {
   #engine: KeyEngine | undefined;
   #isListed = false;
   readonly #wakeUp: WakeUp;
+  readonly #meter: KeyMeter;
   /** The key is being founded or pruned: everything else waits its turn behind this. */
   #transition: Promise<void> | undefined;
 
@@ -46,6 +53,7 @@ export class KeyObject extends DurableObject<Env> {
     this.#config = configOf(env);
     this.#store = new KeyStore(ctx.storage);
     this.#wakeUp = new WakeUp(ctx.storage);
+    this.#meter = new KeyMeter(new Meter(env, this.#name, (report) => ctx.waitUntil(report)));
     ctx.blockConcurrencyWhile(async () => {
       this.#load();
       if (this.#engine) await this.#wakeUp.recall();
@@ -68,8 +76,19 @@ export class KeyObject extends DurableObject<Env> {
     return this.#use({ status: "not_held" }, (engine, moment) => engine.release(token, session, moment));
   }
 
-  renew(token: string, leaseSeconds: number): Promise<RenewOutcome> {
-    return this.#use({ status: "not_held" }, (engine, moment) => engine.renew(token, leaseSeconds, moment));
+  async renew(token: string, leaseSeconds: number): Promise<RenewOutcome> {
+    const outcome = await this.#use(undefined, (engine, moment) => engine.renew(token, leaseSeconds, moment));
+    if (outcome) return outcome;
+    this.#meter.renewedNothing();
+    return { status: "not_held" };
+  }
+
+  /**
+   * Takes a hold away from its session, which is told so, and gives the slot to the next in line in the same step.
+   * `fence` is the first half of the hold's token.
+   */
+  steal(fence: string): Promise<StealOutcome> {
+    return this.#use({ status: "not_held" }, (engine, moment) => engine.steal(fence, moment));
   }
 
   pickUp(request: string): Promise<PickUpOutcome> {
@@ -84,11 +103,14 @@ export class KeyObject extends DurableObject<Env> {
     return this.#use(undefined, (engine, moment) => engine.leave(session, options, moment));
   }
 
-  /** The key as it stands now, or null if it does not exist. Asking changes nothing but what time has changed. */
-  describe(): Promise<KeyView | null> {
-    return this.#use(null, (engine, moment) => {
+  /**
+   * The key as it stands now, with `detail` also who waits, or null if it does not exist. Asking changes nothing but
+   * what time has changed.
+   */
+  describe({ detail }: { detail: boolean } = { detail: false }): Promise<KeyView | null> {
+    return this.#use<KeyView | null>(null, (engine, moment) => {
       engine.tick(moment);
-      return engine.isPrunable(moment) ? null : engine.view();
+      return engine.isPrunable(moment) ? null : engine.view({ detail });
     });
   }
 
@@ -134,11 +156,17 @@ export class KeyObject extends DurableObject<Env> {
     return this.#engine ? this.#run(this.#engine, decide) : missing;
   }
 
-  /** Runs a command on a key that is founded with `limit` if need be, unless the cap on keys forbids it. */
-  async #useFounded<Outcome>(limit: number, decide: Decision<Outcome>): Promise<Outcome | { status: "max_locks" }> {
+  /**
+   * Runs a command on a key that is founded with `limit` if need be, unless the cap on keys forbids it. When no fence
+   * is left nothing can be granted.
+   */
+  async #useFounded<Outcome>(
+    limit: number,
+    decide: Decision<Outcome>,
+  ): Promise<Outcome | Refusal<"max_locks" | "fence_persistence">> {
     for (;;) {
       while (this.#transition) await this.#transition;
-      if (this.#engine && this.#isListed) return this.#run(this.#engine, decide);
+      if (this.#engine && this.#isListed) return this.#runUnlessExhausted(this.#engine, decide);
       await this.#inTransition(() => this.#found(limit));
       if (!this.#isListed) return { status: "max_locks" };
     }
@@ -173,7 +201,17 @@ export class KeyObject extends DurableObject<Env> {
       this.#engine = undefined;
       this.#wakeUp.clear();
       await this.#store.deleteAll();
+      this.#meter.pruned();
     });
+  }
+
+  #runUnlessExhausted<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome | Refusal<"fence_persistence"> {
+    try {
+      return this.#run(engine, decide);
+    } catch (error) {
+      if (error instanceof FenceExhaustedError) return { status: "fence_persistence" };
+      throw error;
+    }
   }
 
   /** One command: decide, store, and only then speak. If storing fails, memory is thrown away with the answer. */
@@ -194,6 +232,7 @@ export class KeyObject extends DurableObject<Env> {
       this.#load();
       throw error;
     }
+    this.#meter.countAll(engine.takeObservations(), engine.limit);
     for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#tell(engine, event));
   }
 
@@ -201,13 +240,14 @@ export class KeyObject extends DurableObject<Env> {
   async #tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
     const key = this.#name;
     try {
-      const session = this.env.SESSION.getByName(event.session);
+      const session = sessionObject(this.env, event.session);
       if (event.type === "lost") {
         await session.lose({ key, token: event.token, reason: event.reason });
         return;
       }
       const { request, kind } = event;
       const answer = await session.deliver({ key, request, kind });
+      this.#meter.answered(answer);
       if (this.#engine === engine) this.#run(engine, (_, moment) => engine.answer(request, answer, moment));
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });

@@ -1,15 +1,41 @@
+import { randomHex } from "../hex.ts";
 import { allDirectories } from "./directories.ts";
 import type { Env } from "./env.ts";
+import type { SessionKind } from "./listed-sessions.ts";
 
 /** Things of which a service may have a limited number. */
-export type Counted = "keys" | "sessions";
+export type Counted = "keys" | SessionKind;
 
-/** The number of each that a shard has, those it is about to admit included. */
-export type Tally = Readonly<Record<Counted, number>>;
+/** What a shard has, and which claims it has under way. */
+export interface ShardTally {
+  readonly shard: string;
+  readonly counts: Readonly<Record<Counted, number>>;
+  readonly claims: Readonly<Partial<Record<Counted, string>>>;
+}
 
-type Tallies = Map<string, Record<Counted, number>>;
+/** A shard has so many of something, of which all shards together may have `cap`. */
+export interface Holding {
+  readonly shard: string;
+  readonly counted: Counted;
+  readonly has: number;
+  readonly cap: number;
+}
 
-const REPAIR_EVERY_MS = 5_000;
+export interface Claim extends Holding {
+  /** Never used twice. */
+  readonly id: string;
+}
+
+export interface Verdict {
+  readonly isGranted: boolean;
+  /** Which life of the ledger has spoken: a shard that has met a later one does not listen to it. */
+  readonly ledger: string;
+}
+
+/** So often, at most, is everybody asked whether they still live before one more is refused. */
+const REPAIR_EVERY_MS = 1_000;
+
+type Directory = ReturnType<typeof allDirectories>[number];
 
 /**
  * Adds up the shards, so that a cap on the whole service is exact. It stores nothing: a new one asks all shards, and
@@ -17,58 +43,94 @@ const REPAIR_EVERY_MS = 5_000;
  */
 export class Ledger {
   readonly #env: Env;
-  #tallies: Tallies | undefined;
-  #repairedAt = 0;
+  readonly #life = randomHex(16);
+  #counts: Map<string, Record<Counted, number>> | undefined;
+  /** The last claim granted to a shard: one that is still under way there is in no count yet. */
+  readonly #granted = new Map<string, string>();
+  readonly #repairedAt: Record<Counted, number> = { keys: 0, connections: 0, httpSessions: 0 };
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(env: Env) {
     this.#env = env;
   }
 
-  /** True if the shard, which has so many, may have one more: all shards together then stay within `cap`. */
-  claim(shard: string, counted: Counted, has: number, cap: number): Promise<boolean> {
-    const claim = this.#turn.then(async () => {
-      if (this.#fits(await this.#current(), shard, counted, has, cap)) return true;
-      return this.#fits(await this.#repaired(), shard, counted, has, cap);
+  /** Grants the shard one more if all shards together then stay within the cap. */
+  claim(claim: Claim): Promise<Verdict> {
+    return this.#inTurn(async () => {
+      const isGranted = !(await this.#isFull(claim));
+      if (isGranted) {
+        this.#note({ ...claim, has: this.#countOf(claim) + 1 });
+        this.#granted.set(placeOf(claim), claim.id);
+      }
+      return { isGranted, ledger: this.#life };
     });
-    this.#turn = claim.catch(() => {});
-    return claim;
   }
 
-  /** The shard has `count` now. */
-  settle(shard: string, counted: Counted, count: number): void {
-    const tally = this.#tallies?.get(shard);
-    if (tally) tally[counted] = count;
+  /** Whether a claim would be refused. Takes nothing. */
+  isFull(holding: Holding): Promise<boolean> {
+    return this.#inTurn(() => this.#isFull(holding));
   }
 
-  #fits(tallies: Tallies, shard: string, counted: Counted, has: number, cap: number): boolean {
-    const tally = tallies.get(shard) ?? { keys: 0, sessions: 0 };
-    tallies.set(shard, tally);
-    tally[counted] = has;
-    let total = 0;
-    for (const each of tallies.values()) total += each[counted];
-    if (total >= cap) return false;
-    tally[counted] = has + 1;
-    return true;
+  /** The shard has fewer now. */
+  settle(holding: Holding): Promise<void> {
+    return this.#inTurn(async () => this.#note(holding));
   }
 
-  async #current(): Promise<Tallies> {
-    this.#tallies ??= await this.#ask((directory) => directory.tally());
-    return this.#tallies;
+  async #isFull(holding: Holding): Promise<boolean> {
+    if (!this.#counts) await this.#ask((directory) => directory.tally(this.#life));
+    this.#note(holding);
+    if (this.#total(holding.counted) < holding.cap) return false;
+    await this.#repair(holding.counted);
+    return this.#total(holding.counted) >= holding.cap;
   }
 
-  /** Before a refusal: what crashed without saying goodbye does not take up a place. */
-  async #repaired(): Promise<Tallies> {
-    if (Date.now() - this.#repairedAt < REPAIR_EVERY_MS) return this.#current();
-    this.#repairedAt = Date.now();
-    this.#tallies = await this.#ask((directory) => directory.repair());
-    return this.#tallies;
+  /** Before a refusal: what ended without saying goodbye does not take up a place. */
+  async #repair(counted: Counted): Promise<void> {
+    if (Date.now() - this.#repairedAt[counted] < REPAIR_EVERY_MS) return;
+    await this.#ask((directory) => directory.repair(this.#life, counted));
+    this.#repairedAt[counted] = Date.now();
   }
 
-  async #ask(question: (directory: ReturnType<typeof allDirectories>[number]) => Promise<ShardTally>) {
+  async #ask(question: (directory: Directory) => Promise<ShardTally>): Promise<void> {
     const answers = await Promise.all(allDirectories(this.#env).map(question));
-    return new Map(answers.map(({ shard, keys, sessions }) => [shard, { keys, sessions }]));
+    const count = ({ shard, counts, claims }: ShardTally, counted: Counted) => {
+      const claim = claims[counted];
+      return counts[counted] + Number(claim !== undefined && claim === this.#granted.get(placeOf({ shard, counted })));
+    };
+    this.#counts = new Map(
+      answers.map((answer) => [
+        answer.shard,
+        {
+          keys: count(answer, "keys"),
+          connections: count(answer, "connections"),
+          httpSessions: count(answer, "httpSessions"),
+        },
+      ]),
+    );
+  }
+
+  #note({ shard, counted, has }: Holding): void {
+    const counts = this.#counts?.get(shard);
+    if (counts) counts[counted] = has;
+  }
+
+  #countOf({ shard, counted }: Holding): number {
+    return this.#counts?.get(shard)?.[counted] ?? 0;
+  }
+
+  #total(counted: Counted): number {
+    let total = 0;
+    for (const counts of this.#counts?.values() ?? []) total += counts[counted];
+    return total;
+  }
+
+  #inTurn<Result>(task: () => Promise<Result>): Promise<Result> {
+    const turn = this.#turn.then(task);
+    this.#turn = turn.catch(() => {});
+    return turn;
   }
 }
 
-export type ShardTally = Tally & { readonly shard: string };
+function placeOf({ shard, counted }: Pick<Holding, "shard" | "counted">): string {
+  return `${shard} ${counted}`;
+}

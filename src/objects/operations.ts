@@ -1,7 +1,7 @@
 import type { Config } from "../config.ts";
 import type { AcquireOutcome, WaitOutcome } from "../engine/index.ts";
 import { log } from "../log.ts";
-import { type Status, wireReply } from "../protocols/statuses.ts";
+import type { Outcome, Status } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
 import type { Holdings } from "./holdings.ts";
 import type { IsWanted, Keys } from "./keys.ts";
@@ -10,16 +10,21 @@ import type { IsWanted, Keys } from "./keys.ts";
 export type KeyRequest = Extract<Request, { readonly key: string }>;
 
 /**
- * What becomes of a request: a reply; a wait at the key, which will send a notice; or nothing, because it would have
+ * What becomes of a request: an answer; a wait at the key, which will send a notice; or nothing, because it would have
  * had to wait for a client that cannot hear the end of it.
  */
-export type Reply = { readonly type: "reply"; readonly line: string } | { readonly type: "waiting" | "dropped" };
+export type Fate =
+  | { readonly type: "answered"; readonly outcome: Outcome }
+  | { readonly type: "waiting" }
+  | { readonly type: "dropped" };
 
 export interface Circumstances {
   /** False when the client has ended its input: it gets what can be answered at once. */
   readonly mayWait: boolean;
   /** Whether somebody still wants the answer. */
   readonly isWanted: IsWanted;
+  /** An earlier `wait` on the key, should it know of one, has lost its client: this one takes its place over. */
+  readonly takesOver?: true;
 }
 
 /** A key that does not answer is tried again after these times. */
@@ -30,12 +35,12 @@ type RequestOf<Type extends KeyRequest["type"]> = Extract<KeyRequest, { readonly
 /** The name of a two-phase place among a session's things on a key. */
 const PLACE = "place";
 
-const reply = (status: Status, ...fields: (string | number)[]): Reply => ({
-  type: "reply",
-  line: wireReply(status, ...fields),
+const answered = (status: Status, grant: Omit<Outcome, "status"> = {}): Fate => ({
+  type: "answered",
+  outcome: { status, ...grant },
 });
 
-/** Puts the requests of one session to keys, and keys' answers into reply lines. */
+/** Puts the requests of one session to keys, and remembers where it may have something. */
 export class Operations {
   readonly #session: string;
   readonly #keys: Keys;
@@ -50,23 +55,23 @@ export class Operations {
   }
 
   /** Carries out a request. If its outcome stays unknown it is withdrawn, and the reply is an error. */
-  async perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Reply> {
+  async perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Fate> {
     try {
       return await this.#perform(request, id, circumstances);
     } catch (error) {
       log("error", "request_failed", { type: request.type, error: String(error) });
       if (request.type !== "release" && request.type !== "renew") await this.withdraw(request.key, id);
-      return reply("error");
+      return answered("unavailable");
     }
   }
 
   /** Asks what became of a waiting request; undefined while it still waits. One that the key has lost is an error. */
-  async pickUp(key: string, id: string): Promise<string | undefined> {
+  async pickUp(key: string, id: string): Promise<Outcome | undefined> {
     const outcome = await this.#keys.pickUp(key, id);
     switch (outcome.status) {
       case "granted":
         this.#holdings.turn(key, id, outcome.token);
-        return wireReply("ok", outcome.token, outcome.leaseSeconds);
+        return { status: "ok", token: outcome.token, leaseSeconds: outcome.leaseSeconds };
       case "timeout":
       case "lease_expired":
         return this.giveUp(key, id, outcome.status);
@@ -78,9 +83,9 @@ export class Operations {
   }
 
   /** The reply to a request that waited in vain. */
-  giveUp(key: string, id: string, status: Status): string {
+  giveUp(key: string, id: string, status: Status): Outcome {
     this.#holdings.drop(key, id);
-    return wireReply(status);
+    return { status };
   }
 
   /** Takes a request back. A key that cannot be reached now is told later, as long as this object lives. */
@@ -107,15 +112,15 @@ export class Operations {
   }
 
   /** Like `pickUp`, for a key that does not answer: tries for a while, then gives the request up. */
-  async chase(key: string, id: string, isWanted: IsWanted): Promise<string> {
+  async chase(key: string, id: string, isWanted: IsWanted): Promise<Outcome> {
     for (const pauseMs of RETRY_PAUSES_MS) {
       await scheduler.wait(pauseMs);
       if (!isWanted()) break;
-      const line = await this.pickUp(key, id).catch(() => undefined);
-      if (line !== undefined) return line;
+      const outcome = await this.pickUp(key, id).catch(() => undefined);
+      if (outcome) return outcome;
     }
     await this.withdraw(key, id);
-    return wireReply("error");
+    return { status: "unavailable" };
   }
 
   /** A hold of the session has ended without its doing. */
@@ -123,27 +128,29 @@ export class Operations {
     this.#holdings.drop(key, token);
   }
 
-  async #perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Reply> {
+  async #perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Fate> {
     switch (request.type) {
       case "acquire":
-        return this.#config.draining ? reply("draining") : this.#acquire(request, id, circumstances);
+        return this.#config.draining ? answered("draining") : this.#acquire(request, id, circumstances);
       case "enqueue":
-        return this.#config.draining ? reply("draining") : this.#enqueue(request, id, circumstances);
+        return this.#config.draining ? answered("draining") : this.#enqueue(request, id, circumstances);
       case "wait":
         return this.#wait(request, id, circumstances);
       case "release": {
         const { status } = await this.#keys.release(request.key, request.token, this.#session);
         this.#holdings.drop(request.key, request.token);
-        return reply(status === "released" ? "ok" : "not_held");
+        return answered(status === "released" ? "ok" : "not_held");
       }
       case "renew": {
         const outcome = await this.#keys.renew(request.key, request.token, this.#lease(request));
-        return outcome.status === "renewed" ? reply("ok", outcome.leaseSeconds) : reply("not_held");
+        return outcome.status === "renewed"
+          ? answered("ok", { leaseSeconds: outcome.leaseSeconds })
+          : answered("not_held");
       }
     }
   }
 
-  async #acquire(request: RequestOf<"acquire">, id: string, { mayWait, isWanted }: Circumstances): Promise<Reply> {
+  async #acquire(request: RequestOf<"acquire">, id: string, { mayWait, isWanted }: Circumstances): Promise<Fate> {
     const { key, limit } = request;
     this.#holdings.add(key, id);
     const waitMs = request.waitSeconds * 1000;
@@ -152,7 +159,7 @@ export class Operations {
     return this.#waitable(key, id, outcome);
   }
 
-  async #enqueue(request: RequestOf<"enqueue">, id: string, { isWanted }: Circumstances): Promise<Reply> {
+  async #enqueue(request: RequestOf<"enqueue">, id: string, { isWanted }: Circumstances): Promise<Fate> {
     const { key, limit } = request;
     this.#holdings.add(key, PLACE);
     const command = { session: this.#session, request: id, limit, leaseSeconds: this.#lease(request) };
@@ -160,27 +167,28 @@ export class Operations {
     switch (outcome.status) {
       case "granted":
         this.#holdings.turn(key, PLACE, outcome.token);
-        return reply("acquired", outcome.token, outcome.leaseSeconds);
+        return answered("acquired", { token: outcome.token, leaseSeconds: outcome.leaseSeconds });
       case "queued":
       case "already_enqueued":
         // Again, because an earlier `enqueue` that was refused may have dropped it meanwhile.
         this.#holdings.add(key, PLACE);
-        return reply(outcome.status);
+        return answered(outcome.status);
       default:
         this.#holdings.drop(key, PLACE);
-        return reply(outcome.status);
+        return answered(outcome.status);
     }
   }
 
   async #wait(
     { key, waitSeconds }: RequestOf<"wait">,
     id: string,
-    { mayWait, isWanted }: Circumstances,
-  ): Promise<Reply> {
-    const command = { session: this.#session, request: id, waitMs: waitSeconds * 1000, mayWait };
+    { mayWait, isWanted, takesOver }: Circumstances,
+  ): Promise<Fate> {
+    const waitMs = waitSeconds * 1000;
+    const command = { session: this.#session, request: id, waitMs, mayWait, ...(takesOver && { takesOver }) };
     const outcome = await this.#keys.wait(key, command, isWanted);
     // A second `wait` beside a first is refused, and the place still belongs to the first.
-    if (outcome.status === "not_enqueued") return reply("not_enqueued");
+    if (outcome.status === "not_enqueued") return answered("not_enqueued");
     this.#holdings.turn(key, PLACE, id);
     return this.#waitable(key, id, outcome);
   }
@@ -189,18 +197,18 @@ export class Operations {
     return leaseSeconds ?? this.#config.defaultLeaseSeconds;
   }
 
-  #waitable(key: string, id: string, outcome: AcquireOutcome | WaitOutcome): Reply {
+  #waitable(key: string, id: string, outcome: AcquireOutcome | WaitOutcome): Fate {
     switch (outcome.status) {
       case "granted":
         this.#holdings.turn(key, id, outcome.token);
-        return reply("ok", outcome.token, outcome.leaseSeconds);
+        return answered("ok", { token: outcome.token, leaseSeconds: outcome.leaseSeconds });
       case "queued":
         return { type: "waiting" };
       case "would_wait":
         return { type: "dropped" };
       default:
         this.#holdings.drop(key, id);
-        return reply(outcome.status);
+        return answered(outcome.status);
     }
   }
 }

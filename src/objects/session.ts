@@ -2,14 +2,18 @@ import { DurableObject } from "cloudflare:workers";
 import type { Config } from "../config.ts";
 import type { Answer } from "../engine/index.ts";
 import { log, logged } from "../log.ts";
+import { type Scope, seesKey } from "../scope.ts";
 import { ReceiveWindow } from "../transports/window.ts";
-import { inBatches } from "./batches.ts";
-import { CLOSE, Conversation, type ConversationState, type Host } from "./conversation.ts";
+import { countAnswer } from "./answered.ts";
+import { Conversation } from "./conversation.ts";
+import { CLOSE, type ConversationState, type Happening, type Host } from "./conversation-host.ts";
+import { depart } from "./departure.ts";
 import { directoryOfAddress } from "./directories.ts";
 import type { SessionAdmission, Transport } from "./directory.ts";
 import { configOf, type Env } from "./env.ts";
 import { Holdings } from "./holdings.ts";
 import { RemoteKeys } from "./keys.ts";
+import { Meter } from "./meter.ts";
 import type { Listener, Loss, Notice } from "./notices.ts";
 import { Operations } from "./operations.ts";
 import { ownerIdOf } from "./owner.ts";
@@ -21,8 +25,12 @@ import { WakeUp } from "./wake-up.ts";
 export interface Entry {
   readonly transport: Transport;
   readonly address: string;
-  /** The upgrade carried the right token. */
+  /** The upgrade has shown who the client is. */
   readonly isAuthenticated: boolean;
+  /** What the ticket shown at the upgrade allows; undefined = everything. */
+  readonly scope?: Scope | undefined;
+  /** A name the client has given itself, for others to see. */
+  readonly label?: string | undefined;
   /** The carrier wants to be told how much of its input has been consumed. */
   readonly hasWindow: boolean;
 }
@@ -33,8 +41,6 @@ export const REFUSAL_HEADER = "X-Holdfast-Refusal";
 const encoder = new TextEncoder();
 const KEEPALIVE = { request: "@keepalive ping\n_\n_\n", response: "@keepalive ok\n" };
 const MOST_MESSAGE_BYTES = 1_048_576;
-const LEFT_AT_ONCE = 32;
-const CLEANUP_RETRY_MS = 1_000;
 /** What is no larger is kept for a sleep at once; more, at most so often. */
 const LIGHT_BYTES = 2_048;
 const SAVE_EVERY_MS = 250;
@@ -73,6 +79,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   #hasHungUp = false;
   /** Set once the client has left. */
   #ending: Promise<void> | undefined;
+  #meter: Meter | undefined;
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -91,7 +98,12 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     const entry = JSON.parse(request.headers.get(ENTRY_HEADER) ?? "") as Entry;
     this.#isOpening = true;
     const isCapped = this.#config.maxConnections > 0 || this.#config.maxConnectionsPerIp > 0;
-    this.#joined = directoryOfAddress(this.env, entry.address).openSession(this.#name, entry.address, entry.transport);
+    this.#joined = directoryOfAddress(this.env, entry.address).openSession(
+      this.#name,
+      entry.address,
+      entry.transport,
+      entry.label,
+    );
     if (isCapped) {
       const admission = await this.#joined;
       this.#isOpening = admission === "admitted";
@@ -138,7 +150,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (this.#conversation && !this.#ending) {
       this.#conversation.tick();
       this.#progressed();
-    } else if (this.#store.isEnding()) await this.#cleanUp();
+    } else if (this.#store.isEnding()) await this.#depart();
     else if (!this.#hasClient) await this.#store.deleteAll();
   }
 
@@ -171,7 +183,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return {
       send: (line) => this.#send(line),
       close: (code) => this.#close(code),
-      stats: () => this.#stats(),
+      stats: (scope) => this.#stats(scope),
+      count: (happening) => this.#count(happening),
       authenticated: () => this.#answerKeepalives(),
       progressed: () => this.#progressed(),
       debug: (event, fields) => this.#debug(event, fields),
@@ -192,9 +205,17 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.ctx.waitUntil(this.#end());
   }
 
-  async #stats(): Promise<string> {
+  async #stats(scope: Scope | undefined): Promise<string> {
     await this.#joined;
-    return JSON.stringify(await gatherStats(this.env));
+    return JSON.stringify(await gatherStats(this.env, scope && { sees: (key) => seesKey(scope, key) }));
+  }
+
+  #count(happening: Happening): void {
+    this.#meter ??= new Meter(this.env, this.#name, (promise) => this.ctx.waitUntil(promise));
+    if (happening.type === "answered") countAnswer(this.#meter, happening.status);
+    else if (happening.type === "protocol_error")
+      this.#meter.count("protocol_errors_total", { code: String(happening.code) });
+    else this.#meter.count("auth_failures_total", { transport: this.#entry?.transport ?? "ws" });
   }
 
   #answerKeepalives(): void {
@@ -226,6 +247,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#entry = entry;
     this.#converse(socket, {
       phase,
+      scope: entry.scope,
       openedAt: Date.now(),
       isWatching: false,
       partial: new Uint8Array(0),
@@ -313,7 +335,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#debug("session_ended", {});
     this.#socket = undefined;
     this.#conversation?.hangUp();
-    await Promise.all([this.#leaveDirectory(), this.#cleanUp()]);
+    await Promise.all([this.#leaveDirectory(), this.#depart()]);
   }
 
   async #leaveDirectory(): Promise<void> {
@@ -322,26 +344,15 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     await directory.closeSession(this.#name).catch(logged("directory_unreachable"));
   }
 
-  /** Leaves every key. One that cannot be reached does not stop the others and is tried again, also after a crash. */
-  async #cleanUp(): Promise<void> {
-    const keys = this.#store.keys().filter((key) => !this.#holdings.isSpent(key));
-    if (keys.length > 0) {
-      this.#store.noteEnding();
-      this.#wakeUp.set(Date.now() + CLEANUP_RETRY_MS);
-    }
-    const left = await inBatches(keys, LEFT_AT_ONCE, (key) => this.#leaveKey(key));
-    if (left.every(Boolean)) await this.#store.deleteAll();
-    else this.#store.forget(keys.filter((_, index) => left[index]));
-  }
-
-  async #leaveKey(key: string): Promise<boolean> {
-    try {
-      await this.#keys.leave(key, this.#name, { keepsReported: !this.#config.autoRelease });
-      return true;
-    } catch (error) {
-      logged("key_unreachable")(error);
-      return false;
-    }
+  #depart(): Promise<void> {
+    const [session, config, keys, holdings, store] = [
+      this.#name,
+      this.#config,
+      this.#keys,
+      this.#holdings,
+      this.#store,
+    ];
+    return depart({ session, config, keys, holdings, store, wakeUp: this.#wakeUp });
   }
 }
 

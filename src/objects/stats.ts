@@ -1,56 +1,164 @@
-import type { KeyView } from "../engine/index.ts";
-import { allDirectories } from "./directories.ts";
-import type { ListedKey } from "./directory.ts";
+import type { Labels } from "./directories.ts";
+import type { ListedKey, Transport } from "./directory.ts";
 import type { Env } from "./env.ts";
+import { labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
+import { walkKeys } from "./key-walk.ts";
 import { ownerIdOf } from "./owner.ts";
+
+export { labelsOf } from "./directories.ts";
+export type { HolderDetail, MembersDetail, WaiterDetail } from "./key-detail.ts";
+
+export interface LockStats extends Partial<MembersDetail> {
+  key: string;
+  owner_conn_id: number;
+  lease_expires_in_s: number;
+  waiters: number;
+}
+
+export interface SemaphoreStats extends Partial<MembersDetail> {
+  key: string;
+  limit: number;
+  holders: number;
+  waiters: number;
+}
+
+export interface IdleStats {
+  key: string;
+  idle_s: number;
+}
 
 /** The service at a glance, as every protocol reports it. Field order is part of the format. */
 export interface Stats {
   connections: number;
-  locks: { key: string; owner_conn_id: number; lease_expires_in_s: number; waiters: number }[];
-  semaphores: { key: string; limit: number; holders: number; waiters: number }[];
-  idle_locks: { key: string; idle_s: number }[];
-  idle_semaphores: { key: string; idle_s: number }[];
+  locks: LockStats[];
+  semaphores: SemaphoreStats[];
+  idle_locks: IdleStats[];
+  idle_semaphores: IdleStats[];
+  /** There are more keys than a document without pages shows. */
   truncated?: true;
+  /** The last key of a page behind which another one follows. */
+  next_cursor?: string;
+}
+
+/** Which part of the service to show. `connections` is always the whole number. */
+export interface StatsOptions {
+  readonly prefix?: string;
+  /** Makes the document a page of so many keys, 1 to 10,000. */
+  readonly limit?: number;
+  /** The `next_cursor` of the page before. */
+  readonly cursor?: string;
+  /** Adds who holds and who waits to every lock and semaphore. */
+  readonly detail?: boolean;
+  /** Shows only keys for which this is true. */
+  readonly sees?: (key: string) => boolean;
+}
+
+/** One key and its members. Field order is part of the format. */
+export interface KeyDetail extends MembersDetail {
+  key: string;
+  kind: "lock" | "semaphore";
+  limit: number;
+  holders: number;
+  waiters: number;
+  /** Only of a key that nobody holds or waits for. */
+  idle_s?: number;
+}
+
+/** The service in numbers. */
+export interface Gauges {
+  sessions: Record<Transport, number>;
+  /** Keys of limit 1 that are held. */
+  locksHeld: number;
+  lockWaiters: number;
+  /** Slots held on keys of a higher limit. */
+  semaphoreHolders: number;
+  semaphoreWaiters: number;
+  keys: number;
 }
 
 const MOST_KEYS = 10_000;
 
-/** Asks the directory which keys exist and each key how it stands. Nothing changes by asking. */
-export async function gatherStats(env: Env): Promise<Stats> {
-  const reports = await Promise.all(allDirectories(env).map((directory) => directory.report(MOST_KEYS + 1)));
-  const keys = reports.flatMap((report) => report.keys).sort((a, b) => compareBytes(a.key, b.key));
-  const connections = reports.reduce((sum, report) => sum + report.sessions, 0);
-  const stats: Stats = { connections, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
+/** The service as it stands now. Nothing changes by asking. */
+export async function gatherStats(env: Env, options: StatsOptions = {}): Promise<Stats> {
+  const { prefix = "", limit = MOST_KEYS, cursor = "", detail = false, sees } = options;
+  const stats: Stats = { connections: 0, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
+  const found: ListedKey[] = [];
+  const walk = { prefix, after: cursor, limit: limit + 1, detail, ...(sees && { sees }) };
+  for await (const { keys, sessions } of walkKeys(env, walk)) {
+    found.push(...keys);
+    stats.connections = sessions.tcp + sessions.ws + sessions.http;
+  }
+  const page = found.slice(0, limit);
+  const labels = detail ? await labelsOn(env, page) : undefined;
   const now = Date.now();
-  for (const key of keys.slice(0, MOST_KEYS)) add(stats, key, now);
-  if (keys.length > MOST_KEYS) stats.truncated = true;
+  for (const key of page) add(stats, key, labels, now);
+  if (found.length > page.length) markCut(stats, options.limit === undefined ? undefined : page.at(-1)?.key);
   return stats;
 }
 
-function add(stats: Stats, view: ListedKey, now: number): void {
+/** One key as it stands now, or undefined if it does not exist. Asking creates nothing. */
+export async function gatherKey(env: Env, key: string): Promise<KeyDetail | undefined> {
+  const view = await env.KEY.getByName(key).describe({ detail: true });
+  if (!view) return undefined;
+  const labels = await labelsOn(env, [view]);
+  const now = Date.now();
+  const { limit, waiters, holderCount } = view;
+  return {
+    key,
+    kind: limit === 1 ? "lock" : "semaphore",
+    limit,
+    holders: holderCount,
+    waiters,
+    ...(holderCount + waiters === 0 && { idle_s: seconds(now - view.lastActivity) }),
+    ...membersOf(view, labels, now),
+  };
+}
+
+/** The numbers of the whole service, however many keys there are. */
+export async function gatherGauges(env: Env): Promise<Gauges> {
+  const gauges: Gauges = {
+    sessions: { tcp: 0, ws: 0, http: 0 },
+    locksHeld: 0,
+    lockWaiters: 0,
+    semaphoreHolders: 0,
+    semaphoreWaiters: 0,
+    keys: 0,
+  };
+  for await (const { keys, sessions } of walkKeys(env, { limit: Number.POSITIVE_INFINITY })) {
+    gauges.sessions = { ...sessions };
+    gauges.keys += keys.length;
+    for (const key of keys) addUp(gauges, key);
+  }
+  return gauges;
+}
+
+function addUp(gauges: Gauges, { limit, holderCount, waiters }: ListedKey): void {
+  if (limit === 1) {
+    gauges.locksHeld += holderCount;
+    gauges.lockWaiters += waiters;
+  } else {
+    gauges.semaphoreHolders += holderCount;
+    gauges.semaphoreWaiters += waiters;
+  }
+}
+
+function add(stats: Stats, view: ListedKey, labels: Labels | undefined, now: number): void {
   const { key, limit, waiters, holderCount } = view;
+  const members = labels && membersOf(view, labels, now);
   if (holderCount + waiters === 0) {
     const idle = { key, idle_s: seconds(now - view.lastActivity) };
     (limit === 1 ? stats.idle_locks : stats.idle_semaphores).push(idle);
-  } else if (limit === 1) stats.locks.push({ key, ...holderOf(view, now), waiters });
-  else stats.semaphores.push({ key, limit, holders: holderCount, waiters });
+  } else if (limit === 1) stats.locks.push({ key, ...firstHolderOf(view, now), waiters, ...members });
+  else stats.semaphores.push({ key, limit, holders: holderCount, waiters, ...members });
 }
 
-function holderOf({ holders: [holder] }: KeyView, now: number) {
+function firstHolderOf({ holders: [holder] }: ListedKey, now: number) {
   if (!holder) return { owner_conn_id: 0, lease_expires_in_s: 0 };
   return { owner_conn_id: ownerIdOf(holder.session), lease_expires_in_s: seconds(holder.expiresAt - now) };
 }
 
-const seconds = (ms: number) => Math.max(0, ms) / 1000;
-
-/** The order of the texts' UTF-8 bytes, which is that of their code points. */
-function compareBytes(a: string, b: string): number {
-  const [left, right] = [a[Symbol.iterator](), b[Symbol.iterator]()];
-  for (;;) {
-    const [x, y] = [left.next(), right.next()];
-    if (x.done || y.done) return Number(y.done ?? false) - Number(x.done ?? false);
-    const difference = (x.value.codePointAt(0) ?? 0) - (y.value.codePointAt(0) ?? 0);
-    if (difference !== 0) return difference;
-  }
+/** The document shows a part only: a page says where the next one begins. */
+function markCut(stats: Stats, cursor: string | undefined): void {
+  if (cursor === undefined) stats.truncated = true;
+  else stats.next_cursor = cursor;
 }

@@ -1,29 +1,43 @@
 /**
- * The one table from what a key or the service decided to what a client is told. No status word stands anywhere else.
+ * The one table from what a key or the service decided to what a client is told: the wire protocol's status word, and
+ * HTTP's error code, which is undefined where HTTP answers 2xx. No status word stands anywhere else.
  */
 export const STATUSES = {
-  ok: { wire: "ok", http: 200 },
-  acquired: { wire: "acquired", http: 200 },
-  queued: { wire: "queued", http: 200 },
-  timeout: { wire: "timeout", http: 200 },
-  error: { wire: "error", http: 500 },
-  unavailable: { wire: "error", http: 503 },
-  fence_persistence: { wire: "error", http: 503 },
-  not_held: { wire: "error", http: 404 },
-  auth: { wire: "error_auth", http: 401 },
-  max_locks: { wire: "error_max_locks", http: 503 },
-  max_waiters: { wire: "error_max_waiters", http: 503 },
-  limit_mismatch: { wire: "error_limit_mismatch", http: 409 },
-  not_enqueued: { wire: "error_not_enqueued", http: 409 },
-  already_enqueued: { wire: "error_already_enqueued", http: 409 },
-  lease_expired: { wire: "error_lease_expired", http: 409 },
-  draining: { wire: "error_draining", http: 503 },
+  ok: { wire: "ok", http: undefined },
+  acquired: { wire: "acquired", http: undefined },
+  queued: { wire: "queued", http: undefined },
+  timeout: { wire: "timeout", http: undefined },
+  error: { wire: "error", http: "internal" },
+  unavailable: { wire: "error", http: "unavailable" },
+  fence_persistence: { wire: "error", http: "fence_persistence" },
+  not_held: { wire: "error", http: "not_held" },
+  auth: { wire: "error_auth", http: "forbidden" },
+  max_locks: { wire: "error_max_locks", http: "max_locks" },
+  max_waiters: { wire: "error_max_waiters", http: "max_waiters" },
+  limit_mismatch: { wire: "error_limit_mismatch", http: "limit_mismatch" },
+  not_enqueued: { wire: "error_not_enqueued", http: "not_enqueued" },
+  already_enqueued: { wire: "error_already_enqueued", http: "already_enqueued" },
+  lease_expired: { wire: "error_lease_expired", http: "lease_expired" },
+  draining: { wire: "error_draining", http: "draining" },
 } as const;
 
 export type Status = keyof typeof STATUSES;
+
+/** What a request is answered with, whatever the protocol. */
+export interface Outcome {
+  readonly status: Status;
+  readonly token?: string;
+  readonly leaseSeconds?: number;
+  /** The statistics, as one line of JSON. */
+  readonly document?: string;
+}
 
 /** A reply line of the wire protocol without its line feed and without a tag. */
 export function wireReply(status: Status, ...fields: readonly (string | number)[]): string {
   const { wire } = STATUSES[status];
   return fields.length === 0 ? wire : `${wire} ${fields.join(" ")}`;
+}
+
+export function wireReplyOf({ status, token, leaseSeconds, document }: Outcome): string {
+  return wireReply(status, ...[token, leaseSeconds, document].filter((field) => field !== undefined));
 }

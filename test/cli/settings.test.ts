@@ -57,6 +57,10 @@ describe("settings of serve", () => {
       "--http-rate-limit-burst": "DFLOCKD_HTTP_RATE_LIMIT_BURST",
       "--http-cors-allowed-origins": "DFLOCKD_HTTP_CORS_ALLOWED_ORIGINS",
       "--tls-cert": "DFLOCKD_TLS_CERT",
+      "--admin-token": "DFLOCKD_ADMIN_TOKEN",
+      "--admin-token-file": "DFLOCKD_ADMIN_TOKEN_FILE",
+      "--ticket-secret": "DFLOCKD_TICKET_SECRET",
+      "--ticket-secret-file": "DFLOCKD_TICKET_SECRET_FILE",
     });
   });
 
@@ -112,6 +116,17 @@ describe("settings of serve", () => {
       { "--bridge-secret": "x".repeat(65_537) },
       "--bridge-secret must be 1 to 65536 bytes, not blank, without line breaks",
     ],
+    [
+      { "--ticket-secret": "x".repeat(31) },
+      "--ticket-secret must be 32 to 65536 bytes, not blank, without line breaks",
+    ],
+    [{ "--admin-token": " " }, "--admin-token is empty"],
+    [{ "--admin-token": "a", "--admin-token-file": "b" }, "--admin-token and --admin-token-file exclude each other"],
+    [
+      { "--ticket-secret": "a", "--ticket-secret-file": "b" },
+      "--ticket-secret and --ticket-secret-file exclude each other",
+    ],
+    [{ "--ticket-secret-file": "/nope" }, "--ticket-secret-file: cannot read /nope: no such file or directory"],
     [{ "--auth-token": "a", "--auth-token-file": "b" }, "--auth-token and --auth-token-file exclude each other"],
     [{ "--auth-token-file": "/nope" }, "--auth-token-file: cannot read /nope: no such file or directory"],
     [{ "--tls-cert": "/nope" }, "--tls-cert needs --tls-key as well"],
@@ -130,19 +145,24 @@ describe("settings of serve", () => {
     expect(complaint({}, { [name]: value })).toBe(`${name} ${rule}`);
   });
 
-  test("the token of a file is used without its line end", () => {
-    expect(readSettings({ "--auth-token-file": fileWith("s3cret\n") }, {}).variables).toEqual({ AUTH_TOKEN: "s3cret" });
-  });
+  describe.each(["AUTH_TOKEN", "ADMIN_TOKEN", "TICKET_SECRET"])("the file of %s", (name) => {
+    const flag = `--${name.toLowerCase().replace("_", "-")}-file`;
+    const secret = "s3cret".padEnd(32, "x");
 
-  test.each(["", "\n", " \r\n\t "])("a token file with %j never opens the service", (content) => {
-    const path = fileWith(content);
-    expect(complaint({}, { DFLOCKD_AUTH_TOKEN_FILE: path })).toBe(`DFLOCKD_AUTH_TOKEN_FILE: ${path} is empty`);
-  });
+    test("is used without its line end", () => {
+      expect(readSettings({ [flag]: fileWith(`${secret}\n`) }, {}).variables).toEqual({ [name]: secret });
+    });
 
-  test("a token file with several lines is refused without showing them", () => {
-    expect(complaint({ "--auth-token-file": fileWith("s3cret\nmore") })).toBe(
-      "--auth-token-file must be 1 to 65536 bytes, not blank, without line breaks",
-    );
+    test.each(["", "\n", " \r\n\t "])("never counts as no secret: %j", (content) => {
+      const path = fileWith(content);
+      expect(complaint({}, { [`DFLOCKD_${name}_FILE`]: path })).toBe(`DFLOCKD_${name}_FILE: ${path} is empty`);
+    });
+
+    test("is refused with several lines, without showing them", () => {
+      expect(complaint({ [flag]: fileWith(`${secret}\nmore`) })).toMatch(
+        new RegExp(`^${flag} must be [0-9]+ to 65536 bytes, not blank, without line breaks$`),
+      );
+    });
   });
 
   test("certificate and key must be what they claim, and belong together", () => {

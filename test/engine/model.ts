@@ -11,7 +11,7 @@
  *   again after a reload; only a clock that was set back in between can turn it into a wait.
  * - An activity that is noticed late (an expiry, a time-out) may count from when it was due or from when it was seen.
  */
-import type { Answer } from "../../src/engine/index.ts";
+import type { Answer, EndReason, Observation } from "../../src/engine/index.ts";
 import type { SlotRow, WaiterRow } from "./stored-engine.ts";
 
 export const SALT = "0123456789abcdef";
@@ -24,12 +24,21 @@ export interface Claim {
   readonly leaseSeconds: number;
 }
 
+export interface Wait {
+  readonly session: string;
+  readonly request: string;
+  readonly waitMs: number;
+  readonly mayWait: boolean;
+  readonly takesOver?: true;
+}
+
 interface Place {
   readonly place: number;
   readonly session: string;
   readonly request: string;
   readonly isEnqueued: boolean;
   readonly leaseSeconds: number;
+  readonly joinedAt: number;
   deadline: number;
   /** The `wait` in progress on an enqueued place. */
   waitRequest: string | undefined;
@@ -41,6 +50,8 @@ export interface Hold {
   readonly token: string;
   readonly leaseSeconds: number;
   expiresAt: number;
+  /** When the token was handed over; before that, when the request came. */
+  since: number;
   isReported: boolean;
   /** It is the two-phase record of its session. */
   isRecord: boolean;
@@ -51,6 +62,8 @@ export interface Hold {
 interface Ended {
   readonly place: Place;
   readonly outcome: "timeout" | "lease_expired";
+  /** The client has been given the outcome. */
+  isTold: boolean;
 }
 
 export interface Circumstances {
@@ -68,7 +81,7 @@ export interface Seen {
 export interface Loss {
   readonly session: string;
   readonly token: string;
-  readonly reason: "expired" | "released";
+  readonly reason: "expired" | "released" | "stolen";
 }
 
 /** Something a session has to be told. */
@@ -96,6 +109,8 @@ export class KeyModel {
   grants: Hold[] = [];
   /** Holds that the command at hand has ended. */
   endings = 0;
+  /** What statistics are told of the command at hand, all but repeated notices. */
+  observations: Observation[] = [];
   /** Last activity, by the earliest and by the latest reading. */
   activity: { earliest: number; latest: number };
   #rules: Circumstances;
@@ -120,6 +135,7 @@ export class KeyModel {
     this.promoted = [];
     this.grants = [];
     this.endings = 0;
+    this.observations = [];
   }
 
   /** All that sessions still have to be told. */
@@ -149,7 +165,7 @@ export class KeyModel {
     if (this.limit !== claim.limit) return { status: "limit_mismatch" };
     if (this.hasRoom && this.queue.length === 0) return this.answerOf(this.grant(claim, now, { isReported: true }));
     if (this.isQueueFull) return { status: "max_waiters" };
-    if (claim.waitMs === 0) return { status: "timeout" };
+    if (claim.waitMs === 0) return this.timeoutAtOnce();
     if (!claim.mayWait) return { status: "would_wait" };
     this.join(claim, { isEnqueued: false, deadline: now + claim.waitMs }, now);
     return { status: "queued" };
@@ -170,22 +186,22 @@ export class KeyModel {
     return { status: "queued" };
   }
 
-  wait(command: { session: string; request: string; waitMs: number; mayWait: boolean }, now: number): object {
+  wait(command: Wait, now: number): object {
     this.evaluate(now);
     if (this.lapsed.delete(command.session)) return { status: "lease_expired" };
     const record = this.recordOf(command.session);
     if (!record) return { status: "not_enqueued" };
     if (record.hold) {
-      if (record.hold.unanswered?.waitRequest) return { status: "not_enqueued" };
+      if (record.hold.unanswered?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
       record.hold.request = command.request;
       return this.report(record.hold, now);
     }
     const { place } = record;
-    if (place.waitRequest) return { status: "not_enqueued" };
+    if (place.waitRequest && !command.takesOver) return { status: "not_enqueued" };
     if (command.waitMs === 0) {
       this.queue = this.queue.filter((other) => other !== place);
       this.touch(now);
-      return { status: "timeout" };
+      return this.timeoutAtOnce();
     }
     if (!command.mayWait) return { status: "would_wait" };
     place.waitRequest = command.request;
@@ -199,14 +215,26 @@ export class KeyModel {
     if (!hold) return { status: "not_held" };
     if (hold.session !== session && hold.isReported)
       this.losses.push({ session: hold.session, token, reason: "released" });
-    this.free(hold, now);
+    this.free(hold, "released", now);
     this.promote(now);
     return { status: "released" };
+  }
+
+  /** Whoever has the hold, or was about to get it, loses it as if its lease had ended; the next in line is served. */
+  steal(fence: string, now: number): object {
+    this.evaluate(now);
+    const hold = this.holds.find(({ token }) => token.startsWith(fence));
+    if (!hold) return { status: "not_held" };
+    const { session, since, expiresAt } = hold;
+    this.takeAway(hold, "stolen", now);
+    this.promote(now);
+    return { status: "stolen", session, since, expiresAt };
   }
 
   renew(token: string, leaseSeconds: number, now: number): object {
     this.evaluate(now);
     const hold = this.holds.find((held) => held.token === token);
+    this.observations.push({ type: "renewed", result: hold ? "ok" : "error" });
     if (!hold) return { status: "not_held" };
     hold.expiresAt = now + leaseSeconds * 1000;
     this.touch(now);
@@ -219,6 +247,7 @@ export class KeyModel {
     if (hold) return this.report(hold, now);
     if (this.queue.some((place) => listenerOf(place) === request)) return { status: "queued" };
     const end = this.ended.find(({ place }) => listenerOf(place) === request);
+    if (end) this.tell(end);
     return { status: end?.outcome ?? "unknown" };
   }
 
@@ -234,7 +263,7 @@ export class KeyModel {
     this.evaluate(now);
     const hold = this.holds.find((held) => held.request === request);
     if (hold) {
-      this.free(hold, now);
+      this.free(hold, "gone", now);
       this.promote(now);
     }
     const before = this.queue.length;
@@ -244,6 +273,8 @@ export class KeyModel {
   }
 
   answer(request: string, answer: Answer, now: number): void {
+    const end = this.ended.find(({ place }) => listenerOf(place) === request);
+    if (end && answer === "taken") this.tell(end);
     this.forgetEnd(request);
     const hold = this.holds.find((held) => held.request === request);
     if (!hold || hold.isReported) return;
@@ -261,7 +292,7 @@ export class KeyModel {
     this.lapsed.delete(session);
     for (const hold of this.holds.filter((held) => held.session === session)) {
       if (keepsReported && hold.isReported) hold.isRecord = false;
-      else this.free(hold, now);
+      else this.free(hold, "disconnect", now);
     }
     this.promote(now);
   }
@@ -269,10 +300,10 @@ export class KeyModel {
   /** What the protocol calls evaluating the key. */
   evaluate(now: number): void {
     const expired = this.holds.filter((hold) => hold.expiresAt <= now).sort((a, b) => a.expiresAt - b.expiresAt);
-    for (const hold of expired) this.expire(hold);
+    for (const hold of expired) this.takeAway(hold, "expired", hold.expiresAt);
     for (const { expiresAt } of expired) {
       this.timeOut((place) => place.deadline < expiresAt, now);
-      this.promoteOne(now);
+      if (this.promoteOne(now)) this.observations.push({ type: "handed_over_late", ms: Math.max(0, now - expiresAt) });
     }
     // Room beside a waiter is only found after a reload, by a time-out that is decided again.
     this.timeOut((place) => place.deadline < now, now);
@@ -309,13 +340,11 @@ export class KeyModel {
     this.forgetEnd(request);
   }
 
-  slotRows(): Omit<SlotRow, "index" | "place" | "since">[] {
-    return this.holds.map(({ token, session, request, leaseSeconds, expiresAt, isReported, isRecord }) => {
-      return { token, session, request, leaseSeconds, expiresAt, isReported, hasRecord: isRecord, isHeld: true };
-    });
+  slotRows(): Omit<SlotRow, "index" | "place">[] {
+    return this.holds.map(({ isRecord, unanswered: _, ...row }) => ({ ...row, hasRecord: isRecord, isHeld: true }));
   }
 
-  waiterRows(): Omit<WaiterRow, "place" | "joinedAt">[] {
+  waiterRows(): Omit<WaiterRow, "place">[] {
     const promoted = this.holds.flatMap(({ unanswered }) => (unanswered ? [unanswered] : []));
     const ends = this.ended.map(({ place, outcome }) => ({
       place,
@@ -353,7 +382,8 @@ export class KeyModel {
 
   private join(claim: Claim, kind: { isEnqueued: boolean; deadline: number }, now: number): void {
     const { session, request, leaseSeconds } = claim;
-    this.queue.push({ place: this.#nextPlace++, session, request, leaseSeconds, ...kind, waitRequest: undefined });
+    const place = this.#nextPlace++;
+    this.queue.push({ place, session, request, leaseSeconds, joinedAt: now, ...kind, waitRequest: undefined });
     this.touch(now);
   }
 
@@ -374,25 +404,29 @@ export class KeyModel {
       token,
       leaseSeconds,
       expiresAt,
+      since: now,
       isReported,
       isRecord: false,
       unanswered: undefined,
     };
+    if (isReported) this.observations.push({ type: "granted", how: "immediate", waitMs: 0 });
     this.holds.push(hold);
     this.grants.push(hold);
     this.touch(now);
     return hold;
   }
 
-  private promoteOne(now: number): void {
+  private promoteOne(now: number): boolean {
     const place = this.queue.shift();
-    if (!place) return;
+    if (!place) return false;
     const claim = { ...place, request: listenerOf(place) };
     const hold = this.grant(claim, now, { isReported: false });
+    hold.since = place.joinedAt;
     hold.isRecord = place.isEnqueued;
     hold.unanswered = place;
     this.promoted.push(place);
     this.news.push(newsOf(hold));
+    return true;
   }
 
   private promote(now: number): void {
@@ -401,6 +435,10 @@ export class KeyModel {
 
   /** The token is handed to the client: from here its lease runs in full. */
   private report(hold: Hold, now: number): object {
+    if (!hold.isReported) {
+      this.observations.push({ type: "granted", how: "queued", waitMs: Math.max(0, now - hold.since) });
+      hold.since = now;
+    }
     hold.isReported = true;
     hold.isRecord = false;
     hold.unanswered = undefined;
@@ -409,20 +447,23 @@ export class KeyModel {
     return this.answerOf(hold);
   }
 
-  private free(hold: Hold, at: number): void {
+  private free(hold: Hold, reason: EndReason, at: number): void {
     this.holds = this.holds.filter((held) => held !== hold);
     this.endings += 1;
+    const holdMs = hold.isReported ? Math.max(0, at - hold.since) : undefined;
+    this.observations.push({ type: "ended", reason, holdMs });
     this.touch(at);
   }
 
-  private expire(hold: Hold): void {
-    const { session, token, expiresAt, unanswered } = hold;
-    this.free(hold, expiresAt);
-    this.touch(expiresAt, this.#now);
-    if (hold.isReported) this.losses.push({ session, token, reason: "expired" });
+  /** Ends a hold without its session's doing; who waits for the token is told, who will ask for it will be. */
+  private takeAway(hold: Hold, reason: "expired" | "stolen", at: number): void {
+    const { session, token, unanswered } = hold;
+    this.free(hold, reason === "expired" && !hold.isReported ? "gone" : reason, at);
+    this.touch(at, this.#now);
+    if (hold.isReported) this.losses.push({ session, token, reason });
     const isWaitedFor = unanswered !== undefined && (!unanswered.isEnqueued || unanswered.waitRequest !== undefined);
     if (isWaitedFor) this.end(unanswered, "lease_expired");
-    else if (hold.isRecord) this.lapsed.set(session, expiresAt);
+    else if (hold.isRecord) this.lapsed.set(session, at);
   }
 
   private timeOut(isLate: (place: Place) => boolean, now: number): void {
@@ -434,8 +475,19 @@ export class KeyModel {
   }
 
   private end(place: Place, outcome: Ended["outcome"]): void {
-    this.ended.push({ place, outcome });
+    this.ended.push({ place, outcome, isTold: false });
     this.news.push({ session: place.session, request: listenerOf(place), kind: outcome });
+  }
+
+  /** A wait that was in vain counts when its client hears of it, and once. */
+  private tell(end: Ended): void {
+    if (end.outcome === "timeout" && !end.isTold) this.observations.push({ type: "timeout" });
+    end.isTold = true;
+  }
+
+  private timeoutAtOnce(): object {
+    this.observations.push({ type: "timeout" });
+    return { status: "timeout" };
   }
 
   private forgetEnd(request: string): void {

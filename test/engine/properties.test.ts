@@ -9,6 +9,7 @@ const who = fc.nat(3);
 const leaseSeconds = fc.constantFrom(1, 2, 3, 5, 33, 3_600);
 const waitMs = fc.constantFrom(0, 1_000, 1_000, 2_000, 3_000, 10_000, 3_000_000_000);
 const mostly = fc.oneof({ weight: 9, arbitrary: fc.constant(true) }, { weight: 1, arbitrary: fc.constant(false) });
+const seldom = fc.constantFrom(false, false, true);
 const otherLimit = fc.oneof(
   { weight: 9, arbitrary: fc.constant(undefined) },
   { weight: 1, arbitrary: fc.integer({ min: 1, max: 4 }) },
@@ -27,8 +28,12 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({ step: fc.constant("acquire"), who, otherLimit, waitMs, leaseSeconds, mayWait: mostly }),
   },
   { weight: 9, arbitrary: fc.record({ step: fc.constant("enqueue"), who, otherLimit, leaseSeconds }) },
-  { weight: 9, arbitrary: fc.record({ step: fc.constant("wait"), who, waitMs, mayWait: mostly }) },
+  {
+    weight: 9,
+    arbitrary: fc.record({ step: fc.constant("wait"), who, waitMs, mayWait: mostly, takesOver: seldom }),
+  },
   { weight: 10, arbitrary: fc.record({ step: fc.constant("release"), who, token: recent, isOwn: mostly }) },
+  { weight: 3, arbitrary: fc.record({ step: fc.constant("steal"), hold: recent, isHeld: mostly }) },
   { weight: 4, arbitrary: fc.record({ step: fc.constant("renew"), token: recent, leaseSeconds }) },
   { weight: 1, arbitrary: fc.record({ step: fc.constant("misuse"), who, token: recent }) },
   { weight: 4, arbitrary: fc.record({ step: fc.constant("cancel"), request: recent }) },

@@ -8,6 +8,7 @@ import {
   KeyEngine,
   type KeyEvent,
   type Moment,
+  type Observation,
   Slot,
   type StoredKey,
   Waiter,
@@ -102,6 +103,7 @@ export type Call =
   | { readonly do: "enqueue"; readonly command: Parameters<KeyEngine["enqueue"]>[0] }
   | { readonly do: "wait"; readonly command: Parameters<KeyEngine["wait"]>[0] }
   | { readonly do: "release"; readonly token: string; readonly session: string }
+  | { readonly do: "steal"; readonly fence: string }
   | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number }
   | { readonly do: "pickUp"; readonly request: string }
   | { readonly do: "cancel"; readonly request: string }
@@ -116,6 +118,7 @@ export type Call =
 export interface Result {
   readonly outcome: unknown;
   readonly events: readonly KeyEvent[];
+  readonly observations: readonly Observation[];
   readonly rowsWritten: number;
 }
 
@@ -134,7 +137,8 @@ export class StoredEngine {
   run(call: Call, moment: Moment): Result {
     const outcome = this.#perform(call, moment);
     const rowsWritten = this.rows.write(this.engine.takeChanges());
-    return { outcome, events: this.engine.takeEvents(), rowsWritten };
+    const observations = this.engine.takeObservations();
+    return { outcome, events: this.engine.takeEvents(), observations, rowsWritten };
   }
 
   #perform(call: Call, moment: Moment): unknown {
@@ -148,6 +152,8 @@ export class StoredEngine {
         return engine.wait(call.command, moment);
       case "release":
         return engine.release(call.token, call.session, moment);
+      case "steal":
+        return engine.steal(call.fence, moment);
       case "renew":
         return engine.renew(call.token, call.leaseSeconds, moment);
       case "pickUp":

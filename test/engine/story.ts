@@ -1,5 +1,5 @@
 /** One key with a hand on its clock, for stories told step by step. */
-import type { Answer, KeyEngine, KeyEvent, Moment } from "../../src/engine/index.ts";
+import type { Answer, KeyEngine, KeyEvent, Moment, Observation } from "../../src/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
 
 export interface StoryOptions {
@@ -17,6 +17,8 @@ export class Story {
   now: number;
   /** What the key has said since it was last asked. */
   events: KeyEvent[] = [];
+  /** What the key has counted since it was last asked. */
+  observations: Observation[] = [];
   /** Rows written by the last call. */
   rowsWritten = 0;
   readonly #limit: number;
@@ -60,12 +62,19 @@ export class Story {
     return this.#run({ do: "enqueue", command: { session, request, limit, leaseSeconds: lease } });
   }
 
-  wait(session: string, { request = `${session}-w`, wait = 0 }: { request?: string; wait?: number } = {}): Status {
-    return this.#run({ do: "wait", command: { session, request, waitMs: wait * 1000, mayWait: true } });
+  wait(session: string, options: { request?: string; wait?: number; takesOver?: true } = {}): Status {
+    const { request = `${session}-w`, wait = 0, takesOver } = options;
+    const command = { session, request, waitMs: wait * 1000, mayWait: true };
+    return this.#run({ do: "wait", command: takesOver ? { ...command, takesOver } : command });
   }
 
   release(token: string, session = "somebody"): Status {
     return this.#run({ do: "release", token, session });
+  }
+
+  /** Takes away the hold that has this token. */
+  steal(token: string): Status {
+    return this.#run({ do: "steal", fence: token.slice(0, 16) });
   }
 
   renew(token: string, leaseSeconds = 33): Status {
@@ -119,9 +128,17 @@ export class Story {
     return events.flatMap((event) => (event.type === "notice" ? [`${event.request} ${event.kind}`] : []));
   }
 
+  /** Observations so far; they are forgotten by being read. */
+  observed(): Observation[] {
+    const { observations } = this;
+    this.observations = [];
+    return observations;
+  }
+
   #run(call: Call): Status {
     const result: Result = this.key.run(call, this.moment());
     this.events.push(...result.events);
+    this.observations.push(...result.observations);
     this.rowsWritten = result.rowsWritten;
     return (result.outcome ?? { status: "done" }) as Status;
   }

@@ -4,7 +4,8 @@
  */
 import assert from "node:assert/strict";
 import type { Answer, KeyEvent, Moment } from "../../src/engine/index.ts";
-import { type Circumstances, KeyModel, type News, SALT, type Seen } from "./model.ts";
+import { Counts } from "./counts.ts";
+import { type Circumstances, KeyModel, type News, SALT, type Seen, type Wait } from "./model.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
 
 export const START = 1_700_000_000_000;
@@ -38,8 +39,16 @@ export type Step =
       readonly otherLimit: number | undefined;
       readonly leaseSeconds: number;
     }
-  | { readonly step: "wait"; readonly who: Pick; readonly waitMs: number; readonly mayWait: boolean }
+  | {
+      readonly step: "wait";
+      readonly who: Pick;
+      readonly waitMs: number;
+      readonly mayWait: boolean;
+      readonly takesOver: boolean;
+    }
   | { readonly step: "release"; readonly who: Pick; readonly token: Pick; readonly isOwn: boolean }
+  /** Of some hold, or of a token that was known once. */
+  | { readonly step: "steal"; readonly hold: Pick; readonly isHeld: boolean }
   | { readonly step: "renew"; readonly token: Pick; readonly leaseSeconds: number }
   | { readonly step: "misuse"; readonly who: Pick; readonly token: Pick }
   | { readonly step: "cancel"; readonly request: Pick }
@@ -70,6 +79,7 @@ export class World {
   readonly #asked: Asked[] = [];
   readonly #tokens: string[] = [];
   #inFlight: News[] = [];
+  readonly #counts = new Counts();
   readonly #notices = new Map<string, number>();
   /** Requests that were withdrawn or whose end has been heard: no grant may ever name them again. */
   readonly #dead = new Set<string>();
@@ -105,7 +115,9 @@ export class World {
       case "wait": {
         const { waitMs, mayWait } = step;
         const client = this.#client(step.who);
-        this.#ask(client, { do: "wait", command: { session: client.id, request: this.#id("w"), waitMs, mayWait } });
+        const command = { session: client.id, request: this.#id("w"), waitMs, mayWait };
+        if (step.takesOver) this.#takeOver(client, command);
+        else this.#ask(client, { do: "wait", command });
         return;
       }
       case "release": {
@@ -113,6 +125,12 @@ export class World {
         const owner = this.model.holds.find((hold) => hold.token === token)?.session;
         const session = (step.isOwn ? owner : undefined) ?? this.#client(step.who).id;
         this.#agree({ do: "release", token, session }, () => this.model.release(token, session, this.now));
+        return;
+      }
+      case "steal": {
+        const held = this.model.holds.map(({ token }) => token);
+        const fence = (at(step.isHeld ? held : this.#tokens, step.hold) ?? SALT).slice(0, 16);
+        this.#agree({ do: "steal", fence }, () => this.model.steal(fence, this.now));
         return;
       }
       case "renew": {
@@ -188,6 +206,7 @@ export class World {
     assert.deepEqual([...rows.lapsed], []);
     assert.ok(engine.isPrunable(this.#moment()));
     assert.equal(engine.hasNews, false);
+    this.#counts.settle();
   }
 
   #client(who: Pick): Client {
@@ -232,6 +251,15 @@ export class World {
   #ask(client: Client, call: Asked): void {
     this.#asked.push(call);
     this.#hear(client, call, this.#put(call).outcome);
+  }
+
+  /** A client whose session has forgotten the waits it had in progress. */
+  #takeOver(client: Client, command: Wait): void {
+    const earlier = this.#asked.filter(({ do: kind, command: { request } }) => {
+      return kind === "wait" && client.running.delete(request);
+    });
+    this.#ask(client, { do: "wait", command: { ...command, takesOver: true } });
+    for (const { command } of earlier) this.#kill(command.request);
   }
 
   #put(call: Asked): Result {
@@ -341,6 +369,7 @@ export class World {
     const expected = predict(this.#seen(result));
     assert.deepEqual(result.outcome, expected);
     this.#collect(result.events, before.pending);
+    this.#counts.check(result, this.model);
     this.#giveUp();
     this.#checkRows();
     this.#checkHolders(call);
@@ -396,11 +425,11 @@ export class World {
     const { rows, engine } = this.key;
     assert.equal(rows.key.limit, this.model.limit);
     assert.equal(engine.lastFence, this.model.lastFence);
-    const held = [...rows.slots.values()].filter(({ isHeld }) => isHeld).map(({ index, place, since, ...row }) => row);
+    const held = [...rows.slots.values()].filter(({ isHeld }) => isHeld).map(({ index, place, ...row }) => row);
     assert.deepEqual(held.sort(byToken), this.model.slotRows().sort(byToken));
     const waiters = [...rows.waiters.values()].sort((a, b) => a.place - b.place);
     assert.deepEqual(
-      waiters.map(({ place, joinedAt, ...row }) => row),
+      waiters.map(({ place, ...row }) => row),
       this.model.waiterRows(),
     );
     assert.deepEqual(new Map(rows.lapsed), this.model.lapsed);

@@ -47,13 +47,14 @@ describe("a key that is dropped from memory", () => {
     scripts.set("s", { deliver: () => "noted" });
     const stub = keyStub(fresh("key"));
     const held = grantedToken(await stub.acquire(command()));
-    await stub.enqueue(command({ session: "s", leaseSeconds: 1 }));
+    // Longer than an eviction takes, which waits for what the object has under way.
+    await stub.enqueue(command({ session: "s", leaseSeconds: 4 }));
     await evictDurableObject(stub);
     expect(await stub.enqueue(command({ session: "s" }))).toEqual({ status: "already_enqueued" });
     await stub.release(held, "");
     await evictDurableObject(stub);
     expect(await stub.enqueue(command({ session: "s" }))).toEqual({ status: "already_enqueued" });
-    await vi.waitUntil(async () => (await stub.describe())?.holders.length === 0, { timeout: 3_000, interval: 20 });
+    await vi.waitUntil(async () => (await stub.describe())?.holders.length === 0, { timeout: 8_000, interval: 20 });
     await evictDurableObject(stub);
     const wait = { session: "s", waitMs: 0, mayWait: true };
     expect(await stub.wait({ ...wait, request: "w1" })).toEqual({ status: "lease_expired" });

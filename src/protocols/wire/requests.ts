@@ -65,6 +65,11 @@ export function splitTag(line: Uint8Array): TaggedCommand | undefined {
   return match ? { tag: match[1], command: match[2] as string } : undefined;
 }
 
+/** Whether a command that names a key speaks of it as a lock or as a semaphore. */
+export function familyOf(command: string): "lock" | "semaphore" {
+  return command.startsWith("s") ? "semaphore" : "lock";
+}
+
 /** Parses a frame whose tag has been split off. */
 export function parseRequest(command: string, frame: Frame): Parsed {
   try {

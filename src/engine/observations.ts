@@ -1,0 +1,17 @@
+/** Why a slot became free, as statistics tell it. `gone`: it was withdrawn, or its client never picked it up. */
+export type EndReason = "released" | "expired" | "disconnect" | "gone" | "stolen";
+
+/**
+ * What happened at a key, for statistics only. A grant counts once, when its token is handed to the client: `waitMs`
+ * then is the time since its request reached the key. Every slot that becomes free counts as ended; `holdMs`, from the
+ * hand-over to the end, is undefined for one whose token nobody was given. So each grant has one end at most.
+ */
+export type Observation =
+  | { readonly type: "granted"; readonly how: "immediate" | "queued"; readonly waitMs: number }
+  | { readonly type: "ended"; readonly reason: EndReason; readonly holdMs: number | undefined }
+  | { readonly type: "renewed"; readonly result: "ok" | "error" }
+  /** A client is told that its wait was in vain. */
+  | { readonly type: "timeout" }
+  /** A waiter got a slot whose lease had ended `ms` before. */
+  | { readonly type: "handed_over_late"; readonly ms: number }
+  | { readonly type: "notice_repeated" };

@@ -1,0 +1,8 @@
+/** FNV-1a over UTF-16 code units: spreads names over shards, and always the same way. */
+export function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let index = 0; index < text.length; index++) {
+    value = Math.imul(value ^ text.charCodeAt(index), 0x01000193) >>> 0;
+  }
+  return value;
+}

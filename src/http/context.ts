@@ -1,0 +1,27 @@
+import type { Context } from "hono";
+import type { Config } from "../config.ts";
+import type { Env } from "../objects/env.ts";
+import type { Principal } from "../principal.ts";
+import type { ErrorCode } from "./errors.ts";
+
+export interface AppEnv {
+  Bindings: Env;
+  Variables: {
+    config: Config;
+    /** Who asks, on every route that wants to know. */
+    principal: Principal;
+    /** The template of the route, or undefined when there is none for the path. */
+    template: string | undefined;
+    /** The error that was answered. */
+    error: ErrorCode | undefined;
+    /** The status in the end, of a reply that is still being written when the handler is done. */
+    finalStatus: Promise<number> | undefined;
+    /** A number for the log, by which the lines of one request are found. */
+    requestId: string;
+    /** The number by which others see the session that asks. */
+    owner: number | undefined;
+  };
+}
+
+export type AppContext = Context<AppEnv>;
+export type Handler = (context: AppContext) => Response | Promise<Response>;

@@ -1,0 +1,47 @@
+import type { MiddlewareHandler } from "hono";
+import type { Config } from "../config.ts";
+
+type Origins = Pick<Config, "corsOrigins">;
+
+/** What a page of an allowed origin may do, on every reply: browsers look at some of it only there. */
+const GRANTED = {
+  "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
+  "Access-Control-Allow-Headers": "Authorization, Content-Type, X-Dflockd-Session, X-Holdfast-Label",
+  "Access-Control-Max-Age": "300",
+  "Access-Control-Expose-Headers": "Retry-After",
+} as const;
+
+/** The value of `Access-Control-Allow-Origin`, or undefined when the origin gets no CORS header. */
+export function allowedOrigin({ corsOrigins }: Origins, origin: string | undefined): string | undefined {
+  if (origin === undefined) return undefined;
+  if (corsOrigins.includes("*")) return "*";
+  return corsOrigins.includes(origin) ? origin : undefined;
+}
+
+/** The headers that any reply to a request from `origin` carries on top of its own. */
+export function corsHeaders(config: Origins, origin: string | undefined): Readonly<Record<string, string>> {
+  const allowed = allowedOrigin(config, origin);
+  const isList = config.corsOrigins.length > 0 && !config.corsOrigins.includes("*");
+  return {
+    ...(allowed !== undefined && { "Access-Control-Allow-Origin": allowed, ...GRANTED }),
+    // On replies to others too: a cache must not hand those to a page that would be allowed.
+    ...(isList && { Vary: "Origin" }),
+  };
+}
+
+/** Whether the browser only asks what it may send. Without CORS there is no such question. */
+export function isPreflight({ corsOrigins }: Origins, method: string, headers: Headers): boolean {
+  return corsOrigins.length > 0 && method === "OPTIONS" && headers.has("Access-Control-Request-Method");
+}
+
+/**
+ * Answers preflights on any path, and puts the CORS headers on every other reply, errors included. Stands before the
+ * rate limit, the metrics and auth, so that a preflight meets none of them.
+ */
+export const cors: MiddlewareHandler<{ Variables: { config: Config } }> = async (context, next) => {
+  const { config } = context.var;
+  const headers = corsHeaders(config, context.req.header("Origin"));
+  if (isPreflight(config, context.req.method, context.req.raw.headers)) return context.body(null, 204, headers);
+  await next();
+  for (const [name, value] of Object.entries(headers)) context.header(name, value, { append: name === "Vary" });
+};

@@ -1,0 +1,91 @@
+import { logged } from "../log.ts";
+import { allDirectories } from "../objects/directories.ts";
+import { readConfigOf } from "../objects/env.ts";
+import { gatherKey, gatherStats } from "../objects/stats.ts";
+import { isTrusted, maySee, mayUse } from "../principal.ts";
+import type { AppContext } from "./context.ts";
+import { fail, JSON_HEADERS, json } from "./errors.ts";
+import { parseQuery } from "./fields.ts";
+import { renderMetrics } from "./metrics.ts";
+import { openApiDocument } from "./openapi.ts";
+import { keyFault, segmentAt } from "./path.ts";
+import { referencePage } from "./reference.ts";
+import { statsQuery } from "./schemas.ts";
+
+const KEY_SEGMENT = 2;
+const READY_WITHIN_MS = 2_000;
+
+export function getHealth(context: AppContext): Response {
+  return json(context, { status: "ok" });
+}
+
+export async function getReady(context: AppContext): Promise<Response> {
+  const result = readConfigOf(context.env);
+  if (!result.ok) return json(context, { status: "misconfigured" }, 503);
+  if (result.config.draining) return json(context, { status: "draining" }, 503);
+  return (await isDirectoryThere(context))
+    ? json(context, { status: "ok" })
+    : json(context, { status: "unavailable" }, 503);
+}
+
+/** New keys and sessions need the directory; all its parts are asked, since any may be the one that is needed. */
+async function isDirectoryThere({ env }: AppContext): Promise<boolean> {
+  const tallies = Promise.all(allDirectories(env).map((directory) => directory.tally()));
+  const answers = tallies
+    .then(() => true)
+    .catch((error: unknown) => {
+      logged("directory_unreachable")(error);
+      return false;
+    });
+  return Promise.race([answers, scheduler.wait(READY_WITHIN_MS).then(() => false)]);
+}
+
+export async function getStats(context: AppContext): Promise<Response> {
+  const { principal } = context.var;
+  if (!mayUse(principal, "stats")) return fail(context, "forbidden");
+  const params = new URL(context.req.url).searchParams;
+  const query = parseQuery(statsQuery, params);
+  if (!query.ok) return fail(context, "bad_request", query.detail);
+  const { prefix = "", limit, cursor = "", detail } = query.value;
+  const isPaged = params.has("limit") || params.has("cursor");
+  const sees = (key: string) => maySee(principal, key);
+  try {
+    return json(context, await gatherStats(context.env, { prefix, cursor, detail, sees, ...(isPaged && { limit }) }));
+  } catch (error) {
+    logged("stats_failed")(error);
+    return fail(context, "unavailable");
+  }
+}
+
+export async function getKey(context: AppContext): Promise<Response> {
+  const key = segmentAt(context.req.path, KEY_SEGMENT);
+  const fault = keyFault(key);
+  if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
+  if (!mayUse(context.var.principal, "stats", key)) return fail(context, "forbidden");
+  try {
+    const detail = await gatherKey(context.env, key);
+    return detail ? json(context, detail) : fail(context, "not_found");
+  } catch (error) {
+    logged("stats_failed")(error);
+    return fail(context, "unavailable");
+  }
+}
+
+export async function getMetrics(context: AppContext): Promise<Response> {
+  if (!isTrusted(context.var.principal)) return fail(context, "forbidden");
+  try {
+    const text = await renderMetrics(context.env, context.var.config);
+    return context.body(text, 200, { ...JSON_HEADERS, "Content-Type": "text/plain; version=0.0.4; charset=utf-8" });
+  } catch (error) {
+    logged("metrics_failed")(error);
+    return fail(context, "unavailable");
+  }
+}
+
+export function getOpenAPI(context: AppContext): Response {
+  return context.body(openApiDocument(), 200, { ...JSON_HEADERS, "Cache-Control": "public, max-age=60" });
+}
+
+export function getReference(): Promise<Response> {
+  return referencePage();
+}

@@ -1,0 +1,9 @@
+import type { Parsed } from "./fields.ts";
+import { labelHeader } from "./schemas.ts";
+
+/** The name a client gives itself, for others to see beside what it holds and waits for. */
+export function labelOf(text: string | undefined): Parsed<string | undefined> {
+  const result = labelHeader.safeParse(text === "" ? undefined : text);
+  if (result.success) return { ok: true, value: result.data };
+  return { ok: false, detail: `label ${result.error.issues[0]?.message ?? "is malformed"}` };
+}

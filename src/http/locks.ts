@@ -1,0 +1,134 @@
+import { randomHex } from "../hex.ts";
+import { logged } from "../log.ts";
+import { ASK_HEADER, type Ask, encodeAsk, type HttpSessionObject, type Told } from "../objects/http-session.ts";
+import type { KeyRequest } from "../objects/operations.ts";
+import { mayUse } from "../principal.ts";
+import { type Outcome, STATUSES } from "../protocols/statuses.ts";
+import { MOST_BODY_BYTES, parseBody, readBody } from "./body.ts";
+import type { AppContext, Handler } from "./context.ts";
+import { errorRule, fail, JSON_HEADERS, json } from "./errors.ts";
+import type { Parsed } from "./fields.ts";
+import { familyOf, KEY_REQUESTS, type KeyOperationId } from "./key-requests.ts";
+import { labelOf } from "./label.ts";
+import { isSessionId, keyFault, segmentAt } from "./path.ts";
+import { HeldRequest, type PollEnd } from "./poll.ts";
+import { REQUESTS, type RequestOf } from "./schemas.ts";
+import { sessionOf } from "./sessions.ts";
+
+const KEY_SEGMENT = 2;
+const SESSION_HEADER = "X-Dflockd-Session";
+const LABEL_HEADER = "X-Holdfast-Label";
+/** Most bodies come with the headers. For one that does not, the session is looked up meanwhile. */
+const BODY_PATIENCE_MS = 50;
+
+type SessionStub = DurableObjectStub<HttpSessionObject>;
+
+/** A handler for one operation on a key, with the checks that all of them make, in their order. */
+export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
+  const [family, requestOf] = [familyOf(id), KEY_REQUESTS[id]];
+  return async (context) => {
+    const key = segmentAt(context.req.path, KEY_SEGMENT);
+    const fault = keyFault(key);
+    if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
+    if (!mayUse(context.var.principal, family, key)) return fail(context, "forbidden");
+    const sessionId = context.req.header(SESSION_HEADER) ?? "";
+    if (sessionId === "") return fail(context, "bad_request", `header ${SESSION_HEADER} is required`);
+    if (!isSessionId(sessionId)) return fail(context, "session_gone");
+    const label = labelOf(context.req.header(LABEL_HEADER));
+    if (!label.ok) return fail(context, "bad_request", label.detail);
+    const session = sessionOf(context, sessionId);
+    try {
+      const body = await bodyOf(context, session, id);
+      if (body === "session_gone") return fail(context, "session_gone");
+      if (!body.ok) return fail(context, "bad_request", body.detail);
+      const ask = { id: randomHex(12), request: requestOf(key, body.value), label: label.value };
+      return await put(context, session, ask);
+    } catch (error) {
+      logged("session_unreachable")(error);
+      return fail(context, "unavailable");
+    }
+  };
+}
+
+/** The body, once it is known that the session exists if the body is late or wrong: a session that is gone beats it. */
+async function bodyOf<Id extends KeyOperationId>(
+  context: AppContext,
+  session: SessionStub,
+  id: Id,
+): Promise<Parsed<RequestOf<Id>> | "session_gone"> {
+  const { readTimeoutMs } = context.var.config;
+  const { schema, mayBeEmpty } = REQUESTS[id];
+  const reading = readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs: readTimeoutMs });
+  const isLate = (await Promise.race([reading, scheduler.wait(BODY_PATIENCE_MS)])) === undefined;
+  if (isLate && !(await session.touch())) return "session_gone";
+  const read = await reading;
+  const parsed = read.ok ? (parseBody(schema, read.bytes, { mayBeEmpty }) as Parsed<RequestOf<Id>>) : read;
+  if (!parsed.ok && !isLate && !(await session.touch())) return "session_gone";
+  return parsed;
+}
+
+/** Puts a request to its session. One whose fate stays unknown, or whose client has left, is taken back. */
+async function put(context: AppContext, session: SessionStub, ask: Ask): Promise<Response> {
+  const { signal } = context.req.raw;
+  const withdraw = () => {
+    const withdrawal = session.withdraw(ask.request.key, ask.id);
+    context.executionCtx.waitUntil(withdrawal.catch(logged("withdrawal_failed")));
+  };
+  try {
+    const told = mayWait(ask.request) ? await putWaiting(context, session, ask) : await session.perform(ask);
+    if (told instanceof Response) return told;
+    if (told.type === "gone") return fail(context, "session_gone");
+    if (!signal.aborted) return replyOf(context, ask.request, told.outcome);
+  } catch (error) {
+    if (leavesTraces(ask.request)) withdraw();
+    throw error;
+  }
+  if (leavesTraces(ask.request)) withdraw();
+  return fail(context, "client_canceled");
+}
+
+const mayWait = ({ type }: KeyRequest) => type === "acquire" || type === "wait";
+const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
+
+async function putWaiting(context: AppContext, session: SessionStub, ask: Ask): Promise<Told | Response> {
+  const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
+  const reply = await session.fetch("http://session/", { headers });
+  if (!reply.webSocket) return reply.json<Told>();
+  const held = new HeldRequest(reply.webSocket, context.req.raw.signal, {
+    whole: (end) => replyToEnd(context, ask.request, end),
+    begun: (body) => context.body(body, 200, JSON_HEADERS),
+    body: (outcome) => `${JSON.stringify(outcome.token ? granted(outcome, "ok") : { status: "timeout" })}\n`,
+  });
+  context.set(
+    "finalStatus",
+    held.end.then((end) => statusOf(end)),
+  );
+  context.executionCtx.waitUntil(held.end);
+  return held.reply;
+}
+
+const END_ERRORS = { gone: "session_gone", vanished: "client_canceled", lost: "unavailable" } as const;
+
+function replyToEnd(context: AppContext, request: KeyRequest, end: PollEnd): Response {
+  return end.type === "answered" ? replyOf(context, request, end.outcome) : fail(context, END_ERRORS[end.type]);
+}
+
+function statusOf(end: PollEnd): number {
+  const error = end.type === "answered" ? STATUSES[end.outcome.status].http : END_ERRORS[end.type];
+  return error === undefined ? 200 : errorRule(error).status;
+}
+
+function granted({ token, leaseSeconds }: Outcome, status: "ok" | "acquired") {
+  return { status, token, lease_ttl_s: leaseSeconds };
+}
+
+/** An outcome as HTTP says it. */
+function replyOf(context: AppContext, { type }: KeyRequest, outcome: Outcome): Response {
+  const { status, leaseSeconds } = outcome;
+  const error = STATUSES[status].http;
+  if (error !== undefined) return fail(context, error);
+  if (type === "release") return context.body(null, 204);
+  if (type === "renew") return json(context, { remaining_s: leaseSeconds });
+  if (status === "ok" || status === "acquired") return json(context, granted(outcome, status));
+  return json(context, { status });
+}

@@ -1,0 +1,96 @@
+import type { ErrorHandler, MiddlewareHandler } from "hono";
+import { randomHex } from "../hex.ts";
+import { log } from "../log.ts";
+import { readConfigOf } from "../objects/env.ts";
+import { AUTH_FAILURE_PAUSE_MS, authenticate } from "../principal.ts";
+import { clientAddress } from "./address.ts";
+import type { AppContext, AppEnv, Handler } from "./context.ts";
+import { ERRORS, type ErrorCode, fail } from "./errors.ts";
+import { getHealth, getReady } from "./introspection.ts";
+import { countHttp, recordRequest } from "./metrics.ts";
+import { retryAfter } from "./rate-limit.ts";
+import { templateOf } from "./templates.ts";
+
+const PROBES = new Map<string, Handler>([
+  ["/health", getHealth],
+  ["/ready", getReady],
+]);
+/** Routes that ask nobody who he is; the upgrade to a WebSocket has rules of its own. */
+const WITHOUT_AUTH = new Set([...PROBES.keys(), "/v1/openapi.json", "/docs", "/v1/ws"]);
+
+type Middleware = MiddlewareHandler<AppEnv>;
+
+/** A service with a bad variable serves nobody but its probes. */
+export const configure: Middleware = async (context, next) => {
+  const result = readConfigOf(context.env);
+  if (result.ok) {
+    context.set("config", result.config);
+    return next();
+  }
+  const probe = PROBES.get(context.req.path);
+  const isRead = context.req.method === "GET" || context.req.method === "HEAD";
+  if (probe && isRead) return probe(context);
+  return fail(context, "misconfigured", `invalid configuration variable ${result.bad[0].name}`);
+};
+
+/** Counts every request when its reply is out, and leaves a line in the log for each that failed. */
+export const observe: Middleware = async (context, next) => {
+  const startedAt = Date.now();
+  context.set("requestId", randomHex(8));
+  context.set("template", templateOf(context.req.path));
+  await next();
+  const { finalStatus } = context.var;
+  if (finalStatus === undefined) finish(context, context.res.status, startedAt);
+  else context.executionCtx.waitUntil(finalStatus.then((status) => finish(context, status, startedAt)));
+};
+
+function finish(context: AppContext, status: number, startedAt: number): void {
+  const { template = "unmatched", requestId: request, owner, error } = context.var;
+  const { method } = context.req;
+  const seconds = Math.max(0, Date.now() - startedAt) / 1000;
+  recordRequest(context.env, waitUntilOf(context), { method, path: template, status, seconds });
+  if (status < 400) return;
+  const code = errorOf(status, error);
+  const level = status >= 500 ? "error" : "warn";
+  log(level, "request_failed", { request, method, path: template, status, error: code, ...(owner && { owner }) }, code);
+}
+
+/** A reply that had begun when its client left was no error when it was written. */
+function errorOf(status: number, error: ErrorCode | undefined): string {
+  if (error !== undefined && ERRORS[error].status === status) return error;
+  return status === ERRORS.client_canceled.status ? "client_canceled" : "unknown";
+}
+
+export const limitRate: Middleware = async (context, next) => {
+  const { config } = context.var;
+  if (PROBES.has(context.req.path)) return next();
+  const seconds = await retryAfter(context.env, config, clientAddress(config, context.req.raw.headers));
+  if (seconds === undefined) return next();
+  countHttp(context.env, waitUntilOf(context), "rate_limited_total", {});
+  context.header("Retry-After", String(seconds));
+  return fail(context, "rate_limited");
+};
+
+export const authorize: Middleware = async (context, next) => {
+  if (WITHOUT_AUTH.has(context.req.path)) return next();
+  const principal = await authenticate(context.var.config, context.req.header("Authorization"));
+  if (!principal) return refuse(context, "http");
+  context.set("principal", principal);
+  return next();
+};
+
+/** Tells who could not show who he is, after a pause that makes guessing slow. */
+export async function refuse(context: AppContext, transport: "http" | "ws"): Promise<Response> {
+  countHttp(context.env, waitUntilOf(context), "auth_failures_total", { transport });
+  await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
+  return fail(context, "unauthorized");
+}
+
+export const failed: ErrorHandler<AppEnv> = (error, context) => {
+  log("error", "http_failed", { request: context.var.requestId, error: String(error) });
+  return fail(context, "internal");
+};
+
+function waitUntilOf(context: AppContext): (promise: Promise<unknown>) => void {
+  return (promise) => context.executionCtx.waitUntil(promise);
+}

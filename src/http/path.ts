@@ -1,0 +1,30 @@
+const MOST_KEY_BYTES = 256;
+const encoder = new TextEncoder();
+
+/** The path as it was sent: nothing in it is decoded before it has been split into segments. */
+export function rawPath({ url }: { readonly url: string }): string {
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  const end = url.slice(start).search(/[?#]/);
+  return start < 0 ? "/" : url.slice(start, end < 0 ? undefined : start + end);
+}
+
+/** The segment at this place of a path, percent-decoded; undefined if it cannot be. */
+export function segmentAt(path: string, index: number): string | undefined {
+  try {
+    return decodeURIComponent(path.split("/")[index + 1] ?? "");
+  } catch {
+    return undefined;
+  }
+}
+
+/** What is wrong with a key, or undefined. */
+export function keyFault(key: string | undefined): string | undefined {
+  if (key === undefined) return "key must be percent-encoded UTF-8";
+  if (/[ \t\n\r]/.test(key)) return "key must not contain space, tab or line breaks";
+  const bytes = encoder.encode(key).length;
+  return bytes >= 1 && bytes <= MOST_KEY_BYTES ? undefined : `key must have 1 to ${MOST_KEY_BYTES} bytes`;
+}
+
+export function isSessionId(text: string): boolean {
+  return /^[0-9a-f]{32}$/.test(text);
+}

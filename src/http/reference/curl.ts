@@ -1,0 +1,32 @@
+import type { Entry, Parameter } from "./model.ts";
+
+/** Where `holdfast serve` listens unless told otherwise. */
+const ADDRESS = "localhost:6389";
+
+/** The operation as one would try it in a shell, or undefined where curl is no help. */
+export function curl(entry: Entry, parameters: readonly Parameter[], body: unknown): string | undefined {
+  if ("101" in entry.responses) return undefined;
+  const of = (place: Parameter["in"]) => parameters.filter((parameter) => parameter.in === place);
+  const path = of("path").reduce(
+    (text, { name, example }) => text.replace(`{${name}}`, encodeURIComponent(String(example))),
+    entry.path,
+  );
+  const query = of("query")
+    .filter(({ required }) => required)
+    .map(({ name, example }) => `${name}=${encodeURIComponent(String(example))}`)
+    .join("&");
+  const method = entry.method === "GET" ? "" : `-X ${entry.method} `;
+  const lines = [`curl ${method}${quoted(`${ADDRESS}${path}${query === "" ? "" : `?${query}`}`)}`];
+  // In double quotes, so that the shell puts the token in.
+  const token = entry.tags.includes("admin") ? "$HOLDFAST_ADMIN_TOKEN" : "$HOLDFAST_TOKEN";
+  if (entry.security?.length !== 0) lines.push(`-H "Authorization: Bearer ${token}"`);
+  for (const { name, example, required } of of("header")) {
+    if (required) lines.push(`-H ${quoted(`${name}: ${example}`)}`);
+  }
+  if (body !== undefined) lines.push(`-d ${quoted(JSON.stringify(body))}`);
+  return lines.join(" \\\n  ");
+}
+
+function quoted(text: string): string {
+  return /^[\w:/.-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

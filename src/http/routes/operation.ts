@@ -1,0 +1,46 @@
+import type { RouteConfig, z } from "@hono/zod-openapi";
+import { REQUESTS, type RequestId } from "../schemas.ts";
+
+/** One operation of the API; its id is the name it has in its table. */
+export type Operation = Omit<RouteConfig, "operationId" | "method" | "tags" | "summary" | "description"> & {
+  readonly method: "get" | "post" | "delete";
+  readonly path: `/${string}`;
+  readonly tags: [Tag];
+  readonly summary: string;
+  readonly description: string;
+};
+
+/** The groups of operations, in the order readers meet them. */
+export const TAGS = [
+  { name: "sessions", description: "A session is who holds and who waits. It lives as long as it is used or pinged." },
+  { name: "locks", description: "One holder at a time, first come, first served." },
+  { name: "semaphores", description: "Up to `limit` holders at a time. A lock is a semaphore with limit 1." },
+  { name: "introspection", description: "How the service is doing, and what it offers." },
+  { name: "tickets", description: "Short-lived passes for clients that must not know the service's token." },
+  { name: "admin", description: "For operators, with the admin token." },
+] as const;
+
+export type Tag = (typeof TAGS)[number]["name"];
+
+/** Named examples of a body or reply. */
+export type Examples<Value> = Readonly<Record<string, Value>>;
+
+function media<Value>(schema: z.ZodType<Value>, examples: Examples<Value>) {
+  const named = Object.entries(examples).map(([name, value]) => [name, { value }]);
+  return { "application/json": { schema, examples: Object.fromEntries(named) } };
+}
+
+/** A JSON reply with examples of it. */
+export function reply<Value>(description: string, schema: z.ZodType<Value>, examples: Examples<Value>) {
+  return { description, content: media(schema, examples) };
+}
+
+/** The body an operation takes: the very schema it is checked against. */
+export function bodyOf<Id extends RequestId>(id: Id, examples: Examples<z.input<(typeof REQUESTS)[Id]["schema"]>>) {
+  const { schema, mayBeEmpty } = REQUESTS[id];
+  const named = Object.entries(examples).map(([name, value]) => [name, { value }]);
+  return { required: !mayBeEmpty, content: { "application/json": { schema, examples: Object.fromEntries(named) } } };
+}
+
+/** The reply of an operation that has nothing to say. */
+export const DONE = { 204: { description: "Done." } };

@@ -1,0 +1,68 @@
+import { logged } from "../log.ts";
+import type { HttpSessionObject } from "../objects/http-session.ts";
+import { httpSessionName, newSessionId, ownerIdOf } from "../objects/owner.ts";
+import { mayHaveSession } from "../principal.ts";
+import { clientAddress } from "./address.ts";
+import { MOST_BODY_BYTES, parseBody, readBody } from "./body.ts";
+import type { AppContext } from "./context.ts";
+import { fail, json } from "./errors.ts";
+import { labelOf } from "./label.ts";
+import { isSessionId, segmentAt } from "./path.ts";
+import { REQUESTS } from "./schemas.ts";
+
+const ID_SEGMENT = 2;
+
+/** The object of a session, and the number under which it appears in the log. */
+export function sessionOf(context: AppContext, id: string): DurableObjectStub<HttpSessionObject> {
+  const name = httpSessionName(id);
+  context.set("owner", ownerIdOf(name));
+  return context.env.HTTP_SESSION.getByName(name);
+}
+
+export async function createSession(context: AppContext): Promise<Response> {
+  const { config, principal } = context.var;
+  if (!mayHaveSession(principal)) return fail(context, "forbidden");
+  const body = await readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs: config.readTimeoutMs });
+  const parsed = body.ok ? parseBody(REQUESTS.createSession.schema, body.bytes, REQUESTS.createSession) : body;
+  if (!parsed.ok) return fail(context, "bad_request", parsed.detail);
+  const label = labelOf(context.req.header("X-Holdfast-Label"));
+  if (!label.ok) return fail(context, "bad_request", label.detail);
+  if (config.draining) return fail(context, "draining");
+  const id = newSessionId();
+  const address = clientAddress(config, context.req.raw.headers);
+  try {
+    const admission = await sessionOf(context, id).open(address, label.value);
+    if (admission !== "admitted") return fail(context, admission);
+  } catch (error) {
+    logged("session_create_failed")(error);
+    return fail(context, "session_create_failed");
+  }
+  return json(context, { session_id: id, idle_timeout_s: config.httpSessionIdleSeconds });
+}
+
+export function pingSession(context: AppContext): Promise<Response> {
+  return onSession(context, (session) => session.touch());
+}
+
+export function deleteSession(context: AppContext): Promise<Response> {
+  return onSession(context, (session) => session.end());
+}
+
+async function onSession(
+  context: AppContext,
+  act: (session: DurableObjectStub<HttpSessionObject>) => Promise<boolean>,
+): Promise<Response> {
+  const id = segmentAt(context.req.path, ID_SEGMENT);
+  if (id === undefined || !isSessionId(id)) {
+    return fail(context, "bad_request", "session id must be 32 lowercase hex digits");
+  }
+  if (!mayHaveSession(context.var.principal)) return fail(context, "forbidden");
+  let isThere: boolean;
+  try {
+    isThere = await act(sessionOf(context, id));
+  } catch (error) {
+    logged("session_unreachable")(error);
+    return fail(context, "unavailable");
+  }
+  return isThere ? context.body(null, 204) : fail(context, "session_gone");
+}

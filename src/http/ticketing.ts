@@ -1,0 +1,19 @@
+import { isTrusted } from "../principal.ts";
+import { issueTicket } from "../tickets.ts";
+import { MOST_BODY_BYTES, parseBody, readBody } from "./body.ts";
+import type { AppContext } from "./context.ts";
+import { fail, json } from "./errors.ts";
+import { REQUESTS } from "./schemas.ts";
+
+/** Hands out a ticket: a page may then use the service without ever seeing the shared token. */
+export async function createTicket(context: AppContext): Promise<Response> {
+  const { config, principal } = context.var;
+  if (!isTrusted(principal)) return fail(context, "forbidden");
+  const body = await readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs: config.readTimeoutMs });
+  const { schema, mayBeEmpty } = REQUESTS.createTicket;
+  const parsed = body.ok ? parseBody(schema, body.bytes, { mayBeEmpty }) : body;
+  if (!parsed.ok) return fail(context, "bad_request", parsed.detail);
+  const { keys, operations, ttl_s } = parsed.value;
+  const ticket = await issueTicket(config, { keys, operations }, ttl_s, Date.now());
+  return json(context, { ticket, expires_in_s: ttl_s });
+}

@@ -1,0 +1,119 @@
+import { STATUSES, type Status } from "../protocols/statuses.ts";
+
+/** The values a label may have: a closed set, or a pattern where the set is not known here. */
+export type LabelRule = readonly string[] | RegExp;
+
+interface CounterRule {
+  readonly type: "counter";
+  readonly help: string;
+  readonly labels: Readonly<Record<string, LabelRule>>;
+}
+interface GaugeRule extends Omit<CounterRule, "type"> {
+  readonly type: "gauge";
+}
+interface HistogramRule extends Omit<CounterRule, "type"> {
+  readonly type: "histogram";
+  /** Upper bounds in seconds, rising; the bucket without a bound is understood. */
+  readonly buckets: readonly number[];
+}
+export type FamilyRule = CounterRule | GaugeRule | HistogramRule;
+
+export const METHODS = ["GET", "HEAD", "POST", "DELETE", "OPTIONS", "OTHER"] as const;
+export const UNMATCHED = "unmatched";
+
+/** A route template; never a path as it was asked for, which may hold a key or a session. */
+const PATH = /^(?:\/[!-{}~]{0,100}|unmatched)$/;
+const HTTP_STATUS = /^[1-5][0-9]{2}$/;
+const PROTOCOL_CODE = /^(?:[3-9]|1[0-5])$/;
+const VERSION_TEXT = /^[!-{}~]{1,100}$/;
+
+type StatusWord = (typeof STATUSES)[Status]["wire"];
+type ErrorWord = Extract<StatusWord, `error_${string}`>;
+const ERROR_WORDS = Object.values(STATUSES)
+  .map(({ wire }) => wire)
+  .filter(isErrorWord);
+
+const ofRequest = { method: METHODS, path: PATH, status: HTTP_STATUS } as const;
+const kind = ["lock", "semaphore"] as const;
+
+const HTTP_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+const LOCK_SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
+const LATE_SECONDS = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 30, 60];
+
+const counter = <const Labels extends CounterRule["labels"]>(help: string, labels: Labels) =>
+  ({ type: "counter", help, labels }) as const;
+const gauge = (help: string) => ({ type: "gauge", help, labels: {} }) as const;
+const histogram = <const Labels extends CounterRule["labels"]>(
+  help: string,
+  labels: Labels,
+  buckets: readonly number[],
+) => ({ type: "histogram", help, labels, buckets }) as const;
+
+/**
+ * Everything the service measures, in the order of the exposition (http.md section 13), names without their prefix.
+ * No label ever holds a key, a token, a session or an address.
+ */
+export const FAMILIES = {
+  http_requests_total: counter("Finished HTTP requests.", ofRequest),
+  http_request_duration_seconds: histogram("Time from request to reply.", ofRequest, HTTP_SECONDS),
+  ready: gauge("1 if the service takes requests."),
+  draining: gauge("1 while new locks and sessions are refused."),
+  uptime_seconds: gauge("Time since the collecting object started."),
+  connections: gauge("Live sessions of all transports."),
+  http_sessions: gauge("Live HTTP sessions."),
+  ws_connections: gauge("Live WebSocket sessions."),
+  tcp_connections: gauge("Live TCP sessions."),
+  locks_held: gauge("Keys with limit 1 that have a holder."),
+  lock_waiters: gauge("Waiters on keys with limit 1."),
+  semaphore_holders: gauge("Slots held on keys with a limit above 1."),
+  semaphore_waiters: gauge("Waiters on keys with a limit above 1."),
+  keys: gauge("Keys that exist, held or idle."),
+  grants_total: counter("Slots granted.", { kind, how: ["immediate", "queued"] }),
+  releases_total: counter("Holds that ended, by reason.", {
+    kind,
+    reason: ["released", "expired", "disconnect", "gone", "stolen"],
+  }),
+  renewals_total: counter("Attempts to renew a lease.", { kind, result: ["ok", "error"] }),
+  acquire_timeouts_total: counter("Requests that ran out of time without a grant.", { kind }),
+  errors_total: counter("Replies with an error of their own, by its word on the wire.", { status: ERROR_WORDS }),
+  protocol_errors_total: counter("Requests that broke the wire protocol, by code.", { code: PROTOCOL_CODE }),
+  auth_failures_total: counter("Refused credentials.", { transport: ["tcp", "ws", "http"] }),
+  rate_limited_total: counter("HTTP requests refused by the rate limit.", {}),
+  keys_pruned_total: counter("Idle keys forgotten.", {}),
+  notifications_total: counter("Grants announced to sessions, by what came of it.", {
+    result: ["picked_up", "noted", "gone", "retried"],
+  }),
+  lock_wait_seconds: histogram("Time from a request to the pick-up of its grant.", { kind }, LOCK_SECONDS),
+  lock_hold_seconds: histogram("Time from the pick-up of a grant to the end of the hold.", { kind }, LOCK_SECONDS),
+  expiry_lateness_seconds: histogram("Time from the end of a lease to the hand-over.", {}, LATE_SECONDS),
+  build_info: { type: "gauge", help: "1, labelled with the version that runs.", labels: { version: VERSION_TEXT } },
+} as const satisfies Record<string, FamilyRule>;
+
+export type FamilyName = keyof typeof FAMILIES;
+
+type NamesOf<Type extends FamilyRule["type"]> = {
+  [Name in FamilyName]: (typeof FAMILIES)[Name]["type"] extends Type ? Name : never;
+}[FamilyName];
+export type CounterName = NamesOf<"counter">;
+export type GaugeName = NamesOf<"gauge">;
+export type HistogramName = NamesOf<"histogram">;
+
+type ValueOf<Rule> = Rule extends readonly (infer Value)[] ? Value : string | number;
+
+/** The labels that a series of this family must have, each with a value it may have. */
+export type LabelsOf<Name extends FamilyName> = {
+  readonly [Label in keyof (typeof FAMILIES)[Name]["labels"]]: ValueOf<(typeof FAMILIES)[Name]["labels"][Label]>;
+};
+
+/** Whether a status word is one of those that `errors_total` counts. */
+export function isErrorWord(word: StatusWord): word is ErrorWord {
+  return word.startsWith("error_");
+}
+
+export function isFamily(name: string): name is FamilyName {
+  return Object.hasOwn(FAMILIES, name);
+}
+
+export function isAllowed(rule: LabelRule, value: string): boolean {
+  return rule instanceof RegExp ? rule.test(value) : rule.includes(value);
+}

@@ -1,0 +1,59 @@
+import type { CounterName, HistogramName, LabelsOf } from "./families.ts";
+import { bucketOf, parseSeries, partName, SUM, seriesName } from "./series.ts";
+
+/** Sums by the name of their series, as they travel between objects and are stored. */
+export type Sums = Readonly<Record<string, number>>;
+
+/** Far more than the service has. It keeps a mistake from filling the memory, and the tally within one stored row. */
+const MOST_SUMS = 10_000;
+
+/** What has been counted. Sums only ever grow; what the table of families does not know is not taken in. */
+export class Tally {
+  readonly #sums = new Map<string, number>();
+
+  get isEmpty(): boolean {
+    return this.#sums.size === 0;
+  }
+
+  /** New series are no longer taken in. */
+  get isFull(): boolean {
+    return this.#sums.size >= MOST_SUMS;
+  }
+
+  count<Name extends CounterName>(family: Name, labels: LabelsOf<Name>, by = 1): void {
+    this.#add(seriesName(family, labels), by);
+  }
+
+  observe<Name extends HistogramName>(family: Name, labels: LabelsOf<Name>, seconds: number): void {
+    if (!Number.isFinite(seconds)) return;
+    // A clock that was set back makes negative times of short ones.
+    const elapsed = Math.max(0, seconds);
+    const series = seriesName(family, labels);
+    this.#add(partName(series, bucketOf(family, elapsed)), 1);
+    this.#add(partName(series, SUM), elapsed);
+  }
+
+  /** Adds what was counted elsewhere. */
+  merge(sums: Sums): void {
+    for (const name of Object.keys(sums)) this.#add(name, sums[name] ?? 0);
+  }
+
+  /** A copy of the sums. */
+  read(): Sums {
+    return Object.fromEntries(this.#sums);
+  }
+
+  /** Hands the sums over and starts at nothing. */
+  take(): Sums {
+    const sums = this.read();
+    this.#sums.clear();
+    return sums;
+  }
+
+  #add(name: string, by: number): void {
+    if (!(by > 0) || by === Number.POSITIVE_INFINITY) return;
+    const sum = this.#sums.get(name);
+    if (sum !== undefined) this.#sums.set(name, sum + by);
+    else if (!this.isFull && parseSeries(name)) this.#sums.set(name, by);
+  }
+}

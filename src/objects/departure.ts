@@ -1,0 +1,46 @@
+import type { Config } from "../config.ts";
+import { logged } from "../log.ts";
+import { inBatches } from "./batches.ts";
+import type { Holdings } from "./holdings.ts";
+import type { Keys } from "./keys.ts";
+import type { SessionStore } from "./session-store.ts";
+import type { WakeUp } from "./wake-up.ts";
+
+const LEFT_AT_ONCE = 32;
+const RETRY_MS = 1_000;
+
+/** What a session that ends has to leave behind in order: nothing. */
+export interface Belongings {
+  readonly session: string;
+  readonly config: Config;
+  readonly keys: Keys;
+  readonly holdings: Holdings;
+  readonly store: SessionStore;
+  readonly wakeUp: WakeUp;
+}
+
+/**
+ * Leaves every key that a session has used, then deletes what is stored of the session. A key that cannot be reached
+ * does not stop the others and is tried again from the alarm, also after a crash.
+ */
+export async function depart(belongings: Belongings): Promise<void> {
+  const { holdings, store, wakeUp } = belongings;
+  const keys = store.keys().filter((key) => !holdings.isSpent(key));
+  if (keys.length > 0) {
+    store.noteEnding();
+    wakeUp.set(Date.now() + RETRY_MS);
+  }
+  const left = await inBatches(keys, LEFT_AT_ONCE, (key) => leaveKey(belongings, key));
+  if (left.every(Boolean)) await store.deleteAll();
+  else store.forget(keys.filter((_, index) => left[index]));
+}
+
+async function leaveKey({ session, config, keys }: Belongings, key: string): Promise<boolean> {
+  try {
+    await keys.leave(key, session, { keepsReported: !config.autoRelease });
+    return true;
+  } catch (error) {
+    logged("key_unreachable")(error);
+    return false;
+  }
+}

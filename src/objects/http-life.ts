@@ -1,0 +1,70 @@
+/** What is stored of an HTTP session beside the keys it has used. */
+interface StoredLife {
+  readonly address: string;
+  readonly label: string | undefined;
+  /** When the client was last seen, to within `lagMs`. */
+  readonly seenAt: number;
+}
+
+const LIFE = "life";
+/** A client that is seen again so soon is not written down again: a row costs more than the difference is worth. */
+const LONGEST_LAG_MS = 2_500;
+
+/** How long an HTTP session lives: until its client has been silent for twice the idle time. */
+export class HttpLife {
+  readonly #kv: SyncKvStorage;
+  readonly #idleMs: number;
+  readonly #lagMs: number;
+  #stored: StoredLife | undefined;
+  #seenAt: number;
+
+  constructor({ kv }: DurableObjectStorage, idleMs: number) {
+    this.#kv = kv;
+    this.#idleMs = idleMs;
+    this.#lagMs = Math.min(idleMs / 8, LONGEST_LAG_MS);
+    this.#stored = kv.get<StoredLife>(LIFE);
+    // An earlier life of the object may have seen the client a little later than it wrote down.
+    this.#seenAt = (this.#stored?.seenAt ?? 0) + this.#lagMs;
+  }
+
+  get hasBegun(): boolean {
+    return this.#stored !== undefined;
+  }
+
+  get address(): string {
+    return this.#stored?.address ?? "";
+  }
+
+  /** When the session ends unless its client shows itself. */
+  get endsAt(): number {
+    return this.#idleMs === 0 ? Number.POSITIVE_INFINITY : this.#seenAt + 2 * this.#idleMs + 1;
+  }
+
+  begin(address: string, label: string | undefined, now: number): void {
+    this.#seenAt = now;
+    this.#store({ address, label, seenAt: now });
+  }
+
+  isOver(now: number): boolean {
+    return now >= this.endsAt;
+  }
+
+  saw(now: number): void {
+    this.#seenAt = Math.max(this.#seenAt, now);
+    const stored = this.#stored;
+    if (this.#idleMs > 0 && stored && now - stored.seenAt >= this.#lagMs) this.#store({ ...stored, seenAt: now });
+  }
+
+  /** True if the client bears another label than before. */
+  relabel(label: string): boolean {
+    const stored = this.#stored;
+    if (!stored || stored.label === label) return false;
+    this.#store({ ...stored, label });
+    return true;
+  }
+
+  #store(life: StoredLife): void {
+    this.#stored = life;
+    this.#kv.put(LIFE, life);
+  }
+}

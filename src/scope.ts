@@ -1,0 +1,21 @@
+export const OPERATIONS = ["lock", "semaphore", "stats"] as const;
+
+export type Operation = (typeof OPERATIONS)[number];
+
+/** What a ticket opens. */
+export interface Scope {
+  /** Exact keys, or prefixes when they end in `*`. Only the last character is special; `*` alone is every key. */
+  readonly keys: readonly string[];
+  readonly operations: readonly Operation[];
+  /** In milliseconds; from this instant on the scope opens nothing. */
+  readonly expiresAt: number;
+}
+
+export function permits(scope: Scope, operation: Operation, key: string): boolean {
+  return scope.operations.includes(operation) && seesKey(scope, key);
+}
+
+/** Whether the scope knows of the key at all, whatever it may do with it. */
+export function seesKey({ keys }: Scope, key: string): boolean {
+  return keys.some((pattern) => (pattern.endsWith("*") ? key.startsWith(pattern.slice(0, -1)) : key === pattern));
+}
