@@ -2,12 +2,14 @@ import type { Context } from "hono";
 import type { Config } from "../config.ts";
 import type { Env } from "../objects/env.ts";
 import type { Principal } from "../principal.ts";
+import type { Caller } from "./caller.ts";
 import type { ErrorCode } from "./errors.ts";
 
 export interface AppEnv {
   Bindings: Env;
   Variables: {
     config: Config;
+    caller: Caller;
     /** Who asks, on every route that wants to know. */
     principal: Principal;
     /** The template of the route, or undefined when there is none for the path. */

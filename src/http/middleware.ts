@@ -3,7 +3,7 @@ import { randomHex } from "../hex.ts";
 import { log } from "../log.ts";
 import { readConfigOf } from "../objects/env.ts";
 import { AUTH_FAILURE_PAUSE_MS, authenticate } from "../principal.ts";
-import { clientAddress } from "./address.ts";
+import { callerOf } from "./caller.ts";
 import type { AppContext, AppEnv, Handler } from "./context.ts";
 import { ERRORS, type ErrorCode, fail } from "./errors.ts";
 import { getHealth, getReady } from "./introspection.ts";
@@ -62,9 +62,11 @@ function errorOf(status: number, error: ErrorCode | undefined): string {
 }
 
 export const limitRate: Middleware = async (context, next) => {
-  const { config } = context.var;
   if (PROBES.has(context.req.path)) return next();
-  const seconds = await retryAfter(context.env, config, clientAddress(config, context.req.raw.headers));
+  const { config } = context.var;
+  const caller = await callerOf(config, context.req.raw.headers);
+  context.set("caller", caller);
+  const seconds = await retryAfter(context.env, config, caller.address);
   if (seconds === undefined) return next();
   countHttp(context.env, waitUntilOf(context), "rate_limited_total", {});
   context.header("Retry-After", String(seconds));

@@ -2,7 +2,6 @@ import { logged } from "../log.ts";
 import type { HttpSessionObject } from "../objects/http-session.ts";
 import { httpSessionName, newSessionId, ownerIdOf } from "../objects/owner.ts";
 import { mayHaveSession } from "../principal.ts";
-import { clientAddress } from "./address.ts";
 import { MOST_BODY_BYTES, parseBody, readBody } from "./body.ts";
 import type { AppContext } from "./context.ts";
 import { fail, json } from "./errors.ts";
@@ -29,9 +28,8 @@ export async function createSession(context: AppContext): Promise<Response> {
   if (!label.ok) return fail(context, "bad_request", label.detail);
   if (config.draining) return fail(context, "draining");
   const id = newSessionId();
-  const address = clientAddress(config, context.req.raw.headers);
   try {
-    const admission = await sessionOf(context, id).open(address, label.value);
+    const admission = await sessionOf(context, id).open(context.var.caller.address, label.value);
     if (admission !== "admitted") return fail(context, admission);
   } catch (error) {
     logged("session_create_failed")(error);

@@ -2,10 +2,8 @@ import type { Config } from "../config.ts";
 import { logged } from "../log.ts";
 import { REFUSAL_HEADER } from "../objects/session.ts";
 import { authenticate, authenticateTicket, type Principal } from "../principal.ts";
-import { sameSecret } from "../secrets.ts";
 import { openSession } from "../transports/session.ts";
 import { WINDOW_HEADER } from "../transports/window.ts";
-import { clientAddress } from "./address.ts";
 import type { AppContext } from "./context.ts";
 import { allowedOrigin } from "./cors.ts";
 import { type ErrorCode, fail } from "./errors.ts";
@@ -13,23 +11,20 @@ import { labelOf } from "./label.ts";
 import { refuse } from "./middleware.ts";
 
 const SUBPROTOCOL = "dflockd.v2";
-const BRIDGE_HEADER = "X-Holdfast-Bridge";
-const BRIDGE_ADDRESS_HEADER = "X-Holdfast-Client-Address";
 
 /** `GET /v1/ws`: from here on the socket speaks the wire protocol, and the Worker is out of the way. */
 export async function upgrade(context: AppContext): Promise<Response> {
   const { req } = context;
-  const { config } = context.var;
+  const { config, caller } = context.var;
   if (req.header("Upgrade")?.toLowerCase() !== "websocket") return fail(context, "upgrade_required");
   if (!isOriginAllowed(config, req.header("Origin"))) return fail(context, "origin_forbidden");
   const principal = await principalOf(context);
-  const bridge = await isRightBridge(config, req.header(BRIDGE_HEADER));
-  if (principal === "nobody" || bridge === false) return refuse(context, "ws");
+  if (principal === "nobody" || caller.via === "impostor") return refuse(context, "ws");
   const label = labelOf(req.query("label"));
   if (!label.ok) return fail(context, "bad_request", label.detail);
   const entry = {
-    transport: bridge ? "tcp" : "ws",
-    address: (bridge ? req.header(BRIDGE_ADDRESS_HEADER) : undefined) ?? clientAddress(config, req.raw.headers),
+    transport: caller.via === "bridge" ? "tcp" : "ws",
+    address: caller.address,
     isAuthenticated: principal !== undefined && principal.type !== "open",
     scope: principal?.type === "ticket" ? principal.scope : undefined,
     hasWindow: req.header(WINDOW_HEADER) !== undefined,
@@ -56,12 +51,6 @@ async function principalOf({ req, var: { config } }: AppContext): Promise<Princi
   // Browsers cannot set the header. The token itself is never taken from an address: those end up in logs.
   const ticket = req.query("ticket");
   return ticket === undefined ? undefined : ((await authenticateTicket(config, ticket)) ?? "nobody");
-}
-
-/** Undefined when no bridge claims to be one, or none is configured: then its word about addresses is not heard. */
-async function isRightBridge({ bridgeSecret }: Config, shown: string | undefined): Promise<boolean | undefined> {
-  if (bridgeSecret === undefined || shown === undefined) return undefined;
-  return sameSecret(shown, bridgeSecret);
 }
 
 function offersSubprotocol(offered: string | undefined): boolean {

@@ -201,7 +201,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
       return await done;
     } finally {
       this.#underWay.delete(id);
-      this.#life.saw(Date.now());
+      if (!this.#isOver) this.#life.saw(Date.now());
     }
   }
 
@@ -240,7 +240,11 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   /** Picks a grant up, but only for a client that is still there. */
   async #grant(poll: Poll): Promise<Answer> {
     const { key, id } = poll;
-    if (!(await this.#polls.isThere(poll)) || this.#isOver) return "gone";
+    if (!(await this.#polls.isThere(poll)) || this.#isOver) {
+      // Should its Worker only have been slow to say so, the client learns that it has got nothing.
+      this.#polls.answer(poll, { status: "unavailable" });
+      return "gone";
+    }
     let outcome: Outcome | undefined;
     try {
       outcome = await this.#operations.pickUp(key, id);

@@ -95,12 +95,14 @@ describe("many requests in a row", () => {
     const path = `/${fresh("route")}`;
     await Promise.all(work);
     const report = vi.spyOn(MetricsObject.prototype, "report");
+    const startedAt = Date.now();
     for (let n = 0; n < 500; n++) {
       record({ path });
       if (n % 10 === 0) await scheduler.wait(1);
     }
     await Promise.all(work);
-    expect(report.mock.calls.length).toBeLessThanOrEqual(6);
+    // One at once, then ten a second, however slow the machine is.
+    expect(report.mock.calls.length).toBeLessThanOrEqual(2 + (Date.now() - startedAt) / 100);
     const families = await scrape();
     expect(sampleValue(families, "dflockd_http_requests_total", { method: "GET", path, status: "200" })).toBe(500);
   });

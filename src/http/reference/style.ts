@@ -5,15 +5,14 @@ export const STYLE = `
 @media (prefers-color-scheme:dark){:root{--ink:#e4e9f0;--soft:#9aa7b8;--paper:#11161d;--panel:#181f28;--line:#2a3441;
 --accent:#7db7ff;--get:#5fd0a5;--post:#7db7ff;--delete:#ff9b91;--good:#5fd0a5;--bad:#ffb27a;--code:#1d2631}}
 *{box-sizing:border-box}
-html{scroll-behavior:smooth;-webkit-text-size-adjust:100%}
-@media (prefers-reduced-motion:reduce){html{scroll-behavior:auto}}
+html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.6 system-ui,sans-serif}
 a{color:var(--accent)}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px;border-radius:3px}
 code,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.875em}
 code{background:var(--code);border-radius:4px;padding:.1em .3em;overflow-wrap:anywhere}
 pre{background:var(--panel);border:1px solid var(--line);border-radius:8px;padding:.75rem 1rem;overflow-x:auto;line-height:1.5}
-pre code{background:none;padding:0;overflow-wrap:normal}
+pre code{background:none;padding:0;font-size:1em;overflow-wrap:normal}
 .skip{position:absolute;left:-999px}
 .skip:focus{left:1rem;top:1rem;background:var(--paper);padding:.5rem 1rem;z-index:1}
 nav{background:var(--panel);border-bottom:1px solid var(--line);padding:1rem 1.25rem}
@@ -21,6 +20,8 @@ nav strong{font-size:1.15rem}
 nav small{color:var(--soft)}
 nav summary{cursor:pointer;padding:.35rem 0}
 nav h2{font-size:.75rem;letter-spacing:.08em;text-transform:uppercase;color:var(--soft);margin:1.1rem 0 .3rem}
+nav h2 a{color:inherit;text-decoration:none}
+nav h2 a:hover{color:var(--accent)}
 nav ul{list-style:none;margin:0;padding:0}
 nav li a{display:flex;gap:.6rem;align-items:baseline;padding:.3rem 0;color:inherit;text-decoration:none}
 nav li a:hover{color:var(--accent)}
@@ -58,6 +59,12 @@ dd .fields{margin-top:.5rem}
 table{border-collapse:collapse;width:100%;font-size:.925rem}
 th,td{text-align:left;vertical-align:top;padding:.5rem .75rem .5rem 0;border-top:1px solid var(--line)}
 thead th{border-top:0;color:var(--soft)}
+@media (max-width:40rem){
+thead{display:none}
+tr{display:grid;grid-template-columns:3rem 1fr;border-top:1px solid var(--line);padding:.6rem 0}
+td{border:0;padding:0}
+td:last-child{grid-column:1/-1;padding-top:.2rem}
+}
 @media (min-width:60rem){
 body{display:grid;grid-template-columns:19rem minmax(0,1fr)}
 nav{position:sticky;top:0;height:100vh;overflow-y:auto;border-bottom:0;border-right:1px solid var(--line)}

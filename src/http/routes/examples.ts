@@ -42,7 +42,7 @@ export const DETAILED_STATS: StatsReply = {
   semaphores: [],
   idle_locks: [],
   idle_semaphores: [],
-  next_cursor: "bmlnaHRseQ",
+  next_cursor: "nightly",
 };
 
 export const KEY: KeyReply = {

@@ -74,7 +74,7 @@ export const statsQuery = z.object({
     .max(2048, { error: "must be a cursor of an earlier reply" })
     .optional()
     .openapi({
-      param: { description: "Go on where an earlier reply with `next_cursor` ended.", example: "YnVpbGQvNw" },
+      param: { description: "Go on where an earlier reply with `next_cursor` ended.", example: "build/7" },
     }),
   detail: z
     .enum(["true", "false"], { error: "must be true or false" })

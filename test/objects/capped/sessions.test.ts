@@ -3,7 +3,7 @@ import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:te
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, directoryOfAddress, ledgerOf } from "../../../src/objects/directories.ts";
-import type { SessionAdmission, Transport } from "../../../src/objects/directory.ts";
+import { DirectoryObject, type SessionAdmission, type Transport } from "../../../src/objects/directory.ts";
 import { HttpSessionObject } from "../../../src/objects/http-session.ts";
 import { httpSessionName, newSessionId } from "../../../src/objects/owner.ts";
 import { SessionObject } from "../../../src/objects/session.ts";
@@ -86,6 +86,33 @@ describe("the cap on HTTP sessions", () => {
     expect(lucky.length).toBeLessThanOrEqual(5);
     const others = await Promise.all(addresses.map((address) => open(address)));
     expect(lucky.length + admitted(others).length).toBe(5);
+  });
+
+  it("holds while a place that has been granted is not taken yet", async () => {
+    await Promise.all(addresses.slice(0, 4).map((address) => open(address)));
+    const [slow, quick] = ["198.51.100.1", "198.51.100.2"] as const;
+    expect(directoryOfAddress(env, slow).id.equals(directoryOfAddress(env, quick).id)).toBe(false);
+    const { claim } = DirectoryObject.prototype;
+    let isGranted = false;
+    vi.spyOn(DirectoryObject.prototype, "claim").mockImplementationOnce(async function (this: DirectoryObject, asked) {
+      const verdict = await claim.call(this, asked);
+      isGranted = verdict.isGranted;
+      await scheduler.wait(300);
+      return verdict;
+    });
+    const late = open(slow);
+    await vi.waitUntil(() => isGranted, { timeout: 2_000, interval: 5 });
+    pass(1_100);
+    expect((await open(quick)).admission).toBe("max_sessions");
+    expect((await late).admission).toBe("admitted");
+    expect(await rows("sessions")).toBe(5);
+  });
+
+  it("is not broken by the word of one who counted before and does no more", async () => {
+    await Promise.all(addresses.slice(0, 5).map((address) => open(address)));
+    vi.spyOn(DirectoryObject.prototype, "claim").mockResolvedValueOnce({ isGranted: true, ledger: "an earlier one" });
+    expect((await open("198.51.100.1")).admission).toBe("max_sessions");
+    expect(await rows("sessions")).toBe(5);
   });
 
   it("leaves no row behind for those it refuses", async () => {
