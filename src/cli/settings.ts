@@ -40,8 +40,7 @@ const SERVED: Record<ServedVariable, string> = {
   DEBUG: "log more",
   BRIDGE_SECRET: "believe the client addresses told by bridges that know this secret",
   ADMIN_TOKEN: "who presents this token may administer as well (visible in `ps`: prefer the file)",
-  TICKET_SECRET:
-    "sign tickets with this secret, not with the token (visible in `ps`: prefer the file)",
+  TICKET_SECRET: "sign tickets with this secret, not with the token (visible in `ps`: prefer the file)",
 };
 
 const LAUNCHER = {

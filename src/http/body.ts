@@ -11,8 +11,14 @@ export type ReadBody =
   | { readonly ok: false; readonly detail: string };
 
 /**
+ * Of a body that is too long, so much is read and thrown away: a sender that is cut off while it still sends would see
+ * a broken connection, and not the reply that tells why.
+ */
+const MOST_DISCARDED_BYTES = 16 * 1_048_576;
+
+/**
  * Reads a request's body whole, or says why not: it is longer than `mostBytes`, or not complete `deadlineMs`
- * milliseconds from now. What is refused is not read to its end.
+ * milliseconds from now.
  */
 export async function readBody(
   request: Request,
@@ -21,7 +27,7 @@ export async function readBody(
   const stream = request.body;
   if (stream === null) return { ok: true, bytes: new Uint8Array() };
   const tooLong: ReadBody = { ok: false, detail: `body must be at most ${mostBytes} bytes` };
-  if (Number(request.headers.get("Content-Length")) > mostBytes) {
+  if (Number(request.headers.get("Content-Length")) > MOST_DISCARDED_BYTES) {
     drop(stream);
     return tooLong;
   }
@@ -36,10 +42,10 @@ export async function readBody(
         drop(reader);
         return { ok: false, detail: "body was not complete in time" };
       }
-      if (next.done) return { ok: true, bytes: joined(chunks, length) };
-      chunks.push(next.value);
+      if (next.done) return length > mostBytes ? tooLong : { ok: true, bytes: joined(chunks, length) };
       length += next.value.byteLength;
-      if (length > mostBytes) {
+      if (length <= mostBytes) chunks.push(next.value);
+      if (length > MOST_DISCARDED_BYTES) {
         drop(reader);
         return tooLong;
       }

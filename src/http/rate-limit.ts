@@ -9,6 +9,9 @@ import type { Env } from "../objects/env.ts";
  */
 const GUARD_RETRY_AFTER_S = 1;
 
+/** A bucket that takes longer to answer does not hold up its address. */
+const ANSWERS_WITHIN_MS = 2_000;
+
 /**
  * Undefined if a request of this address may pass; otherwise the whole seconds after which the next one can. A limiter
  * that cannot be reached lets everything pass: it protects the service and must not take it down.
@@ -18,8 +21,9 @@ export async function retryAfter(env: Env, config: Config, address: string): Pro
   if (rate === 0) return undefined;
   try {
     if (await isStoppedByGuard(env, address)) return GUARD_RETRY_AFTER_S;
-    const take = await env.RATE_LIMIT.getByName(address).take(rate, burst);
-    return take.isAllowed ? undefined : take.retryAfterS;
+    const taking = env.RATE_LIMIT.getByName(address).take(rate, burst);
+    const take = await Promise.race([taking, scheduler.wait(ANSWERS_WITHIN_MS)]);
+    return !take || take.isAllowed ? undefined : take.retryAfterS;
   } catch (error) {
     log("warn", "rate_limit_unreachable", { error: String(error) });
     return undefined;

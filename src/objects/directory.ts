@@ -135,12 +135,6 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#keys.describe(keys, options);
   }
 
-  /** The first keys of this shard as they stand now, and the number of its live sessions. */
-  async report(limit: number): Promise<{ readonly sessions: number; readonly keys: readonly ListedKey[] }> {
-    const { keys, sessions } = await this.list({ prefix: "", after: "", limit });
-    return { sessions: sessions.tcp + sessions.ws + sessions.http, keys: await this.describe(keys, { detail: false }) };
-  }
-
   /** Counts. A ledger that asks says who it is, and from then on no earlier one is listened to. */
   tally(ledger?: string): ShardTally {
     if (ledger !== undefined) this.#ledgerLife = ledger;

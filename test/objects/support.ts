@@ -145,6 +145,7 @@ export const WAIT = { waitMs: 60_000 };
 
 /** Sessions that the directory counts as connected. */
 export async function liveSessions(): Promise<number> {
-  const reports = await Promise.all(allDirectories(env).map((directory) => directory.report(0)));
-  return reports.reduce((sum, { sessions }) => sum + sessions, 0);
+  const none = { prefix: "", after: "", limit: 0 };
+  const listings = await Promise.all(allDirectories(env).map((directory) => directory.list(none)));
+  return listings.reduce((sum, { sessions: { tcp, ws, http } }) => sum + tcp + ws + http, 0);
 }

@@ -83,8 +83,8 @@ export async function mistakes(): Promise<void> {
   await api.POST("/v1/locks/{key}/release", { params: { path, header: ada }, body: {} });
   // @ts-expect-error locks are asked for by a session
   await api.POST("/v1/locks/{key}", { params: { path }, body: {} });
-  // @ts-expect-error an unknown field
-  await api.POST("/v1/locks/{key}", { params: { path, header: ada }, body: { timeout: 5 } });
+  // @ts-expect-error seconds are a number
+  await api.POST("/v1/locks/{key}", { params: { path, header: ada }, body: { acquire_timeout_s: "5" } });
   // @ts-expect-error no such route
   await api.GET("/v1/lock/{key}", { params: { path } });
 }

@@ -1,0 +1,118 @@
+/** What every reply of the HTTP API has to keep to, whatever was asked. */
+import { expect } from "vitest";
+import { entriesOf } from "../../src/http/reference/model.ts";
+import { document, judgeReply } from "../http/judge.ts";
+import type { HttpReply, HttpRequest } from "./http-client.ts";
+
+/** Blanks with which the reply to a request that had to wait may begin. */
+const MOST_BLANKS = 16;
+
+const DETAIL_ALWAYS = new Set([
+  "bad_request",
+  "limit_mismatch",
+  "already_enqueued",
+  "not_enqueued",
+  "lease_expired",
+  "misconfigured",
+]);
+const DETAIL_NEVER = new Set([
+  "unauthorized",
+  "forbidden",
+  "origin_forbidden",
+  "not_found",
+  "not_held",
+  "method_not_allowed",
+  "session_gone",
+  "upgrade_required",
+  "rate_limited",
+  "draining",
+  "max_sessions",
+  "max_sessions_per_ip",
+  "max_connections",
+  "max_connections_per_ip",
+]);
+
+const OPERATIONS = entriesOf(document).map(({ method, path, operationId }) => ({
+  method,
+  segments: path.split("/"),
+  operationId,
+}));
+
+/** The operation that takes the request, if one does. HEAD is taken by whatever takes GET. */
+export function operationFor({ method, path }: Pick<HttpRequest, "method" | "path">): string | undefined {
+  const given = (path.split("?")[0] ?? "").split("/");
+  const asked = method === "HEAD" ? "GET" : method;
+  return OPERATIONS.find(
+    (operation) =>
+      operation.method === asked &&
+      operation.segments.length === given.length &&
+      operation.segments.every((step, at) => (step.startsWith("{") ? given[at] !== "" : given[at] === step)),
+  )?.operationId;
+}
+
+/**
+ * Fails unless the reply has the form that all replies have and is one that the OpenAPI document foresees for the
+ * request. (That the served document is the one used here is a promise of its own.)
+ */
+export async function checkReply(request: HttpRequest, reply: HttpReply): Promise<void> {
+  const about = `${request.method} ${request.path} → ${reply.status} ${JSON.stringify(reply.body)}`;
+  if (reply.status === 101) return expect(operationFor(request), about).toBe("openWebSocket");
+  if (reply.status === 204) {
+    expect(reply.body, about).toBe("");
+    expect(reply.headers, about).not.toHaveProperty("content-type");
+  } else checkForm(request, reply, about);
+  // The document lists no HEAD: such a reply is the one to GET without its body.
+  if (request.method !== "HEAD" && !isPreflight(request)) expect(await faults(request, reply), about).toEqual([]);
+}
+
+function checkForm(request: HttpRequest, { status, headers, body }: HttpReply, about: string): void {
+  expect(headers["x-content-type-options"], about).toBe("nosniff");
+  if (headers["content-type"] !== "application/json") {
+    expect(status, `only successes are anything but JSON: ${about}`).toBe(200);
+    return;
+  }
+  const isCacheable = operationFor(request) === "getOpenAPI" && status === 200;
+  expect(headers["cache-control"], about).toBe(isCacheable ? "public, max-age=60" : "no-store");
+  if (request.method === "HEAD") return expect(body, about).toBe("");
+  const text = mayWait(request) ? withoutBlanks(body) : body;
+  const value: unknown = JSON.parse(text);
+  expect(text, `compact, and a line feed: ${about}`).toBe(`${JSON.stringify(value)}\n`);
+  expect(hasNull(value), `what is absent is left out: ${about}`).toBe(false);
+  if (status >= 400 && !isProbe(request)) checkError(value as Record<string, unknown>, about);
+}
+
+/** An error has a code and, where the code's rule wants or allows it, a detail for people; nothing else. */
+function checkError(value: Record<string, unknown>, about: string): void {
+  const { error, detail } = value as { error: string; detail?: string };
+  expect(Object.keys(value), about).toEqual(detail === undefined ? ["error"] : ["error", "detail"]);
+  if (DETAIL_ALWAYS.has(error)) expect(detail, about).toMatch(/\S/);
+  if (DETAIL_NEVER.has(error)) expect(detail, about).toBeUndefined();
+}
+
+const hasNull = (value: unknown): boolean =>
+  value === null || (typeof value === "object" && Object.values(value).some(hasNull));
+
+const isProbe = ({ path }: HttpRequest) => path === "/health" || path === "/ready";
+
+function mayWait(request: HttpRequest): boolean {
+  return /^(acquire|wait)(Lock|Sem)$/.test(operationFor(request) ?? "");
+}
+
+export function withoutBlanks(body: string): string {
+  const blanks = /^ */.exec(body)?.[0].length ?? 0;
+  expect(blanks, "blanks before the reply").toBeLessThanOrEqual(MOST_BLANKS);
+  return body.slice(blanks);
+}
+
+function isPreflight({ method, headers = {} }: HttpRequest): boolean {
+  return method === "OPTIONS" && Object.keys(headers).includes("Access-Control-Request-Method");
+}
+
+function faults(request: HttpRequest, { status, headers, body }: HttpReply): Promise<unknown[]> {
+  // What is answered before the route is looked at is the same everywhere, and foreseen on every route there is.
+  const isBeforeRoute = status === 401 || status === 429 || status === 500;
+  const operation = operationFor(request) ?? (isBeforeRoute ? "getStats" : undefined);
+  // The platform keeps `Upgrade` from leaving with anything but a 101 (workerd 2026-11).
+  const arrived = status === 426 ? { ...headers, upgrade: "websocket" } : headers;
+  return judgeReply(operation, new Response(status === 204 ? null : body, { status, headers: arrived }));
+}
