@@ -1,22 +1,17 @@
 import { DurableObject } from "cloudflare:workers";
-import type { Config } from "../config.ts";
 import type { Answer } from "../engine/index.ts";
 import { logged } from "../log.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import { countAnswer } from "./answered.ts";
-import { depart } from "./departure.ts";
+import { type Belongings, belongingsOf, depart } from "./belongings.ts";
 import { directoryOfAddress } from "./directories.ts";
 import type { SessionAdmission } from "./directory.ts";
-import { configOf, type Env } from "./env.ts";
-import { Holdings } from "./holdings.ts";
+import type { Env } from "./env.ts";
 import { HttpLife } from "./http-life.ts";
-import { RemoteKeys } from "./keys.ts";
 import { Meter } from "./meter.ts";
 import type { Listener, Loss, Notice } from "./notices.ts";
 import { type Circumstances, type Fate, type KeyRequest, Operations } from "./operations.ts";
 import { type Poll, Polls } from "./polls.ts";
-import { SessionStore } from "./session-store.ts";
-import { WakeUp } from "./wake-up.ts";
 
 /** A request of an HTTP client, and what the client calls itself. */
 export interface Ask {
@@ -46,12 +41,8 @@ type UnderWay = Pick<KeyRequest, "type" | "key"> & { readonly done: Promise<unkn
  * run at the same time, those on one key in the order of their arrival.
  */
 export class HttpSessionObject extends DurableObject<Env> implements Listener {
-  readonly #config: Config;
-  readonly #keys: RemoteKeys;
-  readonly #store: SessionStore;
-  readonly #holdings: Holdings;
+  readonly #own: Belongings;
   readonly #operations: Operations;
-  readonly #wakeUp: WakeUp;
   readonly #life: HttpLife;
   readonly #polls: Polls;
   readonly #meter: Meter;
@@ -64,22 +55,23 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#config = configOf(env);
-    this.#keys = new RemoteKeys(env);
-    this.#store = new SessionStore(ctx.storage);
-    this.#holdings = new Holdings(this.#store);
-    this.#operations = new Operations(this.#name, this.#keys, this.#holdings, this.#config);
-    this.#wakeUp = new WakeUp(ctx.storage);
-    this.#life = new HttpLife(ctx.storage, this.#config.httpSessionIdleMs);
+    this.#own = belongingsOf(ctx, env);
+    this.#operations = new Operations(this.#own);
+    this.#life = new HttpLife(ctx.storage, this.#own.config.httpSessionIdleMs);
     this.#polls = new Polls(ctx);
-    this.#meter = new Meter(env, this.#name, (promise) => ctx.waitUntil(promise));
-    this.#isOver = !this.#life.hasBegun || this.#store.isEnding();
-    if (this.#life.hasBegun) ctx.blockConcurrencyWhile(() => this.#wakeUp.recall());
+    this.#meter = new Meter(env, this.#own.session, (promise) => ctx.waitUntil(promise));
+    this.#isOver = !this.#life.hasBegun || this.#own.store.isEnding();
+    if (this.#life.hasBegun) ctx.blockConcurrencyWhile(() => this.#own.wakeUp.recall());
   }
 
   /** Opens the session, unless a cap forbids it: then nothing of it remains. */
   async open(address: string, label: string | undefined): Promise<SessionAdmission> {
-    const admission = await directoryOfAddress(this.env, address).openSession(this.#name, address, "http", label);
+    const admission = await directoryOfAddress(this.env, address).openSession(
+      this.#own.session,
+      address,
+      "http",
+      label,
+    );
     if (admission !== "admitted") return admission;
     this.#life.begin(address, label, Date.now());
     this.#isOver = false;
@@ -138,10 +130,10 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   override async alarm(): Promise<void> {
-    this.#wakeUp.clear();
+    this.#own.wakeUp.clear();
     if (this.#isOver) {
       await this.#ending;
-      if (this.#store.isEnding()) await this.#leave();
+      if (this.#own.store.isEnding()) await this.#leave();
     } else if (this.#isSilent) await this.#end();
     else this.#watch();
   }
@@ -166,10 +158,6 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return !this.#isOver && !this.#isSilent;
   }
 
-  get #name(): string {
-    return this.ctx.id.name as string;
-  }
-
   /** The client has not been heard of for too long; one that has a request in flight is not silent. */
   get #isSilent(): boolean {
     return this.#underWay.size === 0 && this.#polls.all.length === 0 && this.#life.isOver(Date.now());
@@ -183,14 +171,14 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     this.#watch();
     if (label !== undefined && this.#life.relabel(label)) {
       const directory = directoryOfAddress(this.env, this.#life.address);
-      this.ctx.waitUntil(directory.relabel(this.#name, label).catch(logged("directory_unreachable")));
+      this.ctx.waitUntil(directory.relabel(this.#own.session, label).catch(logged("directory_unreachable")));
     }
     return true;
   }
 
   /** Makes sure to look again when the client may have been silent for too long. */
   #watch(): void {
-    this.#wakeUp.by(Math.max(this.#life.endsAt, Date.now() + this.#config.httpSessionIdleMs));
+    this.#own.wakeUp.by(Math.max(this.#life.endsAt, Date.now() + this.#own.config.httpSessionIdleMs));
   }
 
   /** Runs a request that counts as in flight until it is answered or has become a poll. */
@@ -280,8 +268,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   async #endNow(): Promise<void> {
     // From here on the session does not exist, also if the object dies before everything is cleaned up.
     this.#isOver = true;
-    this.#store.noteEnding();
-    this.#wakeUp.set(Date.now() + CLEANUP_TAKES_AT_MOST_MS);
+    this.#own.store.noteEnding();
+    this.#own.wakeUp.set(Date.now() + CLEANUP_TAKES_AT_MOST_MS);
     this.#polls.dismissAll();
     await Promise.allSettled([...this.#underWay.values()].map(({ done }) => done));
     await this.#leave();
@@ -289,16 +277,9 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   async #leave(): Promise<void> {
     const directory = directoryOfAddress(this.env, this.#life.address);
-    const [session, config, keys, holdings, store] = [
-      this.#name,
-      this.#config,
-      this.#keys,
-      this.#holdings,
-      this.#store,
-    ];
     await Promise.all([
-      directory.closeSession(session).catch(logged("directory_unreachable")),
-      depart({ session, config, keys, holdings, store, wakeUp: this.#wakeUp }),
+      directory.closeSession(this.#own.session).catch(logged("directory_unreachable")),
+      depart(this.#own),
     ]);
   }
 }

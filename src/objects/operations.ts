@@ -3,6 +3,7 @@ import type { AcquireOutcome, WaitOutcome } from "../engine/index.ts";
 import { log } from "../log.ts";
 import type { Outcome, Status } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
+import type { Belongings } from "./belongings.ts";
 import type { Holdings } from "./holdings.ts";
 import type { IsWanted, Keys } from "./keys.ts";
 
@@ -47,7 +48,7 @@ export class Operations {
   readonly #holdings: Holdings;
   readonly #config: Config;
 
-  constructor(session: string, keys: Keys, holdings: Holdings, config: Config) {
+  constructor({ session, keys, holdings, config }: Pick<Belongings, "session" | "keys" | "holdings" | "config">) {
     this.#session = session;
     this.#keys = keys;
     this.#holdings = holdings;

@@ -1,25 +1,20 @@
 import { DurableObject } from "cloudflare:workers";
-import type { Config } from "../config.ts";
 import type { Answer } from "../engine/index.ts";
 import { log, logged } from "../log.ts";
 import { type Scope, seesKey } from "../scope.ts";
 import { ReceiveWindow } from "../transports/window.ts";
 import { countAnswer } from "./answered.ts";
+import { type Belongings, belongingsOf, depart } from "./belongings.ts";
 import { Conversation } from "./conversation.ts";
 import { CLOSE, type ConversationState, type Happening, type Host } from "./conversation-host.ts";
-import { depart } from "./departure.ts";
 import { directoryOfAddress } from "./directories.ts";
 import type { SessionAdmission, Transport } from "./directory.ts";
-import { configOf, type Env } from "./env.ts";
-import { Holdings } from "./holdings.ts";
-import { RemoteKeys } from "./keys.ts";
+import type { Env } from "./env.ts";
 import { Meter } from "./meter.ts";
 import type { Listener, Loss, Notice } from "./notices.ts";
 import { Operations } from "./operations.ts";
 import { ownerIdOf } from "./owner.ts";
-import { SessionStore } from "./session-store.ts";
 import { gatherStats } from "./stats.ts";
-import { WakeUp } from "./wake-up.ts";
 
 /** How a client came in. It travels in this header of the upgrade, which only the Worker writes. */
 export interface Entry {
@@ -56,10 +51,7 @@ interface Attachment {
  * up. When the object itself is lost with its socket, its holds stay: a fault of ours takes nobody's lock.
  */
 export class SessionObject extends DurableObject<Env> implements Listener {
-  readonly #config: Config;
-  readonly #keys: RemoteKeys;
-  readonly #store: SessionStore;
-  readonly #holdings: Holdings;
+  readonly #own: Belongings;
   #socket: WebSocket | undefined;
   #entry: Entry | undefined;
   #conversation: Conversation | undefined;
@@ -70,7 +62,6 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   #acknowledged = 0;
   #savedRevision: number | undefined;
   #isSpilled = false;
-  readonly #wakeUp: WakeUp;
   #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
   #isOpening = false;
   /** A message has come in this life of the object. */
@@ -84,11 +75,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#config = configOf(env);
-    this.#keys = new RemoteKeys(env);
-    this.#store = new SessionStore(ctx.storage);
-    this.#holdings = new Holdings(this.#store);
-    this.#wakeUp = new WakeUp(ctx.storage);
+    this.#own = belongingsOf(ctx, env);
     const [socket] = ctx.getWebSockets();
     if (socket) this.#restore(socket);
   }
@@ -97,9 +84,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   override async fetch(request: Request): Promise<Response> {
     const entry = JSON.parse(request.headers.get(ENTRY_HEADER) ?? "") as Entry;
     this.#isOpening = true;
-    const isCapped = this.#config.maxConnections > 0 || this.#config.maxConnectionsPerIp > 0;
+    const isCapped = this.#own.config.maxConnections > 0 || this.#own.config.maxConnectionsPerIp > 0;
     this.#joined = directoryOfAddress(this.env, entry.address).openSession(
-      this.#name,
+      this.#own.session,
       entry.address,
       entry.transport,
       entry.label,
@@ -146,12 +133,12 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   override async alarm(): Promise<void> {
-    this.#wakeUp.clear();
+    this.#own.wakeUp.clear();
     if (this.#conversation && !this.#ending) {
       this.#conversation.tick();
       this.#progressed();
-    } else if (this.#store.isEnding()) await this.#depart();
-    else if (!this.#hasClient) await this.#store.deleteAll();
+    } else if (this.#own.store.isEnding()) await depart(this.#own);
+    else if (!this.#hasClient) await this.#own.store.deleteAll();
   }
 
   async deliver(notice: Notice): Promise<Answer> {
@@ -166,16 +153,13 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   /** Whether a client is, or is about to be, connected. A session that lost its socket to a fault is dead for good. */
   async isLive(): Promise<boolean> {
     if (this.#hasClient) return true;
-    if (!this.#ending && !this.#store.isEnding() && this.#store.keys().length > 0) await this.#store.deleteAll();
+    if (!this.#ending && !this.#own.store.isEnding() && this.#own.store.keys().length > 0)
+      await this.#own.store.deleteAll();
     return false;
   }
 
   get #hasClient(): boolean {
     return !this.#ending && (this.#isOpening || this.#socket !== undefined);
-  }
-
-  get #name(): string {
-    return this.ctx.id.name as string;
   }
 
   /** What the conversation may ask of this object; nobody else can. */
@@ -211,7 +195,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #count(happening: Happening): void {
-    this.#meter ??= new Meter(this.env, this.#name, (promise) => this.ctx.waitUntil(promise));
+    this.#meter ??= new Meter(this.env, this.#own.session, (promise) => this.ctx.waitUntil(promise));
     if (happening.type === "answered") countAnswer(this.#meter, happening.status);
     else if (happening.type === "protocol_error")
       this.#meter.count("protocol_errors_total", { code: String(happening.code) });
@@ -224,7 +208,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #debug(event: string, fields: Record<string, unknown>): void {
-    if (this.#config.debug) log("debug", event, { session: ownerIdOf(this.#name), ...fields });
+    if (this.#own.config.debug) log("debug", event, { session: ownerIdOf(this.#own.session), ...fields });
   }
 
   /** Keeps what a sleep would lose, arms the read deadline, and tells the carrier how far we are. */
@@ -233,7 +217,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (!conversation || this.#ending) return;
     this.#flush();
     if (conversation.revision !== this.#savedRevision) this.#saveInTime(conversation);
-    this.#wakeUp.by(conversation.readDeadline);
+    this.#own.wakeUp.by(conversation.readDeadline);
     if (!this.#entry?.hasWindow) return;
     const consumed = this.#received - conversation.unconsumed;
     const frame = this.#window.consumed(consumed - this.#acknowledged);
@@ -242,7 +226,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #open(socket: WebSocket, entry: Entry): void {
-    const needsToken = this.#config.authToken !== undefined;
+    const needsToken = this.#own.config.authToken !== undefined;
     const phase = !needsToken ? "open" : entry.isAuthenticated ? "greeted" : "handshake";
     this.#entry = entry;
     this.#converse(socket, {
@@ -264,7 +248,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     const { entry, state } = socket.deserializeAttachment() as Attachment;
     this.#entry = entry;
     this.#isSpilled = state === undefined;
-    this.#converse(socket, state ?? (this.#store.spilled() as ConversationState));
+    this.#converse(socket, state ?? (this.#own.store.spilled() as ConversationState));
     this.#savedRevision = this.#conversation?.revision;
     this.#acknowledged = -(this.#conversation?.unconsumed ?? 0);
   }
@@ -276,8 +260,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   #converse(socket: WebSocket, state: ConversationState): void {
     this.#socket = socket;
-    const operations = new Operations(this.#name, this.#keys, this.#holdings, this.#config);
-    this.#conversation = new Conversation(this.#host, operations, this.#config, state);
+    const operations = new Operations(this.#own);
+    this.#conversation = new Conversation(this.#host, operations, this.#own.config, state);
   }
 
   #flush(): void {
@@ -301,11 +285,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     const entry = this.#entry as Entry;
     try {
       this.#socket?.serializeAttachment({ entry, state } satisfies Attachment);
-      if (this.#isSpilled) this.#store.unspill();
+      if (this.#isSpilled) this.#own.store.unspill();
       this.#isSpilled = false;
     } catch {
       // More than 16 KiB do not fit a socket.
-      this.#store.spill(state);
+      this.#own.store.spill(state);
       if (!this.#isSpilled) this.#socket?.serializeAttachment({ entry, state: undefined } satisfies Attachment);
       this.#isSpilled = true;
     }
@@ -335,24 +319,13 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#debug("session_ended", {});
     this.#socket = undefined;
     this.#conversation?.hangUp();
-    await Promise.all([this.#leaveDirectory(), this.#depart()]);
+    await Promise.all([this.#leaveDirectory(), depart(this.#own)]);
   }
 
   async #leaveDirectory(): Promise<void> {
     await this.#joined.catch(() => {});
     const directory = directoryOfAddress(this.env, this.#entry?.address ?? "");
-    await directory.closeSession(this.#name).catch(logged("directory_unreachable"));
-  }
-
-  #depart(): Promise<void> {
-    const [session, config, keys, holdings, store] = [
-      this.#name,
-      this.#config,
-      this.#keys,
-      this.#holdings,
-      this.#store,
-    ];
-    return depart({ session, config, keys, holdings, store, wakeUp: this.#wakeUp });
+    await directory.closeSession(this.#own.session).catch(logged("directory_unreachable"));
   }
 }
 

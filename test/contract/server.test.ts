@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, vi } from "vitest";
 import { startServer, type TestServer } from "../support/server.ts";
 import { contract } from "./contract.ts";
+import { restHarness } from "./rest-adapter.ts";
 import { wireHarness } from "./wire-adapter.ts";
 
 vi.setConfig({ maxConcurrency: 30 });
@@ -13,3 +14,4 @@ afterAll(() => server.stop());
 
 contract("TCP sessions", async () => wireHarness("tcp", server), { concurrent: true });
 contract("WebSocket sessions", async () => wireHarness("ws", server), { concurrent: true });
+contract("REST sessions", async () => restHarness(server), { concurrent: true, canCancel: true });

@@ -2,7 +2,8 @@
 import { expect } from "vitest";
 import { type HttpExchange, type HttpReply, type HttpRequest, send, startRequest } from "./http-client.ts";
 import { poll } from "./poll.ts";
-import { checkReply, withoutBlanks } from "./reply-rules.ts";
+import { expectNoContent, grantIn } from "./replies.ts";
+import { checkReply } from "./reply-rules.ts";
 import type { Stats } from "./stats.ts";
 
 /** As text it is sent as it is, as an object in JSON; undefined is no body at all. */
@@ -179,44 +180,3 @@ type Tuple<Item, Count extends number, Made extends Item[] = []> = number extend
     : Tuple<Item, Count, [...Made, Item]>;
 
 const halfSecond = () => new Promise((resolve) => setTimeout(resolve, 500));
-
-/** A reply to a request that had to wait, without the blanks it may begin with. */
-export function waited(reply: HttpReply): HttpReply {
-  return { ...reply, body: withoutBlanks(reply.body) };
-}
-
-/** The reply has this status and, byte for byte, this value as body. */
-export function expectJson(reply: HttpReply, status: number, value: object): void {
-  expect([reply.status, reply.body]).toEqual([status, `${JSON.stringify(value)}\n`]);
-}
-
-export function expectNoContent(reply: HttpReply): void {
-  expect([reply.status, reply.body]).toEqual([204, ""]);
-}
-
-/** The reply is this error; its detail, where the code has one, is about what is named. */
-export function expectError(reply: HttpReply, status: number, error: string, about?: string | RegExp): void {
-  expect([reply.status, JSON.parse(reply.body)]).toEqual([status, expect.objectContaining({ error })]);
-  if (about !== undefined) expect((JSON.parse(reply.body) as { detail?: string }).detail).toMatch(about);
-}
-
-/** The token of a grant with this lease; any other reply fails. */
-export function grantIn(reply: HttpReply, status: "ok" | "acquired" = "ok", leaseSeconds?: number): string {
-  expect(reply.status, reply.body).toBe(200);
-  const [, token = ""] = /"token":"([0-9a-f]{32})"/.exec(reply.body) ?? [];
-  const lease = leaseSeconds ?? (JSON.parse(reply.body) as { lease_ttl_s: number }).lease_ttl_s;
-  expect(reply.body).toBe(`${JSON.stringify({ status, token, lease_ttl_s: lease })}\n`);
-  return token;
-}
-
-/** The reply came at this time after its request, in seconds. */
-export function expectAfter({ ms }: HttpReply, fromSeconds: number, toSeconds: number): void {
-  expect(ms / 1000).toBeGreaterThanOrEqual(fromSeconds);
-  expect(ms / 1000).toBeLessThanOrEqual(toSeconds);
-}
-
-/** Nothing has been answered so far. */
-export async function expectWaiting({ reply }: HttpExchange): Promise<void> {
-  const soon = new Promise((resolve) => setTimeout(resolve, 100, "still waiting"));
-  expect(await Promise.race([reply, soon])).toBe("still waiting");
-}

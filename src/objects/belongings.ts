@@ -1,15 +1,16 @@
 import type { Config } from "../config.ts";
 import { logged } from "../log.ts";
 import { inBatches } from "./batches.ts";
-import type { Holdings } from "./holdings.ts";
-import type { Keys } from "./keys.ts";
-import type { SessionStore } from "./session-store.ts";
-import type { WakeUp } from "./wake-up.ts";
+import { configOf, type Env } from "./env.ts";
+import { Holdings } from "./holdings.ts";
+import { type Keys, RemoteKeys } from "./keys.ts";
+import { SessionStore } from "./session-store.ts";
+import { WakeUp } from "./wake-up.ts";
 
 const LEFT_AT_ONCE = 32;
 const RETRY_MS = 1_000;
 
-/** What a session that ends has to leave behind in order: nothing. */
+/** What every session has, whatever its client speaks. */
 export interface Belongings {
   readonly session: string;
   readonly config: Config;
@@ -17,6 +18,19 @@ export interface Belongings {
   readonly holdings: Holdings;
   readonly store: SessionStore;
   readonly wakeUp: WakeUp;
+}
+
+export function belongingsOf(ctx: DurableObjectState, env: Env): Belongings {
+  const store = new SessionStore(ctx.storage);
+  return {
+    // Objects of sessions are only ever addressed by name.
+    session: ctx.id.name as string,
+    config: configOf(env),
+    keys: new RemoteKeys(env),
+    holdings: new Holdings(store),
+    store,
+    wakeUp: new WakeUp(ctx.storage),
+  };
 }
 
 /**
