@@ -30,6 +30,8 @@ export interface Entry {
   readonly hasWindow: boolean;
 }
 export const ENTRY_HEADER = "X-Holdfast-Entry";
+/** Headers hold nothing but Latin letters; labels and keys may. */
+export const encodeEntry = (entry: Entry) => encodeURIComponent(JSON.stringify(entry));
 /** On a refused upgrade: why. */
 export const REFUSAL_HEADER = "X-Holdfast-Refusal";
 
@@ -82,7 +84,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   /** Opens the session on a WebSocket. Answers 503 with the reason if a cap forbids it. */
   override async fetch(request: Request): Promise<Response> {
-    const entry = JSON.parse(request.headers.get(ENTRY_HEADER) ?? "") as Entry;
+    const entry = JSON.parse(decodeURIComponent(request.headers.get(ENTRY_HEADER) ?? "")) as Entry;
     this.#isOpening = true;
     const isCapped = this.#own.config.maxConnections > 0 || this.#own.config.maxConnectionsPerIp > 0;
     this.#joined = directoryOfAddress(this.env, entry.address).openSession(

@@ -91,7 +91,7 @@ describe("a ticket over REST", () => {
 
 describe("a ticket over WebSocket", () => {
   it("in the address opens its keys and operations; anything else answers error_auth and keeps the socket", async () => {
-    const client = await socketWith(await ticketFor(["w-k*"], ["lock", "stats"]));
+    const client = await socketWith(await ticketFor(["w-k*", "ключ"], ["lock", "stats"]));
     expect(await ask(client, "l", "w-k1", "0")).toMatch(/^ok /);
     expect(await ask(client, "l", "w-j", "0")).toBe("error_auth");
     expect(await ask(client, "sl", "w-k2", "0 2")).toBe("error_auth");
@@ -129,11 +129,13 @@ describe("a ticket over WebSocket", () => {
   });
 });
 
+const HOLDER = "建 agent 🛠";
+
 describe("the operator", () => {
   it("sees holders and waiters by label, and removes the one holder it names", async () => {
     const holder = await WsClient.open(server.httpPort, {
       headers: { Authorization: `Bearer ${TOKEN}` },
-      query: "?label=build%20agent",
+      query: `?label=${encodeURIComponent(HOLDER)}`,
     });
     expect(await ask(holder, "watch", "_", "lost")).toBe("ok");
     const token = await lock(holder, "stuck");
@@ -145,7 +147,7 @@ describe("the operator", () => {
     });
     const fence = token.slice(0, 16);
     expect(seen).toMatchObject({ key: "stuck", kind: "lock", limit: 1, holders: 1 });
-    expect(seen.held_by).toEqual([expect.objectContaining({ label: "build agent", fence })]);
+    expect(seen.held_by).toEqual([expect.objectContaining({ label: HOLDER, fence })]);
     expect(seen.queue).toEqual([expect.objectContaining({ position: 1, label: "worker-7" })]);
     expect(JSON.stringify(seen)).not.toContain(token);
 
@@ -159,7 +161,7 @@ describe("the operator", () => {
       body: {
         key: "stuck",
         owner_conn_id: expect.any(Number),
-        label: "build agent",
+        label: HOLDER,
         fence,
         held_s: expect.any(Number),
       },
