@@ -67,10 +67,12 @@ describe("what stands behind a wait", () => {
     const spill = vi.spyOn(SessionStore.prototype, "spill");
     const { waiter, release, sleep } = await contention(key);
     const pings = 1_000;
+    const startedAt = Date.now();
     for (let n = 0; n < pings; n++) waiter.send("ping\n_\n_\n");
     expect(await waiter.ask("@sent ping\n_\n_\n")).toBe("@sent ok");
     await sleep();
-    expect(spill.mock.calls.length).toBeLessThan(20);
+    // Four times a second at most, however long the machine takes.
+    expect(spill.mock.calls.length).toBeLessThanOrEqual(2 + (Date.now() - startedAt) / 250);
     await release();
     tokenOf(await waiter.line());
     await vi.waitUntil(() => waiter.unread.length === pings, { timeout: 5_000, interval: 10 });
