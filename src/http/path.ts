@@ -1,11 +1,17 @@
 const MOST_KEY_BYTES = 256;
 const encoder = new TextEncoder();
 
-/** The path as it was sent: nothing in it is decoded before it has been split into segments. */
+const STEP = /\/(?:\.|%2e){1,2}(?:\/|$)/i;
+
+/**
+ * The path as it was sent: nothing in it is decoded before it has been split into segments. Only `.` and `..` are steps,
+ * not segments, as everywhere in URLs: Cloudflare's edge takes them away, workerd by itself does not (2026-11).
+ */
 export function rawPath({ url }: { readonly url: string }): string {
   const start = url.indexOf("/", url.indexOf("//") + 2);
   const end = url.slice(start).search(/[?#]/);
-  return start < 0 ? "/" : url.slice(start, end < 0 ? undefined : start + end);
+  const path = start < 0 ? "/" : url.slice(start, end < 0 ? undefined : start + end);
+  return STEP.test(path) ? new URL(`http://holdfast${path}`).pathname : path;
 }
 
 /** The segment at this place of a path, percent-decoded; undefined if it cannot be. */

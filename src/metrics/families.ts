@@ -50,7 +50,7 @@ const histogram = <const Labels extends CounterRule["labels"]>(
 ) => ({ type: "histogram", help, labels, buckets }) as const;
 
 /**
- * Everything the service measures, in the order of the exposition (http.md section 13), names without their prefix.
+ * Everything the service measures, in the order of the exposition, names without their prefix.
  * No label ever holds a key, a token, a session or an address.
  */
 export const FAMILIES = {

@@ -60,7 +60,7 @@ export class Operations {
     try {
       return await this.#perform(request, id, circumstances);
     } catch (error) {
-      log("error", "request_failed", { type: request.type, error: String(error) });
+      log("error", "operation_failed", { type: request.type, error: String(error) });
       if (request.type !== "release" && request.type !== "renew") await this.withdraw(request.key, id);
       return answered("unavailable");
     }

@@ -1,0 +1,136 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { beforeAll, describe, expect, it } from "vitest";
+import { ERRORS, type ErrorCode, errorRule } from "../../src/http/errors.ts";
+import { FAMILIES } from "../../src/metrics/families.ts";
+import { startServe } from "../cli/support.ts";
+import { type Chapter, chaptersOf, isAsPrinted, play, requireTools } from "../support/examples.ts";
+
+const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
+const GUIDE = read("docs/http-api.md");
+const OPERATIONS = read("docs/operations.md");
+const [, README_SECTION = ""] = /^## Over HTTP\n(.*?)^## /ms.exec(read("README.md")) ?? [];
+
+/** The cells of the rows of the table that begins with this header. */
+function tableUnder(header: string, markdown: string): string[][] {
+  const [, rows = ""] = markdown.split(`${header}\n`)[1]?.match(/^\|[-|]+\|\n((?:\|.*\n)+)/) ?? [];
+  const lines = rows.trimEnd().split("\n");
+  return lines.map((line) =>
+    line
+      .slice(1, -1)
+      .split("|")
+      .map((cell) => cell.trim()),
+  );
+}
+
+async function expectAsPrinted({ flags, examples }: Chapter): Promise<void> {
+  const server = await startServe({ args: [...flags] });
+  const outputs = await play(examples, server.httpPort);
+  for (const [index, { line, commands, expected }] of examples.entries()) {
+    const output = outputs[index] ?? "";
+    if (isAsPrinted(expected, output)) continue;
+    expect.fail(`line ${line}: ${commands}\nshould print\n${expected?.pattern ?? "nothing"}\nand prints\n${output}`);
+  }
+}
+
+describe("every example in the documents does what is printed below it", () => {
+  beforeAll(() => requireTools("bash", "curl", "grep", "cut"));
+
+  for (const [index, chapter] of chaptersOf(GUIDE).entries()) {
+    it(`in the guide to the HTTP API, part ${index + 1}: holdfast serve ${chapter.flags.join(" ")}`, async () => {
+      await expectAsPrinted(chapter);
+    });
+  }
+
+  it("in the README", async () => {
+    const [chapter] = chaptersOf(`\`\`\`sh\nnpm start\n\`\`\`\n${README_SECTION}`);
+    await expectAsPrinted(chapter as Chapter);
+  });
+});
+
+describe("the tables in the documents are complete", () => {
+  it("errors", () => {
+    const callersHeaders: Partial<Record<ErrorCode, string>> = {
+      rate_limited: "Retry-After",
+      method_not_allowed: "Allow",
+    };
+    const rows = (Object.keys(ERRORS) as ErrorCode[]).map((code) => {
+      const { status, when, headers = {} } = errorRule(code);
+      const header = Object.keys(headers)[0] ?? callersHeaders[code];
+      return [String(status), `\`${code}\``, when, header ? `\`${header}\`` : ""];
+    });
+    expect(tableUnder("| status | code | when | header |", GUIDE)).toEqual(rows);
+  });
+
+  it("metrics", () => {
+    const rows = Object.entries(FAMILIES).map(([name, { type, labels, help }]) => {
+      return [`\`dflockd_${name}\``, type, Object.keys(labels).join(", "), help];
+    });
+    expect(tableUnder("| metric | type | labels | meaning |", OPERATIONS)).toEqual(rows);
+  });
+});
+
+describe("links in the documents lead somewhere", () => {
+  const ROOT = new URL("../../", import.meta.url);
+  const documents = readdirSync(new URL("docs/", ROOT), { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".md"))
+    .map((file) => `docs/${file}`);
+  const anchorOf = (heading: string) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, "")
+      .replaceAll(" ", "-");
+  const headingsOf = (url: URL) =>
+    [...readFileSync(url, "utf8").matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) => anchorOf(heading));
+
+  it.each(["README.md", "CONTRIBUTING.md", ...documents])("%s", (file) => {
+    const here = new URL(file, ROOT);
+    for (const [, link = ""] of read(file).matchAll(/\]\((?!https?:)([^)\s]+)\)/g)) {
+      const target = new URL(link, here);
+      const anchor = target.hash.slice(1);
+      target.hash = "";
+      expect(existsSync(target), link).toBe(true);
+      if (anchor !== "") expect(headingsOf(target), link).toContain(anchor);
+    }
+  });
+});
+
+describe("a document whose examples go wrong is noticed", () => {
+  const printed = (pattern: string, output: string, kind: "json" | "text" = "text") =>
+    isAsPrinted({ kind, pattern }, output);
+
+  it("when something else is printed", () => {
+    expect(printed("204", "204\n")).toBe(true);
+    expect(printed("204", "404\n")).toBe(false);
+    expect(printed("204", "204\n204\n")).toBe(false);
+    expect(isAsPrinted(undefined, "204\n")).toBe(false);
+    expect(printed('{"remaining_s":9.}', '{"remaining_s":90}\n')).toBe(false);
+  });
+
+  it("when a value has another shape", () => {
+    expect(printed('{"token":"<token>"}', `{"token":"${"0f".repeat(16)}"}\n`)).toBe(true);
+    expect(printed('{"token":"<token>"}', `{"token":"${"0f".repeat(15)}"}\n`)).toBe(false);
+    expect(() => printed("<tokn>", "x")).toThrow("<tokn>");
+  });
+
+  it("when lines are missing behind those left out", () => {
+    expect(printed("one\n…\nthree", "one\ntwo\nthree\n")).toBe(true);
+    expect(printed("one\n…\nthree", "one\nthree\n")).toBe(true);
+    expect(printed("one\n…\nthree", "one\ntwo\n")).toBe(false);
+  });
+
+  it("but not when JSON is only broken over lines", () => {
+    expect(printed('{"a":1,\n "b":2}', '  {"a":1,"b":2}\n', "json")).toBe(true);
+    expect(printed('{"a":1,\n "b":2}', '{"a":1,"b":3}\n', "json")).toBe(false);
+  });
+
+  it("when a command fails, or answers stand alone", async () => {
+    const [chapter] = chaptersOf("```sh\nnpm start\n```\n```sh\nfalse | cat\n```\n");
+    await expect(play((chapter as Chapter).examples, 1)).rejects.toThrow("line 5: false | cat");
+    expect(() => chaptersOf("```json\n{}\n```\n")).toThrow("line 2: an answer without a command");
+    expect(() => chaptersOf("nothing to see")).toThrow("no examples");
+  });
+
+  it("when a tool is missing, by name", async () => {
+    await expect(requireTools("no-such-tool")).rejects.toThrow("need no-such-tool: install it");
+  });
+});
