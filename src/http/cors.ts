@@ -6,10 +6,13 @@ type Origins = Pick<Config, "corsOrigins">;
 /** What a page of an allowed origin may do, on every reply: browsers look at some of it only there. */
 const GRANTED = {
   "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
-  "Access-Control-Allow-Headers": "Authorization, Content-Type, X-Dflockd-Session, X-Holdfast-Label",
+  "Access-Control-Allow-Headers": "Authorization, Content-Type, X-Dflockd-Session",
   "Access-Control-Max-Age": "300",
   "Access-Control-Expose-Headers": "Retry-After",
 } as const;
+
+/** A header that dflockd does not know: whoever asks for it may send it, others are told what dflockd would tell them. */
+const OURS = "X-Holdfast-Label";
 
 /** The value of `Access-Control-Allow-Origin`, or undefined when the origin gets no CORS header. */
 export function allowedOrigin({ corsOrigins }: Origins, origin: string | undefined): string | undefined {
@@ -29,6 +32,13 @@ export function corsHeaders(config: Origins, origin: string | undefined): Readon
   };
 }
 
+/** What a page may send, if anything, when its browser asks for these headers. */
+function allowedHeaders(headers: Readonly<Record<string, string>>, asked = ""): Readonly<Record<string, string>> {
+  const allowed = headers["Access-Control-Allow-Headers"];
+  const asksForOurs = asked.split(",").some((name) => name.trim().toLowerCase() === OURS.toLowerCase());
+  return allowed !== undefined && asksForOurs ? { "Access-Control-Allow-Headers": `${allowed}, ${OURS}` } : {};
+}
+
 /** Whether the browser only asks what it may send. Without CORS there is no such question. */
 export function isPreflight({ corsOrigins }: Origins, method: string, headers: Headers): boolean {
   return corsOrigins.length > 0 && method === "OPTIONS" && headers.has("Access-Control-Request-Method");
@@ -41,7 +51,10 @@ export function isPreflight({ corsOrigins }: Origins, method: string, headers: H
 export const cors: MiddlewareHandler<{ Variables: { config: Config } }> = async (context, next) => {
   const { config } = context.var;
   const headers = corsHeaders(config, context.req.header("Origin"));
-  if (isPreflight(config, context.req.method, context.req.raw.headers)) return context.body(null, 204, headers);
+  if (isPreflight(config, context.req.method, context.req.raw.headers)) {
+    const asked = context.req.header("Access-Control-Request-Headers");
+    return context.body(null, 204, { ...headers, ...allowedHeaders(headers, asked) });
+  }
   await next();
   for (const [name, value] of Object.entries(headers)) context.header(name, value, { append: name === "Vary" });
 };

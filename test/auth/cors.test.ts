@@ -48,7 +48,7 @@ const accessControl = (reply: Response) =>
 
 const GRANTED = {
   "access-control-allow-methods": "GET, POST, DELETE, OPTIONS",
-  "access-control-allow-headers": "Authorization, Content-Type, X-Dflockd-Session, X-Holdfast-Label",
+  "access-control-allow-headers": "Authorization, Content-Type, X-Dflockd-Session",
   "access-control-max-age": "300",
   "access-control-expose-headers": "Retry-After",
 };
@@ -128,6 +128,15 @@ describe("with *", () => {
     expect(reply.headers.has("Content-Type")).toBe(false);
     expect(Object.fromEntries(reply.headers)).toMatchObject({ "access-control-allow-origin": "*", ...GRANTED });
     expect(reached).toEqual([]);
+  });
+
+  test("a page that wants to send a label may, and only then is it told so", async () => {
+    const asked = { "Access-Control-Request-Headers": "content-type, x-holdfast-label" };
+    const reply = await service("*").ask("/v1/locks/k", { ...C, ...PREFLIGHT, ...asked }, "OPTIONS");
+    const allowed = reply.headers.get("Access-Control-Allow-Headers");
+    expect(allowed).toBe("Authorization, Content-Type, X-Dflockd-Session, X-Holdfast-Label");
+    const foreign = await service("https://a.example").ask("/v1/locks/k", { ...C, ...PREFLIGHT, ...asked }, "OPTIONS");
+    expect(accessControl(foreign)).toEqual([]);
   });
 
   test("HC109: OPTIONS that asks for nothing goes on to the router", async () => {
