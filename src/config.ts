@@ -62,7 +62,8 @@ type Rule =
   | { readonly kind: "boolean"; readonly fallback: boolean }
   | { readonly kind: "fence" }
   | { readonly kind: "secret"; readonly minBytes: number }
-  | { readonly kind: "text"; readonly fallback: string }
+  | { readonly kind: "origins"; readonly fallback: "" }
+  | { readonly kind: "header"; readonly fallback: string }
   | { readonly kind: "unsupported" };
 
 const seconds = (fallback: number, min: number): IntegerRule => ({ kind: "integer", min, max: MAX_SECONDS, fallback });
@@ -91,9 +92,9 @@ export const VARIABLES = {
   HTTP_MAX_SESSIONS_PER_IP: count,
   HTTP_RATE_LIMIT_PER_IP: rate,
   HTTP_RATE_LIMIT_BURST: rate,
-  HTTP_CORS_ALLOWED_ORIGINS: { kind: "text", fallback: "" },
+  HTTP_CORS_ALLOWED_ORIGINS: { kind: "origins", fallback: "" },
   DEBUG: { kind: "boolean", fallback: false },
-  CLIENT_IP_HEADER: { kind: "text", fallback: "CF-Connecting-IP" },
+  CLIENT_IP_HEADER: { kind: "header", fallback: "CF-Connecting-IP" },
   BRIDGE_SECRET: secret,
   ADMIN_TOKEN: secret,
   TICKET_SECRET: { kind: "secret", minBytes: MIN_TICKET_SECRET_BYTES },
@@ -124,8 +125,10 @@ export function ruleInWords(name: VariableName): string {
       return `must be a whole number from 0 to ${MAX_FENCE_FLOOR}`;
     case "secret":
       return `must be ${rule.minBytes} to ${MAX_SECRET_BYTES} bytes, not blank, without line breaks`;
-    case "text":
-      return "must be text";
+    case "origins":
+      return "must be * or a comma list of origins such as https://app.example, without a path";
+    case "header":
+      return "must be the name of a header, or empty";
     case "unsupported":
       return "is not supported as a variable of the Worker";
   }
@@ -139,7 +142,7 @@ function textOf(raw: unknown, rule: Rule): string | undefined {
   const text = String(raw);
   if (rule.kind === "secret") return text === "" ? undefined : trimBlanks(text);
   const trimmed = text.trim();
-  return trimmed === "" && rule.kind !== "text" ? undefined : trimmed;
+  return trimmed === "" && rule.kind !== "header" ? undefined : trimmed;
 }
 
 /** Blanks as the wire protocol knows them, so that a token is cut alike on both sides. */
@@ -168,8 +171,10 @@ function parse(rule: Rule, text: string): Value | typeof BAD {
       const bytes = new TextEncoder().encode(text).length;
       return bytes >= rule.minBytes && bytes <= MAX_SECRET_BYTES && !/[\r\n]/.test(text) ? text : BAD;
     }
-    case "text":
-      return text;
+    case "origins":
+      return originsOf(text).every(isOrigin) ? text : BAD;
+    case "header":
+      return /^[\w!#$%&'*+.^`|~-]*$/.test(text) ? text : BAD;
     case "unsupported":
       return BAD;
   }
@@ -179,7 +184,8 @@ function fallbackOf(rule: Rule): Value {
   switch (rule.kind) {
     case "integer":
     case "boolean":
-    case "text":
+    case "origins":
+    case "header":
       return rule.fallback;
     case "fence":
       return 0n;
@@ -246,6 +252,11 @@ export function readConfig(variables: Variables): ConfigResult {
       ticketSecret: values.TICKET_SECRET as string | undefined,
     },
   };
+}
+
+/** As browsers write them: scheme, host and port, nothing else. Pages without an origin of their own are `null`. */
+function isOrigin(text: string): boolean {
+  return text === "*" || text === "null" || /^[a-z][a-z0-9+.-]*:\/\/[^/?#\s@]+$/i.test(text);
 }
 
 function originsOf(list: string): readonly string[] {

@@ -21,7 +21,9 @@ export function log(level: Level, event: string, fields: Readonly<Record<string,
   counts.set(counted, { since: isNew ? now : count.since, lines });
   if (lines > MOST_LINES) return;
   const suppressed = isNew && count ? Math.max(0, count.lines - MOST_LINES) : 0;
-  console[level](JSON.stringify({ event, ...fields, ...(suppressed > 0 && { suppressed }) }));
+  console[level](
+    JSON.stringify({ time: new Date(now).toISOString(), event, ...fields, ...(suppressed > 0 && { suppressed }) }),
+  );
 }
 
 function countedAs(event: string, group: string): string {

@@ -232,6 +232,22 @@ describe("several bad variables", () => {
   });
 });
 
+describe("origins and header names", () => {
+  it.each(["https://app.example/", "app.example", "https://a.example,b", "https://a b", "https://u@a.example"])(
+    "that no browser sends are refused: %s",
+    (origins) => expect(names({ HTTP_CORS_ALLOWED_ORIGINS: origins })).toEqual(["HTTP_CORS_ALLOWED_ORIGINS"]),
+  );
+
+  it("of any scheme and port are fine, and so are pages without one", () => {
+    const origins = "http://localhost:3000,capacitor://localhost,null,http://[::1]:80";
+    expect(good({ HTTP_CORS_ALLOWED_ORIGINS: origins }).corsOrigins).toEqual(origins.split(","));
+  });
+
+  it("a header must have a name that a header can have", () => {
+    expect(names({ CLIENT_IP_HEADER: "bad name" })).toEqual(["CLIENT_IP_HEADER"]);
+  });
+});
+
 describe("CLIENT_IP_HEADER", () => {
   it("is the edge's own when unset, and no header at all when set to nothing", () => {
     expect(good({}).clientIpHeader).toBe("CF-Connecting-IP");

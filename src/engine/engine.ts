@@ -182,7 +182,11 @@ export class KeyEngine {
       if (subject.outcome) this.#state.settle(subject);
     } else if (subject && !subject.isReported) {
       if (answer === "gone") this.cancel(request, moment);
-      else if (answer === "noted" && subject.waiter && !subject.waiter.waitRequest) this.#state.settle(subject.waiter);
+      else if (answer === "noted" && subject.waiter && subject.hasRecord) {
+        // Should a `wait` have been on its way to it, nobody has been there to hear of it: the next one will.
+        subject.waiter.waitRequest = undefined;
+        this.#state.settle(subject.waiter);
+      }
     }
   }
 

@@ -317,7 +317,9 @@ export class KeyState {
     const isSlot = subject instanceof Slot;
     const request = isSlot ? subject.request : subject.listener;
     const kind = isSlot ? promotionOf(subject) : subject.outcome;
-    if (kind) this.events.push({ type: "notice", session: subject.session, request, kind });
+    const hasPlace = isSlot && subject.hasRecord && kind === "granted";
+    if (!kind) return;
+    this.events.push({ type: "notice", session: subject.session, request, kind, ...(hasPlace && { hasPlace }) });
   }
 
   clearRecord(slot: Slot): void {

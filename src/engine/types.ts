@@ -80,7 +80,14 @@ export type NoticeKind = "granted" | "promoted" | "timeout" | "lease_expired";
 export type LossReason = "expired" | "released" | "stolen";
 
 export type KeyEvent =
-  | { readonly type: "notice"; readonly session: string; readonly request: string; readonly kind: NoticeKind }
+  | {
+      readonly type: "notice";
+      readonly session: string;
+      readonly request: string;
+      readonly kind: NoticeKind;
+      /** The request is a `wait`, and is granted at a place that was taken before: another `wait` may come for it. */
+      readonly hasPlace?: true;
+    }
   | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason };
 
 export interface HolderView {

@@ -23,7 +23,7 @@ export async function removeHolder(context: AppContext): Promise<Response> {
     const removed = await context.env.KEY.getByName(key).steal(fence);
     if (removed.status === "not_held") return fail(context, "not_held");
     const owner = ownerIdOf(removed.session);
-    log("warn", "holder_removed", { request: context.var.requestId, owner, fence });
+    log("warn", "holder_removed", { request: context.var.requestId, key, owner, fence });
     const label = (await labelsOf(context.env, [removed.session]).catch(() => undefined))?.[removed.session];
     const heldSeconds = Math.max(0, Date.now() - removed.since) / 1000;
     return json(context, { key, owner_conn_id: owner, ...(label && { label }), fence, held_s: heldSeconds });

@@ -87,7 +87,7 @@ export function parseBody<Schema extends z.ZodObject>(
   const text = decode(bytes);
   if (text === undefined) return refused("body must be UTF-8 text without byte-order mark");
   const isEmpty = /^[ \t\n\r]*$/.test(text);
-  if (isEmpty && !mayBeEmpty) return refused("body is required");
+  if (isEmpty && !mayBeEmpty) return refused("body is required, at least {}");
   const body = isEmpty ? {} : parseJson(text);
   if (body === undefined) return refused("body must be one valid JSON object");
   if (typeof body !== "object" || Array.isArray(body)) return refused("body must be a JSON object");

@@ -16,6 +16,7 @@ export interface AppEnv {
     template: string | undefined;
     /** The error that was answered. */
     error: ErrorCode | undefined;
+    detail: string | undefined;
     /** The status in the end, of a reply that is still being written when the handler is done. */
     finalStatus: Promise<number> | undefined;
     /** A number for the log, by which the lines of one request are found. */

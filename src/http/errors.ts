@@ -17,7 +17,7 @@ export const ERRORS = {
   bad_request: {
     status: 400,
     detail: { always: "malformed request" },
-    when: "The key, the session id, the session header, the body or a field breaks its rule; `detail` says which.",
+    when: "The key, the session id in the path, the body or a field breaks its rule, or the session header is missing; `detail` says which.",
   },
   unauthorized: {
     status: 401,
@@ -51,7 +51,7 @@ export const ERRORS = {
   },
   not_enqueued: {
     status: 409,
-    detail: { always: "this session is not enqueued for the key" },
+    detail: { always: "this session is not enqueued for the key, or another wait of it is collecting the outcome" },
     when: "This session has not enqueued for the key, or another `wait` is collecting the outcome.",
   },
   lease_expired: {
@@ -82,8 +82,16 @@ export const ERRORS = {
   max_waiters: { status: 503, detail: "optional", when: "As many requests wait for this key as the service allows." },
   max_sessions: { status: 503, detail: "never", when: "As many sessions exist as the service allows." },
   max_sessions_per_ip: { status: 503, detail: "never", when: "This address has as many sessions as it may have." },
-  max_connections: { status: 503, detail: "never", when: "As many WebSockets are open as the service allows." },
-  max_connections_per_ip: { status: 503, detail: "never", when: "This address has as many WebSockets as it may have." },
+  max_connections: {
+    status: 503,
+    detail: "never",
+    when: "As many TCP and WebSocket connections are open as the service allows.",
+  },
+  max_connections_per_ip: {
+    status: 503,
+    detail: "never",
+    when: "This address has as many TCP and WebSocket connections as it may have.",
+  },
   draining: { status: 503, detail: "never", when: "The service takes no new work; what is held can be released." },
   fence_persistence: {
     status: 503,
@@ -126,8 +134,10 @@ export function errorBody(error: ErrorCode, detail?: string): { error: ErrorCode
 
 /** An error reply with the headers that belong to its code; `Allow` and a counted `Retry-After` come from the caller. */
 export function fail(context: Context, error: ErrorCode, detail?: string): Response {
+  const body = errorBody(error, detail);
   context.set("error", error);
+  context.set("detail", body.detail);
   const { status, headers = {} } = errorRule(error);
   for (const [name, value] of Object.entries(headers)) context.header(name, value);
-  return json(context, errorBody(error, detail), status);
+  return json(context, body, status);
 }

@@ -30,8 +30,8 @@ export async function getReady(context: AppContext): Promise<Response> {
 
 /** New keys and sessions need the directory; all its parts are asked, since any may be the one that is needed. */
 async function isDirectoryThere({ env }: AppContext): Promise<boolean> {
-  const tallies = Promise.all(allDirectories(env).map((directory) => directory.tally()));
-  const answers = tallies
+  const pings = Promise.all(allDirectories(env).map((directory) => directory.ping()));
+  const answers = pings
     .then(() => true)
     .catch((error: unknown) => {
       logged("directory_unreachable")(error);
@@ -86,6 +86,7 @@ export function getOpenAPI(context: AppContext): Response {
   return context.body(openApiDocument(), 200, { ...JSON_HEADERS, "Cache-Control": "public, max-age=60" });
 }
 
-export function getReference(): Promise<Response> {
-  return referencePage();
+export function getReference(context: AppContext): Promise<Response> {
+  const { protocol, host } = new URL(context.req.url);
+  return referencePage(protocol === "https:" ? `https://${host}` : host);
 }

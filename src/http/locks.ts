@@ -20,6 +20,7 @@ const SESSION_HEADER = "X-Dflockd-Session";
 const LABEL_HEADER = "X-Holdfast-Label";
 /** Most bodies come with the headers. For one that does not, the session is looked up meanwhile. */
 const BODY_PATIENCE_MS = 50;
+const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
 
 type SessionStub = DurableObjectStub<HttpSessionObject>;
 
@@ -42,7 +43,10 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
       if (body === "session_gone") return fail(context, "session_gone");
       if (!body.ok) return fail(context, "bad_request", body.detail);
       const ask = { id: randomHex(12), request: requestOf(key, body.value), label: label.value };
-      return await put(context, session, ask);
+      const replying = put(context, session, ask);
+      // A client that leaves would otherwise take the Worker with it, and nobody could take the request back.
+      context.executionCtx.waitUntil(replying.catch(() => {}));
+      return await replying;
     } catch (error) {
       logged("session_unreachable")(error);
       return fail(context, "unavailable");
@@ -71,11 +75,10 @@ async function bodyOf<Id extends KeyOperationId>(
 async function put(context: AppContext, session: SessionStub, ask: Ask): Promise<Response> {
   const { signal } = context.req.raw;
   const withdraw = () => {
-    const withdrawal = session.withdraw(ask.request.key, ask.id);
-    context.executionCtx.waitUntil(withdrawal.catch(logged("withdrawal_failed")));
+    context.executionCtx.waitUntil(takeBack(context, session.id, ask).catch(logged("withdrawal_failed")));
   };
   try {
-    const told = mayWait(ask.request) ? await putWaiting(context, session, ask) : await session.perform(ask);
+    const told = mayWait(ask.request) ? await putWaiting(context, session, ask, withdraw) : await session.perform(ask);
     if (told instanceof Response) return told;
     if (told.type === "gone") return fail(context, "session_gone");
     if (!signal.aborted) return replyOf(context, ask.request, told.outcome);
@@ -87,10 +90,28 @@ async function put(context: AppContext, session: SessionStub, ask: Ask): Promise
   return fail(context, "client_canceled");
 }
 
+/** Has a session withdraw a request, also if it cannot be reached at once. */
+async function takeBack({ env }: AppContext, session: DurableObjectId, { request, id }: Ask): Promise<void> {
+  for (const pauseMs of WITHDRAWAL_PAUSES_MS) {
+    try {
+      // The stub of an object that has been lost is broken for good: every call needs a new one.
+      return await env.HTTP_SESSION.get(session).withdraw(request.key, id);
+    } catch {
+      await scheduler.wait(pauseMs);
+    }
+  }
+  await env.HTTP_SESSION.get(session).withdraw(request.key, id);
+}
+
 const mayWait = ({ type }: KeyRequest) => type === "acquire" || type === "wait";
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
-async function putWaiting(context: AppContext, session: SessionStub, ask: Ask): Promise<Told | Response> {
+async function putWaiting(
+  context: AppContext,
+  session: SessionStub,
+  ask: Ask,
+  withdraw: () => void,
+): Promise<Told | Response> {
   const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
   const reply = await session.fetch("http://session/", { headers });
   if (!reply.webSocket) return reply.json<Told>();
@@ -103,7 +124,9 @@ async function putWaiting(context: AppContext, session: SessionStub, ask: Ask): 
     "finalStatus",
     held.end.then((end) => statusOf(end)),
   );
-  context.executionCtx.waitUntil(held.end);
+  // A session that was lost may have picked a grant up before.
+  const over = held.end.then((end) => end.type === "lost" && withdraw());
+  context.executionCtx.waitUntil(over);
   return held.reply;
 }
 

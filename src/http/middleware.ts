@@ -20,16 +20,25 @@ const WITHOUT_AUTH = new Set([...PROBES.keys(), "/v1/openapi.json", "/docs", "/v
 
 type Middleware = MiddlewareHandler<AppEnv>;
 
+/** Plain workerd builds the address of a request from its `Host` as it came: one that is no host would shift the path. */
+const HOST = /^[\w.~%:[\]-]+$/;
+
 /** A service with a bad variable serves nobody but its probes. */
 export const configure: Middleware = async (context, next) => {
   const result = readConfigOf(context.env);
+  if (!HOST.test(context.req.header("Host") ?? "unknown") || !URL.canParse(context.req.url)) {
+    return fail(context, "bad_request", "header Host must name a host");
+  }
   if (result.ok) {
     context.set("config", result.config);
     return next();
   }
   const probe = PROBES.get(context.req.path);
-  const isRead = context.req.method === "GET" || context.req.method === "HEAD";
-  if (probe && isRead) return probe(context);
+  if (probe && (context.req.method === "GET" || context.req.method === "HEAD")) return probe(context);
+  if (probe) {
+    context.header("Allow", "GET, HEAD");
+    return fail(context, "method_not_allowed");
+  }
   return fail(context, "misconfigured", `invalid configuration variable ${result.bad[0].name}`);
 };
 
@@ -45,14 +54,16 @@ export const observe: Middleware = async (context, next) => {
 };
 
 function finish(context: AppContext, status: number, startedAt: number): void {
-  const { template = "unmatched", requestId: request, owner, error } = context.var;
+  const { template = "unmatched", requestId: request, owner, error, detail } = context.var;
   const { method } = context.req;
   const seconds = Math.max(0, Date.now() - startedAt) / 1000;
   recordRequest(context.env, waitUntilOf(context), { method, path: template, status, seconds });
-  if (status < 400) return;
+  // A load balancer that asks whether we are ready is no failure, whatever the answer.
+  if (status < 400 || PROBES.has(template)) return;
   const code = errorOf(status, error);
   const level = status >= 500 ? "error" : "warn";
-  log(level, "request_failed", { request, method, path: template, status, error: code, ...(owner && { owner }) }, code);
+  const fields = { request, method, path: template, status, error: code, detail, ...(owner && { owner }) };
+  log(level, "request_failed", fields, code);
 }
 
 /** A reply that had begun when its client left was no error when it was written. */

@@ -1,5 +1,6 @@
 import { ERRORS, type ErrorCode } from "./errors.ts";
 import { openApi } from "./openapi.ts";
+import { ADDRESS } from "./reference/curl.ts";
 import { html, inline, Markup, prose } from "./reference/markup.ts";
 import { type ApiDocument, type Entry, entriesOf } from "./reference/model.ts";
 import { methodBadge, operationArticle } from "./reference/operation.ts";
@@ -8,10 +9,11 @@ import { STYLE } from "./reference/style.ts";
 let built: Promise<{ readonly page: string; readonly headers: Readonly<Record<string, string>> }> | undefined;
 
 /** The reference as one page: made from the OpenAPI document, without scripts, complete without any other request. */
-export async function referencePage(): Promise<Response> {
+export async function referencePage(address: string): Promise<Response> {
   built ??= build();
   const { page, headers } = await built;
-  return new Response(page, { headers });
+  // The host of a request is checked before anything is served: it needs no quoting.
+  return new Response(page.replaceAll(ADDRESS, address), { headers });
 }
 
 async function build() {

@@ -1,5 +1,5 @@
 import { isTrusted } from "../principal.ts";
-import { issueTicket } from "../tickets.ts";
+import { issueTicket, MAX_TICKET_LENGTH } from "../tickets.ts";
 import { MOST_BODY_BYTES, parseBody, readBody } from "./body.ts";
 import type { AppContext } from "./context.ts";
 import { fail, json } from "./errors.ts";
@@ -15,5 +15,6 @@ export async function createTicket(context: AppContext): Promise<Response> {
   if (!parsed.ok) return fail(context, "bad_request", parsed.detail);
   const { keys, operations, ttl_s } = parsed.value;
   const ticket = await issueTicket(config, { keys, operations }, ttl_s, Date.now());
+  if (ticket.length > MAX_TICKET_LENGTH) return fail(context, "bad_request", "keys make the ticket too long");
   return json(context, { ticket, expires_in_s: ttl_s });
 }

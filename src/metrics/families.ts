@@ -58,7 +58,7 @@ export const FAMILIES = {
   http_request_duration_seconds: histogram("Time from request to reply.", ofRequest, HTTP_SECONDS),
   ready: gauge("1 if the service takes requests."),
   draining: gauge("1 while new locks and sessions are refused."),
-  uptime_seconds: gauge("Time since the collecting object started."),
+  uptime_seconds: gauge("Time since the service began to count, in this process."),
   connections: gauge("Live sessions of all transports."),
   http_sessions: gauge("Live HTTP sessions."),
   ws_connections: gauge("Live WebSocket sessions."),

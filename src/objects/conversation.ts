@@ -321,7 +321,10 @@ export class Conversation {
   }
 
   async #chase(key: string, id: string): Promise<void> {
-    this.#finish(id, await this.#operations.chase(key, id, () => this.#isWanted(id)));
+    const outcome = await this.#operations.chase(key, id, () => this.#isWanted(id));
+    if (!this.#isWanted(id)) return;
+    this.#finish(id, outcome ?? { status: "unavailable" });
+    if (!outcome) await this.#operations.withdraw(key, id);
   }
 
   /** Withdraws a request that nobody waits for any more. */

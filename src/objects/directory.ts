@@ -135,6 +135,16 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#keys.describe(keys, options);
   }
 
+  /** Answers if its storage does. */
+  ping(): void {
+    this.#keys.has("");
+  }
+
+  /** Whether the key is listed: asked before a key is, whose object comes into being by being asked. */
+  lists(key: string): boolean {
+    return this.#keys.has(key);
+  }
+
   /** Counts. A ledger that asks says who it is, and from then on no earlier one is listened to. */
   tally(ledger?: string): ShardTally {
     if (ledger !== undefined) this.#ledgerLife = ledger;

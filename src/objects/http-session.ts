@@ -30,6 +30,8 @@ export const encodeAsk = (ask: Ask) => encodeURIComponent(JSON.stringify(ask));
 
 /** If it takes longer the object has died over it, and its alarm begins anew. */
 const CLEANUP_TAKES_AT_MOST_MS = 2_000;
+/** However long a session may be idle, it is not dead for longer than this before it is ended. */
+const LONGEST_DEAD_MS = 30_000;
 const GONE: Told = { type: "gone" };
 
 /** A request on its way to its key. */
@@ -52,6 +54,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   /** Set once the session is over, also if that was in an earlier life of the object. */
   #isOver: boolean;
   #ending: Promise<void> | undefined;
+  /** The directory is being asked for a place. */
+  #isOpening = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -66,17 +70,18 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   /** Opens the session, unless a cap forbids it: then nothing of it remains. */
   async open(address: string, label: string | undefined): Promise<SessionAdmission> {
-    const admission = await directoryOfAddress(this.env, address).openSession(
-      this.#own.session,
-      address,
-      "http",
-      label,
-    );
-    if (admission !== "admitted") return admission;
-    this.#life.begin(address, label, Date.now());
-    this.#isOver = false;
-    this.#watch();
-    return admission;
+    this.#isOpening = true;
+    try {
+      const directory = directoryOfAddress(this.env, address);
+      const admission = await directory.openSession(this.#own.session, address, "http", label);
+      if (admission !== "admitted") return admission;
+      this.#life.begin(address, label, Date.now());
+      this.#isOver = false;
+      this.#watch();
+      return admission;
+    } finally {
+      this.#isOpening = false;
+    }
   }
 
   /** Notes that the client is alive. False if there is no such session. */
@@ -86,24 +91,25 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   /** Ends the session: when this is answered, everything it held is free. False if there was none. */
   async end(): Promise<boolean> {
-    if (!(await this.#saw(undefined))) return false;
+    // Of two that come in the same moment the first one ends it.
+    if (!(await this.#saw(undefined)) || this.#isOver) return false;
     await this.#end();
     return true;
   }
 
   /** Carries out a request that is answered at once. */
   async perform(ask: Ask): Promise<Told> {
-    if (!(await this.#saw(ask.label))) return GONE;
-    return this.#track(ask, async () => this.#told(await this.#run(ask)));
+    if (!(await this.#saw(ask.label)) || this.#isOver) return GONE;
+    return this.#track(ask, async () => this.#told(ask, await this.#run(ask)));
   }
 
   /** Carries out a request that may have to wait: the reply is the answer as JSON, or the socket of a long poll. */
   override async fetch({ headers }: Request): Promise<Response> {
     const ask = JSON.parse(decodeURIComponent(headers.get(ASK_HEADER) ?? "")) as Ask;
-    if (!(await this.#saw(ask.label))) return Response.json(GONE);
+    if (!(await this.#saw(ask.label)) || this.#isOver) return Response.json(GONE);
     return this.#track(ask, async () => {
       const fate = await this.#run(ask);
-      if (fate.type !== "waiting" || this.#isOver) return Response.json(this.#told(fate));
+      if (fate.type !== "waiting" || this.#isOver) return Response.json(await this.#told(ask, fate));
       const { id, request } = ask;
       const type = request.type === "wait" ? "wait" : "acquire";
       return new Response(null, { status: 101, webSocket: this.#polls.open({ id, key: request.key, type }) });
@@ -139,12 +145,13 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   async deliver(notice: Notice): Promise<Answer> {
-    if (this.#isOver) return "gone";
+    if (this.#endIfSilent()) return "gone";
     if (notice.kind === "promoted") return "noted";
     // The notice may have overtaken the answer to the request: then its poll is not open yet.
     await this.#underWay.get(notice.request)?.done.catch(() => {});
     const poll = this.#polls.find(notice.request);
-    if (!poll) return "gone";
+    // A `wait` that was cut off by a restart is not a client that has left: that one is withdrawn by its poll's end.
+    if (!poll) return notice.hasPlace ? "noted" : "gone";
     if (notice.kind === "granted") return this.#grantOnce(poll);
     this.#answer(poll, this.#operations.giveUp(poll.key, poll.id, notice.kind));
     return "taken";
@@ -155,12 +162,18 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   async isLive(): Promise<boolean> {
-    return !this.#isOver && !this.#isSilent;
+    return this.#isOpening || !this.#endIfSilent();
   }
 
   /** The client has not been heard of for too long; one that has a request in flight is not silent. */
   get #isSilent(): boolean {
-    return this.#underWay.size === 0 && this.#polls.all.length === 0 && this.#life.isOver(Date.now());
+    return this.#life.isOver(Date.now()) && this.#underWay.size === 0 && this.#polls.all.length === 0;
+  }
+
+  /** True if the session is over, also if that has only just been found. */
+  #endIfSilent(): boolean {
+    if (!this.#isOver && this.#isSilent) this.ctx.waitUntil(this.#end());
+    return this.#isOver;
   }
 
   /** Notes that the client is alive; a session whose time is over is ended instead. */
@@ -178,7 +191,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   /** Makes sure to look again when the client may have been silent for too long. */
   #watch(): void {
-    this.#own.wakeUp.by(Math.max(this.#life.endsAt, Date.now() + this.#own.config.httpSessionIdleMs));
+    const pauseMs = Math.min(this.#own.config.httpSessionIdleMs, LONGEST_DEAD_MS);
+    this.#own.wakeUp.by(Math.max(this.#life.endsAt, Date.now() + pauseMs));
   }
 
   /** Runs a request that counts as in flight until it is answered or has become a poll. */
@@ -205,15 +219,16 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return [...this.#underWay.values()].some(isOne) || this.#polls.all.some(isOne);
   }
 
-  #told(fate: Fate): Told {
+  /** What the client is told. A grant that comes too late for its session is given back before the session is gone. */
+  async #told({ id, request }: Ask, fate: Fate): Promise<Told> {
+    if (this.#isOver && mayHold(request)) await this.#operations.withdraw(request.key, id);
     if (this.#isOver || fate.type !== "answered") return GONE;
     countAnswer(this.#meter, fate.outcome.status);
     return fate;
   }
 
   #answer(poll: Poll, outcome: Outcome): void {
-    countAnswer(this.#meter, outcome.status);
-    this.#polls.answer(poll, outcome);
+    if (this.#polls.answer(poll, outcome)) countAnswer(this.#meter, outcome.status);
   }
 
   /** However often a key repeats its notice, the poll's client is looked for once. */
@@ -241,22 +256,29 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
       this.ctx.waitUntil(this.#chase(poll));
       throw error;
     }
-    if (!outcome || this.#isOver) return "gone";
-    this.#answer(poll, outcome);
-    return "taken";
+    if (outcome && !this.#isOver) {
+      this.#answer(poll, outcome);
+      return "taken";
+    }
+    if (outcome) await this.#operations.withdraw(key, id);
+    return "gone";
   }
 
   async #chase(poll: Poll): Promise<void> {
-    const isWanted = () => !this.#isOver && this.#polls.find(poll.id) !== undefined;
-    this.#answer(poll, await this.#operations.chase(poll.key, poll.id, isWanted));
+    const isWanted = () => !this.#isOver && this.#polls.isWaiting(poll);
+    const outcome = await this.#operations.chase(poll.key, poll.id, isWanted);
+    if (!isWanted()) return;
+    this.#answer(poll, outcome ?? { status: "unavailable" });
+    if (!outcome) await this.#operations.withdraw(poll.key, poll.id);
   }
 
   /** A poll is over. What its client did not hear of is given back. */
   async #finished(socket: WebSocket, code: number): Promise<void> {
     const { poll, isUnheard } = this.#polls.closed(socket, code);
-    if (this.#isOver) return;
-    this.#life.saw(Date.now());
-    this.#watch();
+    if (!this.#isOver) {
+      this.#life.saw(Date.now());
+      this.#watch();
+    }
     if (isUnheard) await this.#operations.withdraw(poll.key, poll.id);
   }
 
@@ -271,7 +293,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     this.#own.store.noteEnding();
     this.#own.wakeUp.set(Date.now() + CLEANUP_TAKES_AT_MOST_MS);
     this.#polls.dismissAll();
-    await Promise.allSettled([...this.#underWay.values()].map(({ done }) => done));
+    await Promise.allSettled([...[...this.#underWay.values()].map(({ done }) => done), ...this.#grants.values()]);
     await this.#leave();
   }
 
@@ -283,6 +305,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     ]);
   }
 }
+
+const mayHold = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
 function closeQuietly(socket: WebSocket): void {
   try {

@@ -245,8 +245,8 @@ export class KeyObject extends DurableObject<Env> {
         await session.lose({ key, token: event.token, reason: event.reason });
         return;
       }
-      const { request, kind } = event;
-      const answer = await session.deliver({ key, request, kind });
+      const { request, kind, hasPlace } = event;
+      const answer = await session.deliver({ key, request, kind, ...(hasPlace && { hasPlace }) });
       this.#meter.answered(answer);
       if (this.#engine === engine) this.#run(engine, (_, moment) => engine.answer(request, answer, moment));
     } catch (error) {

@@ -11,6 +11,9 @@ export interface Reading {
 
 const SCHEMA = "CREATE TABLE IF NOT EXISTS tally (id INTEGER PRIMARY KEY CHECK (id = 1), sums TEXT NOT NULL)";
 
+/** When this isolate first had a collector: one that has slept since has not been restarted. */
+let startedAt: number | undefined;
+
 /** Sums wait at most so long before they are stored; a crash loses no more than that. */
 const STORE_EVERY_MS = 5_000;
 
@@ -19,7 +22,6 @@ const STORE_EVERY_MS = 5_000;
  * also after a crash: a counter that falls a little looks like one that began anew and counted to its height at once.
  */
 export class MetricsObject extends DurableObject<Env> {
-  readonly #startedAt = Date.now();
   readonly #tally = new Tally();
   #isStored = true;
   #storedAt = Number.NEGATIVE_INFINITY;
@@ -27,6 +29,7 @@ export class MetricsObject extends DurableObject<Env> {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
+    startedAt ??= Date.now();
     const { sql } = ctx.storage;
     sql.exec(SCHEMA);
     for (const { sums } of sql.exec<{ sums: string }>("SELECT sums FROM tally")) this.#tally.merge(JSON.parse(sums));
@@ -41,7 +44,7 @@ export class MetricsObject extends DurableObject<Env> {
 
   read(): Reading {
     this.#store();
-    return { sums: this.#tally.read(), startedAt: this.#startedAt };
+    return { sums: this.#tally.read(), startedAt: startedAt ?? Date.now() };
   }
 
   /** Stores at once after a pause, so that rare reports keep nobody awake, and then at most once in a while. */

@@ -5,6 +5,8 @@ export interface Notice {
   readonly key: string;
   readonly request: string;
   readonly kind: NoticeKind;
+  /** The request is a `wait` at a place taken before: if nobody is there to hear, another one may come for it. */
+  readonly hasPlace?: true;
 }
 
 /** A hold of the session has ended without its doing. */

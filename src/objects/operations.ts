@@ -112,16 +112,18 @@ export class Operations {
     }
   }
 
-  /** Like `pickUp`, for a key that does not answer: tries for a while, then gives the request up. */
-  async chase(key: string, id: string, isWanted: IsWanted): Promise<Outcome> {
+  /**
+   * Like `pickUp`, for a key that does not answer: tries for a while. Undefined if that was in vain, or nobody wants to
+   * know any more; then somebody else may have brought the client its hold, so nothing is taken back here.
+   */
+  async chase(key: string, id: string, isWanted: IsWanted): Promise<Outcome | undefined> {
     for (const pauseMs of RETRY_PAUSES_MS) {
       await scheduler.wait(pauseMs);
-      if (!isWanted()) break;
+      if (!isWanted()) return undefined;
       const outcome = await this.pickUp(key, id).catch(() => undefined);
       if (outcome) return outcome;
     }
-    await this.withdraw(key, id);
-    return { status: "unavailable" };
+    return undefined;
   }
 
   /** A hold of the session has ended without its doing. */

@@ -1,3 +1,4 @@
+import { hash } from "../hash.ts";
 import { randomHex } from "../hex.ts";
 import type { Env } from "./env.ts";
 import type { Listener } from "./notices.ts";
@@ -16,12 +17,13 @@ export function httpSessionName(id: string): string {
 }
 
 /**
- * The number by which statistics name a session: 1 to 2^52, drawn with the session id. Two sessions may share it, so
+ * The number by which statistics name a session: 1 to 2^52, made from the session id. Two sessions may share it, so
  * nothing is ever decided by it.
  */
 export function ownerIdOf(session: string): number {
-  const id = session.startsWith(HTTP_PREFIX) ? session.slice(HTTP_PREFIX.length) : session;
-  return Number.parseInt(id.slice(0, 13), 16) + 1;
+  // Whoever knows the id of an HTTP session may use it, so none of its digits may show.
+  if (session.startsWith(HTTP_PREFIX)) return hash(session) * 2 ** 20 + (hash(`owner of ${session}`) >>> 12) + 1;
+  return Number.parseInt(session.slice(0, 13), 16) + 1;
 }
 
 /** The object of a session, as keys and the directory talk to it. */

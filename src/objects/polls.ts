@@ -69,10 +69,18 @@ export class Polls {
     }
   }
 
-  answer(poll: Poll, outcome: Outcome): void {
+  /** Whether the poll is open and has not been told its end. */
+  isWaiting({ id }: Poll): boolean {
+    const [socket] = this.#ctx.getWebSockets(id);
+    return socket !== undefined && attachmentOf(socket).told === "nothing";
+  }
+
+  /** Tells a poll its end. The first one counts: of any other it hears nothing, and false is the answer. */
+  answer(poll: Poll, outcome: Outcome): boolean {
+    if (!this.isWaiting(poll)) return false;
     const [socket] = this.#ctx.getWebSockets(poll.id);
     socket?.serializeAttachment({ ...poll, told: outcome.token ? "grant" : "refusal" } satisfies Attachment);
-    this.#tell(poll.id, { type: "answer", outcome });
+    return this.#tell(poll.id, { type: "answer", outcome });
   }
 
   /** The session has ended: every poll is told. */
@@ -86,7 +94,7 @@ export class Polls {
 
   /** The Worker is done with a poll. If its client has not heard the end of it, the request is to be withdrawn. */
   closed(socket: WebSocket, code: number): { readonly poll: Poll; readonly isUnheard: boolean } {
-    const { told, ...poll } = socket.deserializeAttachment() as Attachment;
+    const { told, ...poll } = attachmentOf(socket);
     this.#knocks.get(poll.id)?.(false);
     return { poll, isUnheard: told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered) };
   }
@@ -103,6 +111,10 @@ export class Polls {
 }
 
 function pollOf(socket: WebSocket): Poll {
-  const { id, key, type } = socket.deserializeAttachment() as Attachment;
+  const { id, key, type } = attachmentOf(socket);
   return { id, key, type };
+}
+
+function attachmentOf(socket: WebSocket): Attachment {
+  return socket.deserializeAttachment() as Attachment;
 }

@@ -43,7 +43,8 @@ const LIGHT_BYTES = 2_048;
 const SAVE_EVERY_MS = 250;
 /** What is kept with the socket while the object sleeps. Without `state` it is to be found in storage. */
 interface Attachment {
-  readonly entry: Entry;
+  /** Without what a ticket allows: that is in the state, and may be too much for a socket. */
+  readonly entry: Omit<Entry, "scope">;
   readonly state: ConversationState | undefined;
 }
 
@@ -100,9 +101,12 @@ export class SessionObject extends DurableObject<Env> implements Listener {
         return new Response(null, { status: 503, headers: { [REFUSAL_HEADER]: admission } });
     } else this.#joined.catch(logged("directory_unreachable"));
     const { 0: theirs, 1: ours } = new WebSocketPair();
-    this.ctx.acceptWebSocket(ours);
-    this.#open(ours, entry);
-    this.#isOpening = false;
+    try {
+      this.ctx.acceptWebSocket(ours);
+      this.#open(ours, entry);
+    } finally {
+      this.#isOpening = false;
+    }
     return new Response(null, { status: 101, webSocket: theirs });
   }
 
@@ -284,7 +288,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   #save({ state, revision }: Conversation): void {
     this.#savedRevision = revision;
-    const entry = this.#entry as Entry;
+    const { scope: _, ...entry } = this.#entry as Entry;
     try {
       this.#socket?.serializeAttachment({ entry, state } satisfies Attachment);
       if (this.#isSpilled) this.#own.store.unspill();

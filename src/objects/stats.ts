@@ -1,4 +1,4 @@
-import type { Labels } from "./directories.ts";
+import { directoryOfKey, type Labels } from "./directories.ts";
 import type { ListedKey, Transport } from "./directory.ts";
 import type { Env } from "./env.ts";
 import { labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
@@ -98,7 +98,7 @@ export async function gatherStats(env: Env, options: StatsOptions = {}): Promise
 
 /** One key as it stands now, or undefined if it does not exist. Asking creates nothing. */
 export async function gatherKey(env: Env, key: string): Promise<KeyDetail | undefined> {
-  const view = await env.KEY.getByName(key).describe({ detail: true });
+  const view = (await directoryOfKey(env, key).lists(key)) && (await env.KEY.getByName(key).describe({ detail: true }));
   if (!view) return undefined;
   const labels = await labelsOn(env, [view]);
   const now = Date.now();

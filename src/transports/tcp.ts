@@ -19,7 +19,12 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
     return;
   }
   const { remoteAddress } = await socket.opened;
-  const address = remoteAddress?.replace(/:\d+$/, "") ?? "unknown";
+  // Without one it did not come in by the TCP listener: plain workerd hands over HTTP's CONNECT as well (2026-11).
+  if (remoteAddress === undefined) {
+    await socket.close();
+    return;
+  }
+  const address = remoteAddress.replace(/:\d+$/, "");
   const entry = { transport: "tcp", address, isAuthenticated: false, hasWindow: true } as const;
   const { webSocket } = await openSession(env, entry);
   if (webSocket) await new Carriage(socket, webSocket, config.config).run();

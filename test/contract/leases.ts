@@ -21,11 +21,11 @@ export const leasePromises: Promises = {
 
   "a lease that runs out hands over to the first waiter, not before": async (story) => {
     const [a, b, c, key] = [await story.session(), await story.session(), await story.session(), story.freshKey()];
-    await hold(a, key, { leaseSeconds: 1 });
+    await hold(a, key, { leaseSeconds: 2 });
     const first = await queue(b, key);
     const second = await queue(c, key);
-    await stillWaits(story, first.outcome, 0.6);
-    await story.sleep(PAST_LEASE_AND_SWEEP - 0.6);
+    await stillWaits(story, first.outcome, 1);
+    await story.sleep(PAST_LEASE_AND_SWEEP);
     story.expect((await first.outcome).status).toBe("ok");
     await stillWaits(story, second.outcome);
   },

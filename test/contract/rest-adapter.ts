@@ -1,30 +1,27 @@
 /** The contract's sessions over the REST API: one HTTP session each, and for every request a connection of its own. */
-import { poll, sleep } from "../support/poll.ts";
-import {
-  type Asked,
-  type HttpService,
-  keyReport,
-  type RestReply,
-  RestSession,
-  type WaitingMember,
-} from "../support/rest-session.ts";
+import type { HttpExchange, HttpReply } from "../support/http-client.ts";
+import { sleep } from "../support/poll.ts";
+import { Api, type RestSession } from "../support/rest.ts";
 import type { AcquireOptions, Harness, Outcome, Refusal, ReleaseOutcome, RenewOutcome, Session } from "./contract.ts";
 
-const ARRIVAL_DEADLINE_MS = 10_000;
-let keys = 0;
+const LOOK_EVERY_S = 0.025;
+let names = 0;
 
-export function restHarness(service: HttpService): Harness {
+export function restHarness(service: { readonly httpPort: number }): Harness {
+  const api = new Api(service);
   const open = new Set<RestAdapter>();
   return {
     async session() {
-      const session = new RestAdapter(await RestSession.open(service), service);
+      names += 1;
+      const label = `contract-${names}`;
+      const session = new RestAdapter(api, await api.session({ "X-Holdfast-Label": label }), label);
       open.add(session);
       return session;
     },
     sleep,
     freshKey() {
-      keys += 1;
-      return `contract-rest-${keys}`;
+      names += 1;
+      return `contract-rest-${names}`;
     },
     async close() {
       await Promise.all([...open].map((session) => session.end()));
@@ -32,56 +29,65 @@ export function restHarness(service: HttpService): Harness {
   };
 }
 
+/** One who waits, as the service shows it. */
+interface Waiter {
+  readonly label?: string;
+  readonly since: string;
+  /** Absent for a place that nobody waits on. */
+  readonly timeout_in_s?: number;
+}
+
+/** Whether a waiter of the session is the request that was sent at this time. */
+type IsIt = (waiter: Waiter, sentAt: number) => boolean;
+
 class RestAdapter implements Session {
+  private readonly api: Api;
   private readonly session: RestSession;
-  private readonly service: HttpService;
+  private readonly label: string;
   /** Per key, when the last request on it has been seen there: the next one starts no sooner. */
-  private readonly arrivals = new Map<string, Promise<unknown>>();
+  private readonly arrivals = new Map<string, Promise<void>>();
   private hasEnded = false;
 
-  constructor(session: RestSession, service: HttpService) {
+  constructor(api: Api, session: RestSession, label: string) {
+    this.api = api;
     this.session = session;
-    this.service = service;
+    this.label = label;
   }
 
   acquire(key: string, { limit, waitSeconds, leaseSeconds, signal }: AcquireOptions): Promise<Outcome> {
     const body = { acquire_timeout_s: waitSeconds, lease_ttl_s: leaseSeconds, ...limitOf(limit) };
-    const isNewcomer = ({ since }: WaitingMember, sentAt: number) => Date.parse(since) >= sentAt;
-    const start = () => this.session.start(pathOf(key, limit), body);
     return this.inOrder(key, async (arrived) => {
-      const asked = this.watched(key, start, isNewcomer);
-      asked.arrival.then(arrived, arrived);
+      const asked = this.session.start(pathOf(key, limit), body);
+      void this.seen(key, asked, ({ since }, sentAt) => Date.parse(since) >= sentAt).then(arrived);
       return outcomeOf(await cancellable(asked, signal));
     });
   }
 
   enqueue(key: string, { limit, leaseSeconds }: { limit: number; leaseSeconds?: number }): Promise<Outcome> {
     const body = { lease_ttl_s: leaseSeconds, ...limitOf(limit) };
-    return this.inOrder(key, async () => outcomeOf(await this.session.ask(pathOf(key, limit, "enqueue"), body)));
+    return this.inOrder(key, async () => outcomeOf(await this.session.post(`${pathOf(key, limit)}/enqueue`, body)));
   }
 
   wait(key: string, { waitSeconds }: { waitSeconds: number }): Promise<Outcome> {
-    const start = () => this.session.wait(key, waitSeconds);
     return this.inOrder(key, async (arrived) => {
-      const asked = this.watched(key, start, () => true);
-      asked.arrival.then(arrived, arrived);
+      const asked = this.session.start(`/v1/locks/${key}/wait`, { timeout_s: waitSeconds });
+      void this.seen(key, asked, () => true).then(arrived);
       return outcomeOf(await asked.reply);
     });
   }
 
   release(key: string, token: string): Promise<ReleaseOutcome> {
     return this.inOrder(key, async () => {
-      const reply = await this.session.release(key, token);
-      if (reply.status === 204) return { status: "ok" };
-      return notHeld(reply);
+      const reply = await this.session.post(`/v1/locks/${key}/release`, { token });
+      return reply.status === 204 ? { status: "ok" } : notHeld(reply);
     });
   }
 
   renew(key: string, token: string, leaseSeconds?: number): Promise<RenewOutcome> {
     return this.inOrder(key, async () => {
-      const reply = await this.session.renew(key, token, leaseSeconds);
-      const { remaining_s } = reply.body;
-      return reply.status === 200 && remaining_s !== undefined ? { status: "ok", lease: remaining_s } : notHeld(reply);
+      const reply = await this.session.post(`/v1/locks/${key}/renew`, { token, lease_ttl_s: leaseSeconds });
+      const lease = /^\{"remaining_s":([0-9]+)\}\n$/.exec(reply.body)?.[1];
+      return reply.status === 200 && lease !== undefined ? { status: "ok", lease: Number(lease) } : notHeld(reply);
     });
   }
 
@@ -97,60 +103,55 @@ class RestAdapter implements Session {
   }
 
   /**
-   * Runs a request once all earlier ones on the key have been seen there; two connections would not keep their order.
-   * It counts as seen when it says so, and at the latest when it is over.
+   * Runs a request once all earlier ones on the key have been seen there: two connections do not keep an order. It
+   * counts as seen when it says so, and at the latest when it is over.
    */
   private inOrder<Result>(key: string, run: (arrived: () => void) => Promise<Result>): Promise<Result> {
-    const { promise: arrival, resolve: arrived } = Promise.withResolvers<void>();
-    const earlier = this.arrivals.get(key) ?? Promise.resolve();
+    const { promise: arrival, resolve } = Promise.withResolvers<void>();
+    const earlier = this.arrivals.get(key);
     this.arrivals.set(key, arrival);
-    const result = earlier.then(() => run(arrived));
-    result.then(arrived, arrived);
-    // Who is not interested in the outcome may leave it at that.
+    const result = (async () => {
+      await earlier;
+      try {
+        return await run(resolve);
+      } finally {
+        resolve();
+      }
+    })();
+    // Who ends the session under a request does not ask for its outcome.
     result.catch(() => undefined);
     return result;
   }
 
-  /** Starts a request that may wait; `arrival` resolves when the key's queue shows it, or it is answered. */
-  private watched(
-    key: string,
-    start: () => Asked,
-    isIt: (waiter: WaitingMember, sentAt: number) => boolean,
-  ): Asked & { readonly arrival: Promise<unknown> } {
+  /** Resolves when the key's queue shows the request that has just been sent, or it is over. */
+  private async seen(key: string, { reply }: HttpExchange, isIt: IsIt): Promise<void> {
     const sentAt = Date.now();
-    const asked = start();
     let isOver = false;
     const over = () => {
       isOver = true;
     };
-    asked.reply.then(over, over);
-    const arrival = poll(`a request to reach ${key}`, ARRIVAL_DEADLINE_MS, async () => {
-      const queue = isOver ? [] : ((await keyReport(this.service, key))?.queue ?? []);
-      const waiting = queue.filter(
-        ({ label, timeout_in_s }) => label === this.session.label && timeout_in_s !== undefined,
-      );
-      return isOver || waiting.some((waiter) => isIt(waiter, sentAt)) || undefined;
-    });
-    return { ...asked, arrival };
+    reply.then(over, over);
+    while (!isOver && !(await this.waiters(key)).some((waiter) => isIt(waiter, sentAt))) await sleep(LOOK_EVERY_S);
+  }
+
+  private async waiters(key: string): Promise<Waiter[]> {
+    const { queue = [] } = JSON.parse((await this.api.get(`/v1/keys/${key}`)).body) as { queue?: Waiter[] };
+    return queue.filter(({ label, timeout_in_s }) => label === this.label && timeout_in_s !== undefined);
   }
 }
 
 /** The reply to a request, or nothing if the signal takes it back first: by hanging up, as HTTP clients do. */
-function cancellable(asked: Asked, signal: AbortSignal | undefined): Promise<RestReply | undefined> {
-  if (!signal) return asked.reply;
+function cancellable({ reply, close }: HttpExchange, signal: AbortSignal | undefined): Promise<HttpReply | undefined> {
+  if (!signal) return reply;
   const cancelled = Promise.withResolvers<undefined>();
   signal.addEventListener("abort", () => {
-    asked.close();
+    close();
     cancelled.resolve(undefined);
   });
-  return Promise.race([asked.reply, cancelled.promise]);
+  return Promise.race([reply, cancelled.promise]);
 }
 
-function pathOf(key: string, limit: number, operation?: "enqueue"): string {
-  const path = `/${limit === 1 ? "locks" : "semaphores"}/${encodeURIComponent(key)}`;
-  return operation ? `${path}/${operation}` : path;
-}
-
+const pathOf = (key: string, limit: number) => `/v1/${limit === 1 ? "locks" : "semaphores"}/${key}`;
 const limitOf = (limit: number) => (limit === 1 ? {} : { limit });
 
 const REFUSALS: Readonly<Record<string, Refusal>> = {
@@ -160,18 +161,25 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   lease_expired: "error_lease_expired",
 };
 
-function outcomeOf(reply: RestReply | undefined): Outcome {
-  if (!reply) return { status: "cancelled" };
-  const { status, token, lease_ttl_s, error } = reply.body;
-  if (status === "timeout" || status === "queued") return { status };
-  if ((status === "ok" || status === "acquired") && token !== undefined && lease_ttl_s !== undefined)
-    return { status, token, lease: lease_ttl_s };
-  const refusal = REFUSALS[error ?? ""];
-  if (reply.status === 409 && refusal) return { status: refusal };
-  throw new Error(`unexpected reply: ${reply.status} ${JSON.stringify(reply.body)}`);
+interface Said {
+  readonly status?: string;
+  readonly token?: string;
+  readonly lease_ttl_s?: number;
+  readonly error?: string;
 }
 
-function notHeld({ status, body }: RestReply): { readonly status: "error" } {
-  if (status === 404 && body.error === "not_held") return { status: "error" };
-  throw new Error(`unexpected reply: ${status} ${JSON.stringify(body)}`);
+function outcomeOf(reply: HttpReply | undefined): Outcome {
+  if (!reply) return { status: "cancelled" };
+  const { status, token, lease_ttl_s: lease, error = "" } = JSON.parse(reply.body) as Said;
+  if (status === "timeout" || status === "queued") return { status };
+  if ((status === "ok" || status === "acquired") && token !== undefined && lease !== undefined)
+    return { status, token, lease };
+  const refusal = REFUSALS[error];
+  if (reply.status === 409 && refusal) return { status: refusal };
+  throw new Error(`unexpected reply: ${reply.status} ${reply.body}`);
+}
+
+function notHeld({ status, body }: HttpReply): { readonly status: "error" } {
+  if (status === 404 && (JSON.parse(body) as Said).error === "not_held") return { status: "error" };
+  throw new Error(`unexpected reply: ${status} ${body}`);
 }

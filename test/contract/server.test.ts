@@ -4,7 +4,7 @@ import { contract } from "./contract.ts";
 import { restHarness } from "./rest-adapter.ts";
 import { wireHarness } from "./wire-adapter.ts";
 
-vi.setConfig({ maxConcurrency: 30 });
+vi.setConfig({ maxConcurrency: 12 });
 
 let server: TestServer;
 beforeAll(async () => {

@@ -82,7 +82,7 @@ test("the largest timeout is accepted, minus zero is zero", () => {
 test("an empty body is accepted for lock enqueue and session create, and nowhere else", () => {
   const accepting = (Object.keys(REQUESTS) as RequestId[]).filter((id) => {
     const results = ["", " ", " \t\r\n "].map((body) => parse(id, body));
-    for (const result of results) if (!result.ok) expect(result.detail).toBe("body is required");
+    for (const result of results) if (!result.ok) expect(result.detail).toBe("body is required, at least {}");
     return results.every((result) => result.ok);
   });
   expect(accepting).toEqual(["createSession", "enqueueLock"]);

@@ -6,7 +6,7 @@ import { referencePage } from "../../src/http/reference.ts";
 import { ROUTES } from "../../src/http/routes.ts";
 import { VERSION } from "../../src/version.ts";
 
-const reply = await referencePage();
+const reply = await referencePage("locks.example");
 const page = await reply.clone().text();
 const articles = new Map(
   [...page.matchAll(/<article id="(\w+)">([\s\S]*?)<\/article>/g)].map(([, id, inner]) => [id, inner ?? ""]),

@@ -1,7 +1,11 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { HttpSessionObject } from "../../src/objects/http-session.ts";
+import type { Notice } from "../../src/objects/notices.ts";
+import { sessionObject } from "../../src/objects/owner.ts";
 import { SessionObject } from "../../src/objects/session.ts";
+import { RestClient, tokenIn, wordOf } from "./rest.ts";
 import { Client, fresh, keyStub, liveSessions, sessionsOn, tokenOf } from "./support.ts";
 
 afterEach(() => {
@@ -19,18 +23,23 @@ function random(seed: number): () => number {
 
 /** One notice in ten never arrives, one in ten arrives but its answer does not, one in ten comes twice, one late. */
 function disturbNotices(chance: () => number): void {
-  const { deliver } = SessionObject.prototype;
-  vi.spyOn(SessionObject.prototype, "deliver").mockImplementation(async function (this: SessionObject, notice) {
-    const fate = chance();
-    if (fate < 0.1) throw new Error("the notice is lost");
-    if (fate < 0.2) {
-      await deliver.call(this, notice);
-      throw new Error("the answer is lost");
-    }
-    if (fate < 0.3) await deliver.call(this, notice);
-    if (fate < 0.4) await scheduler.wait(chance() * 300);
-    return deliver.call(this, notice);
-  });
+  for (const { prototype } of [SessionObject, HttpSessionObject]) {
+    const { deliver } = prototype;
+    vi.spyOn(prototype, "deliver").mockImplementation(async function (
+      this: SessionObject & HttpSessionObject,
+      notice: Notice,
+    ) {
+      const fate = chance();
+      if (fate < 0.1) throw new Error("the notice is lost");
+      if (fate < 0.2) {
+        await deliver.call(this, notice);
+        throw new Error("the answer is lost");
+      }
+      if (fate < 0.3) await deliver.call(this, notice);
+      if (fate < 0.4) await scheduler.wait(chance() * 300);
+      return deliver.call(this, notice);
+    });
+  }
 }
 
 /** Drops keys and sleeping sessions from memory, again and again, until told to stop. */
@@ -40,9 +49,47 @@ async function evictAtRandom(keys: readonly string[], chance: () => number, isOv
     const sessions = await sessionsOn(key);
     const session = sessions[Math.floor(chance() * sessions.length)];
     await evictDurableObject(keyStub(key)).catch(() => {});
-    if (session) await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" }).catch(() => {});
+    const object = session && (sessionObject(env, session) as unknown as DurableObjectStub);
+    if (object) await evictDurableObject(object, { webSockets: "hibernate" }).catch(() => {});
     await scheduler.wait(chance() * 100);
   }
+}
+
+/** Somebody who takes locks and gives them back, over whatever protocol. */
+interface Visitor {
+  /** The token, or undefined for one who did not want to wait for it. */
+  acquire(key: string): Promise<string | undefined>;
+  release(key: string, token: string): Promise<boolean>;
+  leave(): Promise<unknown>;
+}
+
+async function socketVisitor(): Promise<Visitor> {
+  const client = await Client.open();
+  return {
+    acquire: async (key) => tokenOf(await client.ask(`l\n${key}\n600 600\n`)),
+    release: async (key, token) => (await client.ask(`r\n${key}\n${token}\n`)) === "ok",
+    leave: async () => client.close(),
+  };
+}
+
+/** Polls; one time in six it leaves before it is answered, unless the answer is quicker. */
+async function restVisitor(chance: () => number): Promise<Visitor> {
+  const client = await RestClient.open();
+  return {
+    async acquire(key) {
+      const leaving = new AbortController();
+      if (chance() < 1 / 6) setTimeout(() => leaving.abort(), chance() * 150);
+      for (;;) {
+        const body = { acquire_timeout_s: 600, lease_ttl_s: 600 };
+        const reply = await client.post(key, body, leaving.signal).catch(() => undefined);
+        if (!reply) return undefined;
+        // An object that could not be reached says so, and has granted nothing.
+        if (wordOf(reply) !== "unavailable") return tokenIn(reply);
+      }
+    },
+    release: async (key, token) => (await client.release(key, token)).status === 204,
+    leave: () => client.end(),
+  };
 }
 
 describe("with notices lost, doubled and late, and objects dropped from memory", () => {
@@ -50,37 +97,41 @@ describe("with notices lost, doubled and late, and objects dropped from memory",
     "clients exclude each other, fences rise, everybody is served and nothing is left (seed %i)",
     async (seed) => {
       const chance = random(seed);
+      const before = await liveSessions();
       disturbNotices(chance);
       const keys = [fresh("key"), fresh("key")];
       const inside = new Map<string, number>();
       const fences = new Map<string, string>();
       let overlaps = 0;
       let falls = 0;
-      const visit = async (client: Client, key: string) => {
-        const token = tokenOf(await client.ask(`l\n${key}\n600 600\n`));
+      const visit = async (visitor: Visitor, key: string) => {
+        const token = await visitor.acquire(key);
+        if (token === undefined) return;
         if (inside.get(key)) overlaps += 1;
         inside.set(key, 1);
         if (token <= (fences.get(key) ?? "")) falls += 1;
         fences.set(key, token);
         await scheduler.wait(chance() * 10);
         inside.set(key, 0);
-        expect(await client.ask(`r\n${key}\n${token}\n`)).toBe("ok");
+        expect(await visitor.release(key, token)).toBe(true);
       };
-      const clients = await Promise.all(Array.from({ length: 6 }, () => Client.open()));
-      for (const key of keys) await visit(clients[0] as Client, key);
+      const visitors = await Promise.all(
+        Array.from({ length: 8 }, (_, n) => (n % 2 === 0 ? socketVisitor() : restVisitor(chance))),
+      );
+      for (const key of keys) await visit(visitors[0] as Visitor, key);
       let isOver = false;
       const evicting = evictAtRandom(keys, chance, () => isOver);
       await Promise.all(
-        clients.map(async (client, n) => {
-          for (let round = 0; round < 6; round++) await visit(client, keys[(n + round) % keys.length] ?? "");
+        visitors.map(async (visitor, n) => {
+          for (let round = 0; round < 5; round++) await visit(visitor, keys[(n + round) % keys.length] ?? "");
         }),
       );
       isOver = true;
       await evicting;
       expect({ overlaps, falls }).toEqual({ overlaps: 0, falls: 0 });
       for (const key of keys) expect(await keyStub(key).describe()).toMatchObject({ holderCount: 0, waiters: 0 });
-      for (const client of clients) client.close();
-      await vi.waitUntil(async () => (await liveSessions()) === 0, { timeout: 5_000, interval: 20 });
+      for (const visitor of visitors) await visitor.leave();
+      await vi.waitUntil(async () => (await liveSessions()) === before, { timeout: 5_000, interval: 20 });
     },
   );
 });

@@ -1,7 +1,7 @@
 import type { Entry, Parameter } from "./model.ts";
 
-/** Where `holdfast serve` listens unless told otherwise. */
-const ADDRESS = "localhost:6389";
+/** Stands for where the service listens until the page is served: whoever reads it has come by the right address. */
+export const ADDRESS = "holdfast-address:0";
 
 /** The operation as one would try it in a shell, or undefined where curl is no help. */
 export function curl(entry: Entry, parameters: readonly Parameter[], body: unknown): string | undefined {

@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
+import { MAX_TICKET_LENGTH } from "../../tickets.ts";
 import { hexDigits, isWithinBytes, labelText, unbrokenText } from "./rules.ts";
 
 const MOST_KEYS = 10_000;
-const LONGEST_TICKET = 16_384;
 
 export const SESSION_HEADER = "X-Dflockd-Session";
 export const LABEL_HEADER = "X-Holdfast-Label";
@@ -94,7 +94,7 @@ export const upgradeQuery = z.object({
   ticket: z
     .string()
     .min(1, { error: "must be a ticket" })
-    .max(LONGEST_TICKET, { error: "must be a ticket" })
+    .max(MAX_TICKET_LENGTH, { error: "must be a ticket" })
     .optional()
     .openapi({
       param: {
