@@ -33,7 +33,7 @@ const MOST_BLANKS = 16;
  */
 const FIRST_PAUSE_MS = 30;
 const LONGEST_LOOK_MS = 450;
-const SHARE_OF_WAIT = 1 / 20;
+const SHARE_OF_WAIT = 1 / 5;
 /** A write that meets a reset seems to succeed as well: it fails right after, and the next one tells. */
 const FAILURE_MS = 3;
 

@@ -55,13 +55,10 @@ describe("waiters over TCP, WebSocket and REST", () => {
     const holder = await clients.tcp();
     const token = await lock(holder, key, "0 60");
     const released = Promise.withResolvers<void>();
-    const join = [
-      () => socketWaiter(clients, "tcp", key),
-      () => restWaiter(key),
-      () => socketWaiter(clients, "ws", key),
-      () => restWaiter(key),
-      () => enqueuedWaiter(key, released.promise),
-    ];
+    const socket = (transport: "tcp" | "ws") => () => socketWaiter(clients, transport, key);
+    const rest = () => restWaiter(key);
+    const enqueued = () => enqueuedWaiter(key, released.promise);
+    const join = [socket("tcp"), rest, socket("ws"), enqueued, socket("ws"), socket("tcp"), rest];
     const waiters: Waiter[] = [];
     for (let place = 0; place < 50; place += 1)
       waiters.push(await (join[place % join.length] as () => Promise<Waiter>)());
