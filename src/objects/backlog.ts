@@ -4,6 +4,7 @@ import type { Frame } from "../protocols/wire/frames.ts";
 const MOST_BEHIND_WAIT = 65_536;
 /** The same behind one that is merely under way; more than a carrier's window, so that only a flood meets it. */
 const MOST_BYTES = 262_144;
+const WEIGHT_OF_TURN = 192;
 
 /** What is answered in turn: a request, or the failure after which nothing more is read. */
 export type Turn =
@@ -27,6 +28,11 @@ export class Backlog {
 
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** About what it takes to store, which for small requests is mostly the wrapping. */
+  get weight(): number {
+    return this.#bytes + this.#turns.length * WEIGHT_OF_TURN;
   }
 
   get isEmpty(): boolean {

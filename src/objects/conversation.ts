@@ -74,7 +74,7 @@ export class Conversation {
 
   /** About how much there is to keep over a sleep, in bytes. */
   get weight(): number {
-    return this.unconsumed + this.#running.size * WEIGHT_OF_REQUEST;
+    return this.#backlog.weight + this.#reader.partial.length + this.#running.size * WEIGHT_OF_REQUEST;
   }
 
   /** Bytes that were received and are not worked on yet. */
