@@ -46,8 +46,8 @@ describe("the transcripts", () => {
 
 describe("the service answers as written", { concurrent: true, timeout: 80_000 }, () => {
   const shared = {} as Record<Transport, TestServer>;
-  const ownServers = new Slots(4);
-  const sharedPlays = new Slots(24);
+  const ownServers = new Slots(2);
+  const sharedPlays = new Slots(12);
   // One shared server per transport, since both plays of a case use the same keys.
   beforeAll(async () => {
     for (const transport of TRANSPORTS) shared[transport] = await startServer();
