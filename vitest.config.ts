@@ -36,6 +36,7 @@ export default defineConfig({
             "test/config.test.ts",
             "test/metrics/**/*.test.ts",
             "test/auth/**/*.test.ts",
+            "test/client/pure/*.test.ts",
           ],
         },
       },
@@ -65,7 +66,12 @@ export default defineConfig({
       {
         test: {
           name: "server",
-          include: ["test/e2e/**/*.test.ts", "test/cli/**/*.test.ts", "test/contract/server.test.ts"],
+          include: [
+            "test/e2e/**/*.test.ts",
+            "test/cli/**/*.test.ts",
+            "test/client/*.test.ts",
+            "test/contract/server.test.ts",
+          ],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           // Stories about time want the machine for themselves.

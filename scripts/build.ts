@@ -1,6 +1,8 @@
-/** Bundles the Worker and the command into `dist/`. Silent when all is well; one line per problem when not. */
+/** Bundles the Worker, the command and the client into `dist/`, the client's types with it. Silent when all is well; one line per problem when not. */
+import { execFile } from "node:child_process";
 import { rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { type BuildOptions, build, type Message } from "esbuild";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -33,6 +35,23 @@ const command: BuildOptions = {
   banner: { js: "#!/usr/bin/env node" },
 };
 
+const client: BuildOptions = {
+  ...common,
+  entryPoints: ["src/client/index.ts"],
+  outfile: "dist/client.js",
+  platform: "neutral",
+  target: "es2022",
+};
+
+/** Declarations are made by the type checker, which says what is wrong on standard output. */
+async function declareClient(): Promise<void> {
+  const checker = fileURLToPath(import.meta.resolve("typescript/package.json")).replace(/package\.json$/, "bin/tsc");
+  const run = promisify(execFile)(process.execPath, [checker, "-p", `${root}/tsconfig.client.json`]);
+  await run.catch(({ stdout }: { stdout: string }) => {
+    throw new Error(stdout);
+  });
+}
+
 function inOneLine({ text, location }: Message): string {
   const place = location ? `${location.file}:${location.line}: ` : "";
   return `build: ${place}${text.split("\n", 1)[0]}`;
@@ -43,7 +62,8 @@ function messagesOf(reason: unknown): string[] {
   return errors?.length ? errors.map(inOneLine) : [`build: ${String(reason).split("\n", 1)[0]}`];
 }
 
-const results = await Promise.allSettled([worker, command].map((options) => build(options)));
+const bundles = [worker, command, client].map((options) => build(options));
+const results = await Promise.allSettled([...bundles, declareClient()]);
 const problems = results.flatMap((result) => (result.status === "rejected" ? messagesOf(result.reason) : []));
 if (problems.length > 0) {
   // A half-new dist would run yesterday's code without saying so.

@@ -15,6 +15,8 @@ export interface Config {
   readonly maxConnectionsPerIp: number;
   readonly autoRelease: boolean;
   readonly draining: boolean;
+  /** How long a session whose socket was lost may be taken up again; 0 is not at all. */
+  readonly resumeGraceMs: number;
   readonly fenceFloor: bigint;
   /** What a client is told; a session may be silent for twice as long. 0 is for ever. */
   readonly httpSessionIdleSeconds: number;
@@ -96,6 +98,7 @@ export const VARIABLES = {
   DEBUG: { kind: "boolean", fallback: false },
   CLIENT_IP_HEADER: { kind: "header", fallback: "CF-Connecting-IP" },
   BRIDGE_SECRET: secret,
+  RESUME_GRACE_S: { kind: "integer", min: 0, max: 3_600, fallback: 10 },
   ADMIN_TOKEN: secret,
   TICKET_SECRET: { kind: "secret", minBytes: MIN_TICKET_SECRET_BYTES },
   AUTH_TOKEN_FILE: { kind: "unsupported" },
@@ -237,6 +240,7 @@ export function readConfig(variables: Variables): ConfigResult {
       maxConnectionsPerIp: number("MAX_CONNECTIONS_PER_IP"),
       autoRelease: values.AUTO_RELEASE_ON_DISCONNECT as boolean,
       draining: values.DRAINING as boolean,
+      resumeGraceMs: ms("RESUME_GRACE_S"),
       fenceFloor: values.FENCE_FLOOR as bigint,
       httpSessionIdleSeconds: number("HTTP_SESSION_IDLE_S"),
       httpSessionIdleMs: ms("HTTP_SESSION_IDLE_S"),

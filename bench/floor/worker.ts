@@ -6,6 +6,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import type { Env } from "../../src/objects/env.ts";
+import { ALL_BUT_ADMIN } from "../../src/objects/rights.ts";
 import { openSession } from "../../src/transports/session.ts";
 import { serveTcp } from "../../src/transports/tcp.ts";
 import { ReceiveWindow } from "../../src/transports/window.ts";
@@ -86,6 +87,7 @@ export default {
       transport: "ws",
       address: "unknown",
       isAuthenticated: false,
+      rights: ALL_BUT_ADMIN,
       hasWindow: false,
     });
     return new Response(null, { status: 101, webSocket });

@@ -38,6 +38,7 @@ const SERVED: Record<ServedVariable, string> = {
   HTTP_RATE_LIMIT_BURST: "HTTP requests at once before the rate counts, 0 = the rate",
   HTTP_CORS_ALLOWED_ORIGINS: "origins of web pages that may call the HTTP API, comma list or *",
   DEBUG: "log more",
+  RESUME_GRACE_S: "seconds in which a client that lost its WebSocket may take its session up again, 0 = none",
   BRIDGE_SECRET: "believe the client addresses told by bridges that know this secret",
   ADMIN_TOKEN: "who presents this token may administer as well (visible in `ps`: prefer the file)",
   TICKET_SECRET: "sign tickets with this secret, not with the token (visible in `ps`: prefer the file)",

@@ -1,5 +1,5 @@
 import { Changes } from "./changes.ts";
-import type { Fence } from "./fence.ts";
+import { type Fence, nextFence } from "./fence.ts";
 import { Slot, Waiter } from "./members.ts";
 import type { Observation } from "./observations.ts";
 import { KeyState, type StoredKey } from "./state.ts";
@@ -23,8 +23,11 @@ import type {
 } from "./types.ts";
 import { viewOf } from "./view.ts";
 
-/** What a session says to a notice: it told its client, it noted the promotion, or nobody is there any more. */
-export type Answer = "taken" | "noted" | "gone";
+/**
+ * What a session says to a notice: it told its client, it noted the promotion, nobody is there any more, or nobody is
+ * there at the moment, so that it wants to be told again.
+ */
+export type Answer = "taken" | "noted" | "gone" | "later";
 
 /**
  * One key: its slots, its first-come-first-served queue, its leases and fences. A lock is a key of limit 1.
@@ -63,6 +66,7 @@ export class KeyEngine {
     if (repeated) return repeated;
     this.#startAnewIfIdle(command.limit, moment);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
+    if (command.steals) return this.#stealAll(command, moment);
     const granted = this.#grantIfFree(command, moment);
     if (granted) return granted;
     if (this.#isQueueFull(moment)) return { status: "max_waiters" };
@@ -176,6 +180,7 @@ export class KeyEngine {
 
   /** Takes the answer to a notice. A hold that nobody will pick up goes to the next in line. */
   answer(request: string, answer: Answer, moment: Moment): void {
+    if (answer === "later") return;
     const subject = this.#state.roster.requests.get(request);
     if (subject instanceof Waiter) {
       if (answer === "taken") this.#state.tellTimeout(subject);
@@ -296,10 +301,23 @@ export class KeyEngine {
     return { status: "granted", token: subject.token, leaseSeconds: subject.leaseSeconds };
   }
 
+  /** Takes every slot from its holder, one for this request, the others for the queue. */
+  #stealAll(command: AcquireCommand, moment: Moment): Granted {
+    // Throws when fences have run out, before anybody has lost anything.
+    nextFence(this.lastFence, moment.fenceFloor, moment.now);
+    for (const slot of [...this.#state.held.values()]) this.#state.endHold(slot, "stolen", moment.now);
+    const granted = this.#grant(this.#state.takeFreeSlot() as Slot, command, moment);
+    this.#state.promote(moment);
+    return granted;
+  }
+
   #grantIfFree(command: EnqueueCommand, moment: Moment): Granted | undefined {
     if (this.#state.queue.length > 0) return undefined;
     const slot = this.#state.takeFreeSlot();
-    if (!slot) return undefined;
+    return slot && this.#grant(slot, command, moment);
+  }
+
+  #grant(slot: Slot, command: EnqueueCommand, moment: Moment): Granted {
     this.#state.hold(slot, command, moment);
     slot.isReported = true;
     slot.hasRecord = false;

@@ -20,11 +20,13 @@ export interface AcquireCommand {
   readonly waitMs: number;
   /** False when the client could no longer hear an answer that takes time. */
   readonly mayWait: boolean;
+  /** Every holder is removed first, and nobody in the queue comes before this request. */
+  readonly steals?: true;
 }
 
-export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait">;
+export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait" | "steals">;
 
-export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSeconds"> {
+export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSeconds" | "steals"> {
   /** The session knows that no earlier `wait` of its own on this key is still in progress: this one takes its place. */
   readonly takesOver?: true;
 }

@@ -1,8 +1,10 @@
 import type { Config } from "../config.ts";
 import { logged } from "../log.ts";
-import { REFUSAL_HEADER } from "../objects/session.ts";
+import { CLOSE } from "../objects/conversation-host.ts";
+import { type Entry, REFUSAL_HEADER } from "../objects/entry.ts";
+import { rightsOf } from "../objects/rights.ts";
 import { authenticate, authenticateTicket, type Principal } from "../principal.ts";
-import { openSession } from "../transports/session.ts";
+import { type Credential, openSession, resumeSession } from "../transports/session.ts";
 import { WINDOW_HEADER } from "../transports/window.ts";
 import type { AppContext } from "./context.ts";
 import { allowedOrigin } from "./cors.ts";
@@ -22,21 +24,51 @@ export async function upgrade(context: AppContext): Promise<Response> {
   if (principal === "nobody" || caller.via === "impostor") return refuse(context, "ws");
   const label = labelOf(req.query("label"));
   if (!label.ok) return fail(context, "bad_request", label.detail);
-  const entry = {
+  const entry: Entry = {
     transport: caller.via === "bridge" ? "tcp" : "ws",
     address: caller.address,
     isAuthenticated: principal !== undefined && principal.type !== "open",
-    scope: principal?.type === "ticket" ? principal.scope : undefined,
+    rights: rightsOf(principal),
     hasWindow: req.header(WINDOW_HEADER) !== undefined,
     label: label.value,
   } as const;
-  const reply = await openSession(context.env, entry).catch(logged("session_unreachable"));
-  if (!reply?.webSocket)
-    return fail(context, (reply?.headers.get(REFUSAL_HEADER) as ErrorCode | null) ?? "unavailable");
-  const headers = offersSubprotocol(req.header("Sec-WebSocket-Protocol"))
-    ? { "Sec-WebSocket-Protocol": SUBPROTOCOL }
-    : undefined;
-  return new Response(null, { status: 101, webSocket: reply.webSocket, ...(headers && { headers }) });
+  const offered = (req.header("Sec-WebSocket-Protocol") ?? "").split(",").map((name) => name.trim());
+  const socket = await socketFor(context, entry, credentialIn(offered));
+  if (typeof socket === "string") return fail(context, socket);
+  const headers = offered.includes(SUBPROTOCOL) ? { "Sec-WebSocket-Protocol": SUBPROTOCOL } : undefined;
+  return new Response(null, { status: 101, webSocket: socket, ...(headers && { headers }) });
+}
+
+/** The client's end of a new or resumed session's socket, or why there is none. */
+async function socketFor(
+  { env }: AppContext,
+  entry: Entry,
+  credential: Credential | undefined,
+): Promise<WebSocket | ErrorCode> {
+  const opening = credential ? resumeSession(env, entry, credential) : openSession(env, entry);
+  const reply = await opening.catch(logged("session_unreachable"));
+  if (reply?.webSocket) return reply.webSocket;
+  const refusal = reply?.headers.get(REFUSAL_HEADER) ?? "unavailable";
+  // Browsers do not tell a page the status of a refused upgrade: who cannot resume is told by a close code.
+  if (refusal === "session_gone") return closedSocket(CLOSE.gone);
+  if (refusal === "session_in_use") return closedSocket(CLOSE.inUse);
+  return refusal as ErrorCode;
+}
+
+function closedSocket(code: number): WebSocket {
+  const { 0: theirs, 1: ours } = new WebSocketPair();
+  ours.accept();
+  ours.close(code);
+  return theirs;
+}
+
+/** A client's right to a session it has had before stands among the subprotocols: addresses end up in logs. */
+function credentialIn(offered: readonly string[]): Credential | undefined {
+  for (const name of offered) {
+    const [, session, secret] = /^holdfast\.resume\.([0-9a-f]{32})\.([0-9a-f]{32})$/.exec(name) ?? [];
+    if (session && secret) return { session, secret };
+  }
+  return undefined;
 }
 
 /** Browsers do not apply CORS to WebSockets, so a list of origins is enforced here. */
@@ -51,8 +83,4 @@ async function principalOf({ req, var: { config } }: AppContext): Promise<Princi
   // Browsers cannot set the header. The token itself is never taken from an address: those end up in logs.
   const ticket = req.query("ticket");
   return ticket === undefined ? undefined : ((await authenticateTicket(config, ticket)) ?? "nobody");
-}
-
-function offersSubprotocol(offered: string | undefined): boolean {
-  return offered?.split(",").some((name) => name.trim() === SUBPROTOCOL) ?? false;
 }

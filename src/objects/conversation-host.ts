@@ -1,18 +1,36 @@
 import type { Outcome } from "../protocols/statuses.ts";
 import type { Scope } from "../scope.ts";
 import type { Turn } from "./backlog.ts";
+import type { Rights } from "./rights.ts";
 import type { Waiting } from "./running.ts";
 
 /** WebSocket close codes of the protocol. */
-export const CLOSE = { done: 1000, tooLong: 1009, auth: 4401, deadline: 4408, backlog: 4413 } as const;
+export const CLOSE = {
+  done: 1000,
+  tooLong: 1009,
+  auth: 4401,
+  deadline: 4408,
+  inUse: 4409,
+  gone: 4410,
+  replaced: 4411,
+  /** The client's: it gives this socket up and comes back on another. */
+  parted: 4412,
+  backlog: 4413,
+} as const;
 
 /** What a conversation needs from the object that hosts it. */
 export interface Host {
   send(line: string): void;
   /** The conversation is over: closes the connection and ends the session. */
   close(code: number): void;
+  /** The session's name. */
+  readonly session: string;
   /** The statistics, as far as the client may see them. */
   stats(scope: Scope | undefined): Promise<string>;
+  /** One key in detail, as JSON. */
+  query(key: string): Promise<string>;
+  /** Makes the session outlive its socket: what it is taken up by, and for how long; undefined if it cannot be. */
+  makeResumable(): { readonly credential: string; readonly graceSeconds: number } | undefined;
   /** The client has shown who it is. */
   authenticated(): void;
   /** Counts for the metrics. */
@@ -32,16 +50,23 @@ export type Happening =
 /** Numbers of the failures that the parser of requests does not see. */
 export const FAILURES = { unknown: 3, deadline: 10, endOfInput: 11, tooLong: 12, tag: 14, backlog: 15 } as const;
 
-/** `handshake`: the first frame must be `auth`; `greeted`: it may be, the upgrade has shown the token already. */
+/** `handshake`: the first frame must be `auth`; `greeted`: it may be, nobody needs it or the upgrade has shown the token. */
 export type Phase = "handshake" | "greeted" | "open";
 
-/** All that must outlive hibernation. Requests under way are not part of it: they keep the object awake. */
-export interface ConversationState {
+/** How the client stands with the service. */
+export interface Standing {
   readonly phase: Phase;
-  /** What a ticket allows; undefined = everything. */
-  readonly scope: Scope | undefined;
+  readonly rights: Rights;
   readonly openedAt: number;
   readonly isWatching: boolean;
+  /** The session outlives its socket: a request is known by its tag, and may be sent again on another one. */
+  readonly isResumable: boolean;
+  /** This is not the session's first socket. */
+  readonly isResumed: boolean;
+}
+
+/** All that must outlive hibernation. Requests under way are not part of it: they keep the object awake. */
+export interface ConversationState extends Standing {
   readonly partial: Uint8Array;
   readonly midFrameSince: number;
   readonly turns: readonly Turn[];

@@ -1,15 +1,16 @@
 import type { Config } from "../config.ts";
 import type { Answer } from "../engine/index.ts";
-import { AUTH_FAILURE_PAUSE_MS, authenticateSecret } from "../principal.ts";
-import { type Outcome, wireReply, wireReplyOf } from "../protocols/statuses.ts";
+import { AUTH_FAILURE_PAUSE_MS } from "../principal.ts";
+import { type Outcome, wireReply } from "../protocols/statuses.ts";
 import { type Frame, FrameReader } from "../protocols/wire/frames.ts";
-import { familyOf, parseRequest, splitTag } from "../protocols/wire/requests.ts";
-import { permits, type Scope } from "../scope.ts";
+import { parseRequest, type Request, splitTag } from "../protocols/wire/requests.ts";
 import { Backlog } from "./backlog.ts";
-import { CLOSE, type ConversationState, FAILURES, type Host, type Phase } from "./conversation-host.ts";
+import { CLOSE, type ConversationState, FAILURES, type Host, type Standing } from "./conversation-host.ts";
 import type { Loss, Notice } from "./notices.ts";
 import type { Fate, KeyRequest, Operations } from "./operations.ts";
+import { allows, principalShown, rightsOf } from "./rights.ts";
 import { type Running, RunningRequests } from "./running.ts";
+import { Voice } from "./voice.ts";
 
 const WEIGHT_OF_REQUEST = 128;
 
@@ -19,15 +20,13 @@ const WEIGHT_OF_REQUEST = 128;
  */
 export class Conversation {
   readonly #host: Host;
+  readonly #voice: Voice;
   readonly #operations: Operations;
   readonly #config: Config;
-  readonly #openedAt: number;
   readonly #reader: FrameReader;
   readonly #backlog: Backlog;
   readonly #running: RunningRequests;
-  #phase: Phase;
-  #scope: Scope | undefined;
-  #isWatching: boolean;
+  #standing: Standing;
   #midFrameSince: number;
   #revision = 0;
   #isAuthenticating = false;
@@ -37,20 +36,21 @@ export class Conversation {
   /** The handshake has failed; the connection is about to be closed. */
   #isRefused = false;
   #isOver = false;
+  /** The connection was lost, and may be replaced: what is under way stays as it is. */
+  #isDetached = false;
 
   constructor(host: Host, operations: Operations, config: Config, state: ConversationState) {
     this.#host = host;
+    this.#voice = new Voice(host);
     this.#operations = operations;
     this.#config = config;
-    this.#phase = state.phase;
-    this.#scope = state.scope;
-    this.#openedAt = state.openedAt;
-    this.#isWatching = state.isWatching;
-    this.#reader = new FrameReader(state.partial);
-    this.#midFrameSince = state.midFrameSince;
-    this.#backlog = new Backlog(state.turns);
-    this.#isDeaf = state.turns.some(({ type }) => type === "failure");
-    this.#running = new RunningRequests(state.waiting);
+    const { partial, midFrameSince, turns, waiting, ...standing } = state;
+    this.#standing = standing;
+    this.#reader = new FrameReader(partial);
+    this.#midFrameSince = midFrameSince;
+    this.#backlog = new Backlog(turns);
+    this.#isDeaf = turns.some(({ type }) => type === "failure");
+    this.#running = new RunningRequests(waiting);
   }
 
   /** Another number whenever `state` is another. */
@@ -61,10 +61,7 @@ export class Conversation {
   get state(): ConversationState {
     const isBlocked = this.#running.isBlocked;
     return {
-      phase: this.#phase,
-      scope: this.#scope,
-      openedAt: this.#openedAt,
-      isWatching: this.#isWatching,
+      ...this.#standing,
       partial: this.#reader.partial,
       midFrameSince: this.#midFrameSince,
       turns: isBlocked ? this.#backlog.turns : [],
@@ -86,7 +83,7 @@ export class Conversation {
   get readDeadline(): number {
     const { readTimeoutMs } = this.#config;
     if (this.#isDeaf || this.#hasInputEnded || this.#isAuthenticating) return Number.POSITIVE_INFINITY;
-    if (this.#phase === "handshake") return this.#openedAt + readTimeoutMs;
+    if (this.#standing.phase === "handshake") return this.#standing.openedAt + readTimeoutMs;
     if (this.#running.current || !this.#reader.isMidFrame) return Number.POSITIVE_INFINITY;
     return this.#midFrameSince + readTimeoutMs;
   }
@@ -109,7 +106,7 @@ export class Conversation {
   endOfInput(): void {
     if (this.#isOver || this.#isRefused || this.#hasInputEnded) return;
     this.#hasInputEnded = true;
-    if (this.#phase === "handshake" && !this.#isAuthenticating) {
+    if (this.#standing.phase === "handshake" && !this.#isAuthenticating) {
       this.#refuse();
       return;
     }
@@ -118,7 +115,7 @@ export class Conversation {
     for (const waiting of this.#running.waiting) this.#drop(waiting);
     if (this.#reader.isDropping && !isBlocked && !this.#isDeaf) this.#fail("tooLong");
     else {
-      if (this.#reader.isMidFrame) this.#failed("endOfInput");
+      if (this.#reader.isMidFrame) this.#voice.failed("endOfInput");
       this.#closeIfDone();
     }
   }
@@ -126,7 +123,7 @@ export class Conversation {
   /** Time has passed; the read deadline may have. */
   tick(): void {
     if (this.#host.now() < this.readDeadline) return;
-    if (this.#phase === "handshake") this.#refuse();
+    if (this.#standing.phase === "handshake") this.#refuse();
     else this.#fail("deadline");
   }
 
@@ -147,7 +144,7 @@ export class Conversation {
       void this.#chase(key, id);
       throw error;
     }
-    if (this.#isOver) void this.#operations.withdraw(key, id);
+    if (this.#isOver && !this.#isDetached) void this.#operations.withdraw(key, id);
     if (!outcome || this.#isOver) return "gone";
     this.#finish(id, outcome);
     return "taken";
@@ -155,18 +152,25 @@ export class Conversation {
 
   lose({ key, token, reason }: Loss): void {
     this.#operations.lost(key, token);
-    if (this.#isWatching && !this.#isOver) this.#host.send(`! lost ${key} ${token} ${reason}\n`);
+    if (this.#standing.isWatching) this.#voice.say(undefined, `! lost ${key} ${token} ${reason}`);
   }
 
   /** The connection is gone: nothing is said any more. */
   hangUp(): void {
     this.#isDeaf = true;
     this.#isOver = true;
+    this.#voice.hush();
     this.#backlog.clear();
   }
 
+  /** The connection is gone, but the client may come back on another one and ask again for what it has not heard. */
+  detach(): void {
+    this.hangUp();
+    this.#isDetached = true;
+  }
+
   #take(frame: Frame): void {
-    if (this.#phase === "open" && frame.command[0] === 0x40) {
+    if (this.#standing.phase === "open" && frame.command[0] === 0x40) {
       const tagged = splitTag(frame.command);
       if (tagged?.tag !== undefined) {
         this.#startTagged(tagged.tag, tagged.command, frame);
@@ -180,23 +184,19 @@ export class Conversation {
 
   /** A framing failure takes its turn behind what was complete before it. */
   #fail(failure: "tooLong" | "deadline"): void {
-    if (this.#phase === "handshake") {
+    if (this.#standing.phase === "handshake") {
       this.#refuse();
       return;
     }
-    this.#failed(failure);
+    this.#voice.failed(failure);
     this.#isDeaf = true;
     this.#backlog.push({ type: "failure", code: CLOSE[failure] });
     this.#runTurns();
   }
 
-  #failed(failure: keyof typeof FAILURES): void {
-    this.#host.count({ type: "protocol_error", code: FAILURES[failure] });
-  }
-
   #checkBacklog(): void {
     if (!this.#backlog.isTooLong(this.#running) || this.#isOver) return;
-    this.#failed("backlog");
+    this.#voice.failed("backlog");
     this.#close(CLOSE.backlog);
   }
 
@@ -205,7 +205,7 @@ export class Conversation {
       const turn = this.#backlog.next();
       if (!turn) break;
       if (turn.type === "failure") {
-        this.#host.send(`${wireReply("error")}\n`);
+        this.#voice.say(undefined, wireReply("error"));
         this.#close(turn.code);
       } else this.#startTurn(turn.frame);
     }
@@ -214,59 +214,63 @@ export class Conversation {
 
   #startTurn(frame: Frame): void {
     const tagged = splitTag(frame.command);
-    if (this.#phase !== "open") {
+    if (this.#standing.phase !== "open") {
       const isAuth = tagged?.tag === undefined && tagged?.command === "auth";
-      if (isAuth) {
-        void this.#authenticate(frame);
+      if (isAuth || this.#standing.phase === "handshake") {
+        if (isAuth) void this.#authenticate(frame);
+        else this.#refuse();
         return;
       }
-      if (this.#phase === "handshake") {
-        this.#refuse();
-        return;
-      }
-      this.#enter("open");
+      this.#stand({ phase: "open" });
     }
     if (tagged?.tag !== undefined) this.#startTagged(tagged.tag, tagged.command, frame);
     else if (tagged) this.#start(undefined, tagged.command, frame);
-    else this.#refuseRequest(undefined, FAILURES.unknown);
+    else this.#voice.refuse(undefined, FAILURES.unknown);
   }
 
   #startTagged(tag: string, command: string, frame: Frame): void {
     if (this.#running.isTagFree(tag)) this.#start(tag, command, frame);
-    else this.#refuseRequest(tag, FAILURES.tag);
+    else this.#voice.refuse(tag, FAILURES.tag);
   }
 
   #start(tag: string | undefined, command: string, frame: Frame): void {
     const parsed = parseRequest(command, frame);
-    if (!parsed.ok) this.#refuseRequest(tag, parsed.code);
-    else if (parsed.request.type === "auth") this.#refuseRequest(tag, FAILURES.unknown);
-    else if (parsed.request.type === "ping") this.#say(tag, wireReply("ok"));
+    if (!parsed.ok) this.#voice.refuse(tag, parsed.code);
+    else if (parsed.request.type === "auth") this.#voice.refuse(tag, FAILURES.unknown);
+    else if (parsed.request.type === "ping") this.#voice.ok(tag);
     else if (parsed.request.type === "watch") {
-      this.#isWatching = true;
-      this.#revision += 1;
-      this.#say(tag, wireReply("ok"));
-    } else if (!this.#isAllowed(command, parsed.request)) this.#answer(tag, { status: "auth" });
-    else if (parsed.request.type === "stats") {
-      this.#run(tag, undefined, async () => {
-        const document = await this.#host.stats(this.#scope);
-        return { type: "answered", outcome: { status: "ok", document } };
-      });
-    } else this.#runOnKey(tag, parsed.request);
+      this.#stand({ isWatching: true });
+      this.#voice.ok(tag);
+    } else if (parsed.request.type === "resume") this.#makeResumable(tag);
+    else if (parsed.request.type === "cancel") this.#cancel(tag, parsed.request.tag);
+    else if (!allows(this.#standing.rights, command, parsed.request, this.#host.now()))
+      this.#voice.answer(tag, { status: "auth" });
+    else if (parsed.request.type === "stats" || parsed.request.type === "query") this.#report(tag, parsed.request);
+    else this.#runOnKey(tag, parsed.request);
   }
 
-  #refuseRequest(tag: string | undefined, code: number): void {
-    this.#host.count({ type: "protocol_error", code });
-    this.#host.debug("protocol_error", { code });
-    this.#say(tag, wireReply("error"));
+  #report(tag: string | undefined, request: Extract<Request, { type: "stats" | "query" }>): void {
+    const { scope } = this.#standing.rights;
+    this.#run(tag, undefined, async () => {
+      const document = await (request.type === "query" ? this.#host.query(request.key) : this.#host.stats(scope));
+      return { type: "answered", outcome: { status: "ok", document } };
+    });
   }
 
-  /** A ticket that has run out still lets its client give back what it holds. */
-  #isAllowed(command: string, request: KeyRequest | { readonly type: "stats" }): boolean {
-    const scope = this.#scope;
-    if (!scope) return true;
-    const isOver = scope.expiresAt <= this.#host.now();
-    if (request.type === "stats") return !isOver && scope.operations.includes("stats");
-    return permits(scope, familyOf(command), request.key) && (!isOver || request.type === "release");
+  #makeResumable(tag: string | undefined): void {
+    const given = this.#host.makeResumable();
+    if (given) this.#stand({ isResumable: true });
+    this.#voice.say(tag, given ? wireReply("ok", given.credential, given.graceSeconds) : wireReply("error"));
+  }
+
+  /** Takes a request of this client back. One that has been answered already is not there any more. */
+  #cancel(tag: string | undefined, target: string): void {
+    const running = this.#running.tagged(target);
+    if (running) {
+      this.#drop(running);
+      this.#voice.answer(target, { status: "cancelled" });
+    }
+    this.#voice.ok(tag);
   }
 
   #runOnKey(tag: string | undefined, request: KeyRequest): void {
@@ -278,7 +282,8 @@ export class Conversation {
 
   /** Runs something that takes time. Its turn, or its tag, is taken until it is answered. */
   #run(tag: string | undefined, key: string | undefined, perform: (id: string) => Promise<Fate>): void {
-    const { id } = this.#running.begin(key, tag);
+    const isRepeatable = this.#standing.isResumable && tag !== undefined;
+    const { id } = this.#running.begin(key, tag, isRepeatable ? `${this.#host.session}.${tag}` : undefined);
     perform(id).then(
       (fate) => this.#settle(id, fate),
       () => this.#finish(id, { status: "error" }),
@@ -290,13 +295,14 @@ export class Conversation {
     // A notice may have overtaken the answer: then all is said.
     if (!running) return;
     if (this.#isOver) {
-      this.#drop(running);
+      if (!this.#isDetached) this.#drop(running);
       return;
     }
     if (fate.type === "answered") this.#finish(id, fate.outcome);
     else if (fate.type === "waiting" && !this.#hasInputEnded) {
       running.isWaiting = true;
       this.#revision += 1;
+      if (this.#standing.isResumed) void this.#lookAgain(running);
       if (running.tag === undefined) this.#checkBacklog();
       this.#host.progressed();
     } else {
@@ -306,11 +312,18 @@ export class Conversation {
     }
   }
 
+  /** A request that is sent again may have been granted while its client was away. */
+  async #lookAgain({ key, id }: Running): Promise<void> {
+    if (key === undefined) return;
+    const outcome = await this.#operations.pickUp(key, id).catch(() => undefined);
+    if (outcome) this.#finish(id, outcome);
+  }
+
   #finish(id: string, outcome: Outcome): void {
     const running = this.#running.get(id);
     if (!running || this.#isOver) return;
     this.#forget(running);
-    this.#answer(running.tag, outcome);
+    this.#voice.answer(running.tag, outcome);
     if (running.tag === undefined) this.#runTurns();
     else this.#closeIfDone();
     this.#host.progressed();
@@ -339,34 +352,25 @@ export class Conversation {
     if (running.isWaiting) this.#revision += 1;
   }
 
-  #answer(tag: string | undefined, outcome: Outcome): void {
-    this.#host.count({ type: "answered", status: outcome.status });
-    this.#say(tag, wireReplyOf(outcome));
-  }
-
-  #say(tag: string | undefined, line: string): void {
-    if (!this.#isOver) this.#host.send(tag === undefined ? `${line}\n` : `@${tag} ${line}\n`);
-  }
-
   async #authenticate(frame: Frame): Promise<void> {
     this.#isAuthenticating = true;
-    const parsed = parseRequest("auth", frame);
-    const token = parsed.ok && parsed.request.type === "auth" ? parsed.request.token : frame.arg;
-    const principal = await authenticateSecret(this.#config, token);
+    const principal = await principalShown(this.#config, frame);
     this.#isAuthenticating = false;
     if (this.#isOver) return;
-    if (principal && principal.type !== "open") {
-      this.#scope = principal.type === "ticket" ? principal.scope : undefined;
-      this.#enter("open");
-      this.#host.authenticated();
-      this.#say(undefined, wireReply("ok"));
+    if (!principal) this.#refuse();
+    else {
+      const isOpen = principal.type === "open";
+      this.#stand(isOpen ? { phase: "open" } : { rights: rightsOf(principal), phase: "open" });
+      if (!isOpen) this.#host.authenticated();
+      if (isOpen) this.#voice.refuse(undefined, FAILURES.unknown);
+      else this.#voice.ok(undefined);
       this.#runTurns();
-    } else this.#refuse();
+    }
     this.#host.progressed();
   }
 
-  #enter(phase: Phase): void {
-    this.#phase = phase;
+  #stand(change: Partial<Standing>): void {
+    this.#standing = { ...this.#standing, ...change };
     this.#revision += 1;
   }
 
@@ -376,7 +380,7 @@ export class Conversation {
     this.#isRefused = true;
     this.#backlog.clear();
     this.#host.count({ type: "auth_failed" });
-    this.#answer(undefined, { status: "auth" });
+    this.#voice.answer(undefined, { status: "auth" });
     setTimeout(() => this.#close(CLOSE.auth), AUTH_FAILURE_PAUSE_MS);
   }
 

@@ -19,7 +19,7 @@ export class KeyMeter {
 
   /** A session has answered a notice. */
   answered(answer: Answer): void {
-    this.#meter.count("notifications_total", { result: NOTIFICATION_RESULTS[answer] });
+    if (answer !== "later") this.#meter.count("notifications_total", { result: NOTIFICATION_RESULTS[answer] });
   }
 
   /** A renewal was tried on a key that does not exist, and so has no limit. */

@@ -8,7 +8,7 @@ import type { Holdings } from "./holdings.ts";
 import type { IsWanted, Keys } from "./keys.ts";
 
 /** A request that concerns a key. */
-export type KeyRequest = Extract<Request, { readonly key: string }>;
+export type KeyRequest = Exclude<Extract<Request, { readonly key: string }>, { readonly type: "query" }>;
 
 /**
  * What becomes of a request: an answer; a wait at the key, which will send a notice; or nothing, because it would have
@@ -31,6 +31,11 @@ export interface Circumstances {
 /** A key that does not answer is tried again after these times. */
 const RETRY_PAUSES_MS = [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000];
 
+interface Withdrawal {
+  isWanted: boolean;
+  attempt: Promise<void>;
+}
+
 type RequestOf<Type extends KeyRequest["type"]> = Extract<KeyRequest, { readonly type: Type }>;
 
 /** The name of a two-phase place among a session's things on a key. */
@@ -47,6 +52,8 @@ export class Operations {
   readonly #keys: Keys;
   readonly #holdings: Holdings;
   readonly #config: Config;
+  /** Requests that are being taken back, by their ids. */
+  readonly #withdrawals = new Map<string, Withdrawal>();
 
   constructor({ session, keys, holdings, config }: Pick<Belongings, "session" | "keys" | "holdings" | "config">) {
     this.#session = session;
@@ -58,6 +65,11 @@ export class Operations {
   /** Carries out a request. If its outcome stays unknown it is withdrawn, and the reply is an error. */
   async perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Fate> {
     try {
+      // Otherwise at once: a withdrawal that follows must not reach the key before the request.
+      if (this.#withdrawals.has(id)) {
+        await this.#remake(id);
+        if (!circumstances.isWanted()) return { type: "dropped" };
+      }
       return await this.#perform(request, id, circumstances);
     } catch (error) {
       log("error", "operation_failed", { type: request.type, error: String(error) });
@@ -91,25 +103,40 @@ export class Operations {
 
   /** Takes a request back. A key that cannot be reached now is told later, as long as this object lives. */
   async withdraw(key: string, id: string): Promise<void> {
+    const withdrawal = { isWanted: true, attempt: Promise.resolve() };
+    this.#withdrawals.set(id, withdrawal);
+    const isDone = await this.#tryWithdrawal(key, id, withdrawal);
+    if (!isDone) void this.#withdrawLater(key, id, withdrawal);
+  }
+
+  async #tryWithdrawal(key: string, id: string, withdrawal: Withdrawal): Promise<boolean> {
     try {
-      await this.#keys.cancel(key, id);
+      withdrawal.attempt = this.#keys.cancel(key, id);
+      await withdrawal.attempt;
       this.#holdings.drop(key, id);
-    } catch {
-      void this.#withdrawLater(key, id);
+      if (this.#withdrawals.get(id) === withdrawal) this.#withdrawals.delete(id);
+      return true;
+    } catch (error) {
+      log("warn", "withdrawal_failed", { error: String(error) });
+      return false;
     }
   }
 
-  async #withdrawLater(key: string, id: string): Promise<void> {
+  async #withdrawLater(key: string, id: string, withdrawal: Withdrawal): Promise<void> {
     for (const pauseMs of RETRY_PAUSES_MS) {
       await scheduler.wait(pauseMs);
-      try {
-        await this.#keys.cancel(key, id);
-        this.#holdings.drop(key, id);
-        return;
-      } catch (error) {
-        log("warn", "withdrawal_failed", { error: String(error) });
-      }
+      if (!withdrawal.isWanted || (await this.#tryWithdrawal(key, id, withdrawal))) return;
     }
+    this.#withdrawals.delete(id);
+  }
+
+  /** A request that is made again is not taken back any more, and must not be overtaken by its own withdrawal. */
+  async #remake(id: string): Promise<void> {
+    const withdrawal = this.#withdrawals.get(id);
+    if (!withdrawal) return;
+    withdrawal.isWanted = false;
+    await withdrawal.attempt.catch(() => {});
+    this.#withdrawals.delete(id);
   }
 
   /**
@@ -154,10 +181,11 @@ export class Operations {
   }
 
   async #acquire(request: RequestOf<"acquire">, id: string, { mayWait, isWanted }: Circumstances): Promise<Fate> {
-    const { key, limit } = request;
+    const { key, limit, steals } = request;
     this.#holdings.add(key, id);
     const waitMs = request.waitSeconds * 1000;
-    const command = { session: this.#session, request: id, limit, leaseSeconds: this.#lease(request), waitMs, mayWait };
+    const claim = { session: this.#session, request: id, limit, leaseSeconds: this.#lease(request) };
+    const command = { ...claim, waitMs, mayWait, ...(steals && { steals }) };
     const outcome = await this.#keys.acquire(key, command, isWanted);
     return this.#waitable(key, id, outcome);
   }

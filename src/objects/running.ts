@@ -58,15 +58,24 @@ export class RunningRequests {
     return !this.#tags.has(tag) && this.#tags.size < MOST_TAGS;
   }
 
-  begin(key: string | undefined, tag: string | undefined): Running {
-    this.#lastId += 1;
-    return this.#add({ id: `${this.#prefix}.${this.#lastId}`, key, tag, isWaiting: false });
+  tagged(tag: string): Running | undefined {
+    return [...this.#all.values()].find((running) => running.tag === tag);
+  }
+
+  /** `id` is for requests that may come again; others get one of their own. */
+  begin(key: string | undefined, tag: string | undefined, id = this.#newId()): Running {
+    return this.#add({ id, key, tag, isWaiting: false });
   }
 
   end({ id, tag }: Running): void {
     this.#all.delete(id);
     if (tag !== undefined) this.#tags.delete(tag);
     else this.#current = undefined;
+  }
+
+  #newId(): string {
+    this.#lastId += 1;
+    return `${this.#prefix}.${this.#lastId}`;
   }
 
   #add(running: Running): Running {

@@ -7,6 +7,7 @@ export const STATUSES = {
   acquired: { wire: "acquired", http: undefined },
   queued: { wire: "queued", http: undefined },
   timeout: { wire: "timeout", http: undefined },
+  cancelled: { wire: "cancelled", http: undefined },
   error: { wire: "error", http: "internal" },
   unavailable: { wire: "error", http: "unavailable" },
   fence_persistence: { wire: "error", http: "fence_persistence" },

@@ -1,9 +1,24 @@
+import { ENTRY_HEADER, type Entry, encodeEntry, RESUME_HEADER } from "../objects/entry.ts";
 import type { Env } from "../objects/env.ts";
 import { newSessionId } from "../objects/owner.ts";
-import { ENTRY_HEADER, type Entry, encodeEntry } from "../objects/session.ts";
+
+/** What a client shows to take up a session that has lost its socket. */
+export interface Credential {
+  readonly session: string;
+  readonly secret: string;
+}
 
 /** Starts a session of its own for one client. Without a `webSocket` in the reply it was refused. */
 export function openSession(env: Env, entry: Entry): Promise<Response> {
-  const headers = { Upgrade: "websocket", [ENTRY_HEADER]: encodeEntry(entry) };
-  return env.SESSION.getByName(newSessionId()).fetch("http://session/", { headers });
+  return knock(env, newSessionId(), entry, {});
+}
+
+/** Takes up the session that the client has had before. */
+export function resumeSession(env: Env, entry: Entry, { session, secret }: Credential): Promise<Response> {
+  return knock(env, session, entry, { [RESUME_HEADER]: secret });
+}
+
+function knock(env: Env, session: string, entry: Entry, more: Record<string, string>): Promise<Response> {
+  const headers = { Upgrade: "websocket", [ENTRY_HEADER]: encodeEntry(entry), ...more };
+  return env.SESSION.getByName(session).fetch("http://session/", { headers });
 }

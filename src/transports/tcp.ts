@@ -1,5 +1,6 @@
 import type { Config } from "../config.ts";
 import { type Env, readConfigOf } from "../objects/env.ts";
+import { ALL_BUT_ADMIN } from "../objects/rights.ts";
 import { wireReply } from "../protocols/statuses.ts";
 import { openSession } from "./session.ts";
 import { SendWindow } from "./window.ts";
@@ -25,7 +26,7 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
     return;
   }
   const address = remoteAddress.replace(/:\d+$/, "");
-  const entry = { transport: "tcp", address, isAuthenticated: false, hasWindow: true } as const;
+  const entry = { transport: "tcp", address, isAuthenticated: false, rights: ALL_BUT_ADMIN, hasWindow: true } as const;
   const { webSocket } = await openSession(env, entry);
   if (webSocket) await new Carriage(socket, webSocket, config.config).run();
   else await socket.close();

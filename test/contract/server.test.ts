@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, vi } from "vitest";
 import { startServer, type TestServer } from "../support/server.ts";
+import { clientHarness } from "./client-adapter.ts";
 import { contract } from "./contract.ts";
 import { restHarness } from "./rest-adapter.ts";
 import { wireHarness } from "./wire-adapter.ts";
@@ -15,3 +16,4 @@ afterAll(() => server.stop());
 contract("TCP sessions", async () => wireHarness("tcp", server), { concurrent: true });
 contract("WebSocket sessions", async () => wireHarness("ws", server), { concurrent: true });
 contract("REST sessions", async () => restHarness(server), { concurrent: true, canCancel: true });
+contract("the client library", async () => clientHarness(server), { concurrent: true, canCancel: true });

@@ -8,6 +8,7 @@ export type Request =
       readonly limit: number;
       readonly waitSeconds: number;
       readonly leaseSeconds: number | undefined;
+      readonly steals?: true;
     }
   | {
       readonly type: "enqueue";
@@ -21,6 +22,9 @@ export type Request =
   | { readonly type: "ping" }
   | { readonly type: "stats" }
   | { readonly type: "watch" }
+  | { readonly type: "resume" }
+  | { readonly type: "cancel"; readonly tag: string }
+  | { readonly type: "query"; readonly key: string }
   | { readonly type: "auth"; readonly token: Uint8Array };
 
 /** Numbers of the protocol's parse errors; for logs and metrics, never for the wire. */
@@ -65,9 +69,11 @@ export function splitTag(line: Uint8Array): TaggedCommand | undefined {
   return match ? { tag: match[1], command: match[2] as string } : undefined;
 }
 
+const OF_SEMAPHORES = new Set(["sl", "se", "sw", "sr", "sn"]);
+
 /** Whether a command that names a key speaks of it as a lock or as a semaphore. */
 export function familyOf(command: string): "lock" | "semaphore" {
-  return command.startsWith("s") ? "semaphore" : "lock";
+  return OF_SEMAPHORES.has(command) ? "semaphore" : "lock";
 }
 
 /** Parses a frame whose tag has been split off. */
@@ -103,6 +109,15 @@ function requestOf(command: string, frame: Frame): Request {
     case "watch":
       if (trimmed(frame.arg) !== "lost") throw new ParseError(8);
       return { type: "watch" };
+    case "session":
+      if (trimmed(frame.arg) !== "resume") throw new ParseError(8);
+      return { type: "resume" };
+    case "cancel":
+      return { type: "cancel", tag: trimmed(frame.arg) };
+    case "query":
+      return { type: "query", key: keyOf(frame) };
+    case "steal":
+      return stealOf(keyOf(frame), wordsOf(frame));
     case "auth":
       return { type: "auth", token: trimmedBytes(frame.arg) };
     default:
@@ -118,6 +133,12 @@ function acquireOf(isSemaphore: boolean, key: string, words: string[]): Request 
   const waitSeconds = timeoutOf(timeout);
   const limit = isSemaphore ? limitOf(others.shift()) : 1;
   return { type: "acquire", key, limit, waitSeconds, leaseSeconds: leaseOf(others[0]) };
+}
+
+function stealOf(key: string, words: string[]): Request {
+  const [limit, lease] = words;
+  if (limit === undefined || words.length > 2) throw new ParseError(8);
+  return { type: "acquire", key, limit: limitOf(limit), waitSeconds: 0, leaseSeconds: leaseOf(lease), steals: true };
 }
 
 function enqueueOf(isSemaphore: boolean, key: string, words: string[]): Request {

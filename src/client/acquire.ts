@@ -1,0 +1,85 @@
+import type { Answer, Patience } from "./calls.ts";
+import { AcquireTimeoutError, ConnectionError, errorOf, LockLostError } from "./errors.ts";
+import { ANSWERED_WITHIN_MS, giveBack, type Host, type Place } from "./host.ts";
+import { Lease } from "./lease.ts";
+import { Lock } from "./lock.ts";
+import { checkHold, checkKey, leaseArg, limitArg, waitArg } from "./wire.ts";
+
+/** What is asked for. Times are milliseconds. */
+export interface LockOptions {
+  /** How many may hold the key at a time; 1, a lock, unless said otherwise. */
+  readonly limit?: number;
+  /** For how long the service keeps the lock without hearing of its holder; the service's default unless said otherwise. Whole seconds, rounded up. */
+  readonly lease?: number;
+}
+
+export interface WaitOptions {
+  /** Stops the wait; nothing is left in the queue, and what was granted at that moment is given back. */
+  readonly signal?: AbortSignal;
+  /** How long to wait; 0 does not wait at all, and nothing said waits for ever. */
+  readonly timeout?: number;
+  /** The lock is lost after this time, however alive its holder is. */
+  readonly maxHold?: number;
+}
+
+export interface AcquireOptions extends LockOptions, WaitOptions {
+  /** Takes the key from all who hold it, ahead of all who wait. Needs the administrator's token. */
+  readonly steal?: boolean;
+}
+
+/**
+ * Resolves once the lock is held. Rejects with the signal's reason at once when that aborts, and with an
+ * `AcquireTimeoutError` when the time is over.
+ */
+export async function acquire(host: Host, key: string, options: AcquireOptions): Promise<Lock> {
+  const { limit = 1, lease, timeout = Number.POSITIVE_INFINITY, steal = false, maxHold } = options;
+  checkKey(key);
+  checkHold(maxHold);
+  const [waiting, slots, leasing] = [waitArg(timeout), limitArg(limit), leaseArg(lease)];
+  const request = steal
+    ? ({ command: "steal", key, arg: `${limit}${leasing}` } as const)
+    : ({ command: "l", key, limit, arg: `${waiting}${slots}${leasing}` } as const);
+  const patience = patienceOf(host, key, { ...options, timeout: steal ? 0 : timeout });
+  const answer = await host.ask({ ...request, isClaim: true }, patience);
+  return take(host, { key, limit }, answer, options);
+}
+
+/** How long to wait for the answer to a request that may wait for a lock. */
+export function patienceOf(host: Host, key: string, { signal, timeout }: WaitOptions): Patience {
+  if (timeout === undefined || timeout === Number.POSITIVE_INFINITY) return { signal };
+  if (timeout === 0) return { signal, ...soon(host) };
+  return { signal, withinMs: timeout, tooLate: () => new AcquireTimeoutError(key, host.problem) };
+}
+
+/** For requests that the service answers without waiting for anything. */
+export function soon(host: Host): Patience {
+  return { withinMs: ANSWERED_WITHIN_MS, tooLate: () => new ConnectionError("no answer in time", host.problem) };
+}
+
+/**
+ * Makes a lock of a grant. The grant of a request that was sent long ago may be old news: then the service is asked
+ * whether it still stands before anybody is told that he holds it.
+ */
+export async function take(
+  host: Host,
+  place: Place,
+  { status, rest, sentAt }: Answer,
+  { signal, maxHold }: WaitOptions,
+): Promise<Lock> {
+  if (status !== "ok") throw errorOf(status, place.key);
+  const [token = "", seconds] = rest.split(" ");
+  let lease = new Lease(host.clock, Number(seconds), sentAt);
+  try {
+    signal?.throwIfAborted();
+    if (lease.isDue) {
+      const renewal = { command: "n", ...place, arg: `${token} ${seconds}` } as const;
+      const confirmed = await host.ask(renewal, { signal, ...soon(host) });
+      if (confirmed.status !== "ok") throw new LockLostError(place.key, "expired");
+      lease = new Lease(host.clock, Number(confirmed.rest), confirmed.sentAt);
+    }
+  } catch (error) {
+    void giveBack(host, place, token);
+    throw error;
+  }
+  return new Lock(host, { ...place, token, lease, maxHold });
+}

@@ -1,0 +1,200 @@
+import { Backoff } from "./backoff.ts";
+import { type Clock, elapsedMs, type Moment, momentOf } from "./clock.ts";
+import { AuthError, ConnectionError } from "./errors.ts";
+import { Link, type LinkEnd, type Session } from "./link.ts";
+import { CLOSE, type SocketConstructor } from "./socket.ts";
+import type { Message } from "./wire.ts";
+
+/** So many attempts, at least, are made while the session can still be saved. */
+const ATTEMPTS_IN_GRACE = 10;
+/** A connection that lasted so long was a good one: the next attempt comes soon again. */
+const STABLE_MS = 5_000;
+const PROBE_MS = 2_000;
+const SUSPICION_MS = 500;
+/** A token this fresh is not the reason of a refusal. */
+const FRESH_MS = 5_000;
+/** The service's clock may run a little faster than ours. */
+const SAFE_PART = 0.99;
+
+export interface ChannelOptions {
+  readonly url: string;
+  readonly WebSocket: SocketConstructor;
+  readonly clock: Clock;
+  /** Asked for before every connection: tickets do not live long. */
+  readonly token: string | (() => string | Promise<string>) | undefined;
+}
+
+export interface ChannelEvents {
+  /** Requests may be sent, in a new session or in the one before. */
+  ready(how: "connected" | "resumed"): void;
+  message(message: Message): void;
+  /** The connection is lost, and another is tried for. */
+  interrupted(): void;
+  /** By now the service may have given away what the session had. It may still be taken up again, to clean up. */
+  overdue(error: ConnectionError): void;
+  /** The session and all it had are gone; the next one begins with nothing. */
+  gone(error: ConnectionError): void;
+  refused(error: AuthError): void;
+}
+
+/**
+ * Keeps one connection to the service, for one session after another. A session is taken up again after every loss of
+ * its socket, for as long as the service has it.
+ */
+export class Channel {
+  readonly #options: ChannelOptions;
+  readonly #events: ChannelEvents;
+  readonly #backoff = new Backoff();
+  #state: "idle" | "connecting" | "ready" | "closed" = "idle";
+  #link: Link | undefined;
+  #session: Session | undefined;
+  /** When something was sent that has been answered: the service surely had us on the line then. */
+  #provedAt: Moment;
+  #readyAt: Moment;
+  #isOverdue = false;
+  #tags = 0;
+  #problem: unknown;
+  #cancelRetry: (() => void) | undefined;
+  #cancelGrace: () => void = () => {};
+
+  constructor(options: ChannelOptions, events: ChannelEvents) {
+    this.#options = options;
+    this.#events = events;
+    this.#provedAt = momentOf(options.clock);
+    this.#readyAt = this.#provedAt;
+  }
+
+  get isReady(): boolean {
+    return this.#state === "ready";
+  }
+
+  /** Why the last connection ended or did not come about. */
+  get problem(): unknown {
+    return this.#problem;
+  }
+
+  /** A tag that no request of this client has had. */
+  readonly nextTag = (): string => {
+    this.#tags += 1;
+    return this.#tags.toString(36);
+  };
+
+  /** Sends only on a connection that is ready: nothing is ever kept for a later one. */
+  send(text: string): void {
+    if (this.isReady) this.#link?.send(text);
+  }
+
+  proved(sentAt: Moment): void {
+    if (sentAt.steady > this.#provedAt.steady) this.#provedAt = sentAt;
+  }
+
+  /** The network or the page may be another: connects now, or looks whether the connection still works. */
+  wake(): void {
+    if (this.#state === "idle") this.#connect();
+    else this.#link?.probe(PROBE_MS);
+    this.#checkGrace();
+  }
+
+  /** Somebody wants something of the service. */
+  demand(): void {
+    if (this.#state === "idle" && !this.#cancelRetry) this.#connect();
+  }
+
+  /** An answer is long overdue: another connection may do better. */
+  suspect(): void {
+    this.#link?.probe(SUSPICION_MS);
+  }
+
+  /** Connects anew with a fresh token, if that may help and costs nothing. */
+  refresh(): boolean {
+    const { token, clock } = this.#options;
+    if (typeof token !== "function" || !this.#session || !this.isReady) return false;
+    if (elapsedMs(clock, this.#readyAt) < FRESH_MS) return false;
+    this.#link?.drop();
+    return true;
+  }
+
+  async close(): Promise<void> {
+    this.#state = "closed";
+    this.#cancelRetry?.();
+    this.#cancelGrace();
+    await this.#link?.close();
+  }
+
+  #connect(): void {
+    this.#state = "connecting";
+    this.#cancelRetry?.();
+    this.#cancelRetry = undefined;
+    this.#open().catch((cause) => this.#ended({ type: "closed", code: 1006, cause }));
+  }
+
+  async #open(): Promise<void> {
+    const { token, ...options } = this.#options;
+    const shown = typeof token === "function" ? await token() : token;
+    if (this.#state !== "connecting") return;
+    const session = this.#session;
+    this.#link = new Link(
+      { ...options, token: shown, session, nextTag: this.nextTag },
+      {
+        ready: (given) => this.#becomeReady(session, given),
+        message: (message) => this.#events.message(message),
+        proved: (sentAt) => this.proved(sentAt),
+        ended: (end) => this.#ended(end),
+      },
+    );
+  }
+
+  #becomeReady(asked: Session | undefined, given: Session | undefined): void {
+    this.#state = "ready";
+    this.#session = given;
+    this.#readyAt = momentOf(this.#options.clock);
+    this.#isOverdue = false;
+    this.#cancelGrace();
+    this.#events.ready(asked ? "resumed" : "connected");
+  }
+
+  #ended(end: LinkEnd): void {
+    if (this.#state === "closed") return;
+    const wasReady = this.isReady;
+    this.#state = "idle";
+    this.#link = undefined;
+    this.#problem = end.type === "closed" ? (end.cause ?? `closed with code ${end.code}`) : "refused";
+    if (wasReady && elapsedMs(this.#options.clock, this.#readyAt) >= STABLE_MS) this.#backoff.reset();
+    this.#events.interrupted();
+    if (end.type === "closed" && end.code === CLOSE.gone) this.#forget();
+    else if (wasReady && !this.#session) this.#forget();
+    else this.#checkGrace();
+    if (end.type === "refused") {
+      this.#events.refused(new AuthError("the service refused the token"));
+      // Nobody is helped by being refused again and again: the next request tries once more.
+      if (!this.#session || this.#isOverdue) return;
+    }
+    this.#retry();
+  }
+
+  #forget(): void {
+    this.#session = undefined;
+    this.#cancelGrace();
+    this.#events.gone(new ConnectionError("the session is gone", this.#problem));
+  }
+
+  /** While there is no connection, tells in time when the service may have given away what the session had. */
+  #checkGrace(): void {
+    if (this.isReady || !this.#session || this.#isOverdue || this.#state === "closed") return;
+    const leftMs = this.#session.graceMs * SAFE_PART - elapsedMs(this.#options.clock, this.#provedAt);
+    this.#cancelGrace();
+    if (leftMs > 0) this.#cancelGrace = this.#options.clock.after(leftMs, () => this.#checkGrace());
+    else {
+      this.#isOverdue = true;
+      this.#events.overdue(new ConnectionError("the connection was lost for too long", this.#problem));
+    }
+  }
+
+  #retry(): void {
+    if (this.#state !== "idle") return;
+    const saved = this.#isOverdue ? undefined : this.#session;
+    const pauseMs = this.#backoff.nextMs(saved && saved.graceMs / ATTEMPTS_IN_GRACE);
+    this.#cancelRetry?.();
+    this.#cancelRetry = this.#options.clock.after(pauseMs, () => this.#connect());
+  }
+}

@@ -1,0 +1,122 @@
+import { type Answer, Calls, type Patience, type Request } from "./calls.ts";
+import { Channel, type ChannelOptions } from "./channel.ts";
+import type { Clock } from "./clock.ts";
+import { ConnectionError, type LossReason } from "./errors.ts";
+import { giveBack, type Host } from "./host.ts";
+import type { Lock } from "./lock.ts";
+import { onReturn } from "./page.ts";
+import { StatusStory } from "./status.ts";
+import { leavePlace } from "./ticket.ts";
+import type { Message } from "./wire.ts";
+
+/** Holds a client's parts together: what happens to its connection happens to its requests and locks. */
+export class Client implements Host {
+  readonly clock: Clock;
+  readonly status = new StatusStory();
+  readonly #channel: Channel;
+  readonly #calls: Calls;
+  readonly #held = new Map<string, Lock>();
+  readonly #stopListening: () => void;
+  #sessionNumber = 0;
+  #isClosed = false;
+
+  constructor(options: ChannelOptions) {
+    this.clock = options.clock;
+    this.#channel = new Channel(options, {
+      ready: (how) => this.#becomeReady(how),
+      message: (message) => this.#hear(message),
+      interrupted: () => this.status.tell("reconnecting"),
+      overdue: (error) => this.#lapse(error),
+      gone: (error) => this.#startAnew(error),
+      refused: (error) => this.#calls.fail(error, { all: true }),
+    });
+    this.#calls = new Calls(this.#channel, options.clock, (request, answer) => this.#discard(request, answer));
+    this.#stopListening = onReturn(() => this.#lookAround());
+    this.#channel.demand();
+  }
+
+  get isConnected(): boolean {
+    return this.#channel.isReady;
+  }
+
+  get problem(): unknown {
+    return this.#channel.problem;
+  }
+
+  get sessionNumber(): number {
+    return this.#sessionNumber;
+  }
+
+  async ask(request: Request, patience?: Patience): Promise<Answer> {
+    if (this.#isClosed) throw new ConnectionError("the client is closed");
+    return this.#calls.ask(request, patience);
+  }
+
+  suspect(): void {
+    this.#channel.suspect();
+  }
+
+  hold(lock: Lock): void {
+    this.#held.set(lock.token, lock);
+  }
+
+  drop(lock: Lock): void {
+    this.#held.delete(lock.token);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#stopListening();
+    const closed = this.#channel.close();
+    const error = new ConnectionError("the client is closed");
+    for (const lock of this.#locks) lock.lose("disconnected");
+    this.#calls.fail(error, { all: true });
+    this.#calls.forget(error);
+    await closed;
+    this.status.tell("closed");
+  }
+
+  /** As they are now: whoever is told may release or acquire others. */
+  get #locks(): Lock[] {
+    return [...this.#held.values()];
+  }
+
+  #becomeReady(how: "connected" | "resumed"): void {
+    this.#calls.resend();
+    // What was lost meanwhile is not told again.
+    for (const lock of this.#locks) lock.verify();
+    this.status.tell(how);
+  }
+
+  #hear(message: Message): void {
+    if (message.type === "answer") this.#calls.answered(message);
+    else if (message.type === "lost") this.#held.get(message.token)?.lose(lossOf(message.reason));
+  }
+
+  #lookAround(): void {
+    this.#channel.wake();
+    for (const lock of this.#locks) lock.check();
+  }
+
+  #lapse(error: ConnectionError): void {
+    for (const lock of this.#locks) lock.giveUp("disconnected");
+    this.#calls.fail(error, { all: false });
+  }
+
+  #startAnew(error: ConnectionError): void {
+    this.#sessionNumber += 1;
+    for (const lock of this.#locks) lock.lose("disconnected");
+    this.#calls.forget(error);
+  }
+
+  /** A claim was carried out for somebody who has left. */
+  #discard({ key = "", limit = 1 }: Request, { status, rest }: Answer): void {
+    const [token = ""] = rest.split(" ");
+    if (token !== "") void giveBack(this, { key, limit }, token);
+    else if (status === "queued") void leavePlace(this, { key, limit });
+  }
+}
+
+function lossOf(word: string): LossReason {
+  return word === "expired" || word === "released" ? word : "stolen";
+}

@@ -1,0 +1,116 @@
+/** Why a lock is not its holder's any more. */
+export type LossReason = "expired" | "stolen" | "released" | "disconnected";
+
+export type LockErrorCode =
+  | "timeout"
+  | "lost"
+  | "auth"
+  | "limit_mismatch"
+  | "max_locks"
+  | "max_waiters"
+  | "too_many_requests"
+  | "connection"
+  | "draining"
+  | "already_enqueued"
+  | "not_enqueued"
+  | "protocol";
+
+/** What every error of this library is. Bad arguments are a `TypeError` or `RangeError`; an aborted signal's reason stays what it is. */
+export class LockError extends Error {
+  override readonly name: string = "LockError";
+  readonly code: LockErrorCode;
+
+  constructor(code: LockErrorCode, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.code = code;
+  }
+}
+
+/** The time to wait is over, and nothing is left in the queue. */
+export class AcquireTimeoutError extends LockError {
+  override readonly name = "AcquireTimeoutError";
+  constructor(key: string, cause?: unknown) {
+    super("timeout", `${key} was not free in time`, cause);
+  }
+}
+
+/** The lock is not held any more, without its holder's doing. */
+export class LockLostError extends LockError {
+  override readonly name = "LockLostError";
+  readonly reason: LossReason;
+  constructor(key: string, reason: LossReason, cause?: unknown) {
+    super("lost", `${key} is lost: ${reason}`, cause);
+    this.reason = reason;
+  }
+}
+
+/** The token or ticket was refused, or does not cover the request. */
+export class AuthError extends LockError {
+  override readonly name = "AuthError";
+  constructor(message: string, cause?: unknown) {
+    super("auth", message, cause);
+  }
+}
+
+/** The key exists with another limit. */
+export class LimitMismatchError extends LockError {
+  override readonly name = "LimitMismatchError";
+  constructor(key: string) {
+    super("limit_mismatch", `${key} has another limit`);
+  }
+}
+
+/** The service has as many keys or waiters as it may have, or this client as many requests. */
+export class CapacityError extends LockError {
+  override readonly name = "CapacityError";
+  constructor(code: "max_locks" | "max_waiters" | "too_many_requests", key: string) {
+    super(code, `no room for a request on ${key}: ${code}`);
+  }
+}
+
+/** The service cannot be reached, or the session was lost with its connection, or the client is closed. */
+export class ConnectionError extends LockError {
+  override readonly name = "ConnectionError";
+  constructor(message: string, cause?: unknown) {
+    super("connection", message, cause);
+  }
+}
+
+/** The service takes no new work. */
+export class DrainingError extends LockError {
+  override readonly name = "DrainingError";
+  constructor() {
+    super("draining", "the service takes no new work");
+  }
+}
+
+/** The service refused a request in a way that no other error stands for; `code` may say more. */
+export class ProtocolError extends LockError {
+  override readonly name = "ProtocolError";
+  constructor(key: string, word: string) {
+    const code = word === "error_already_enqueued" || word === "error_not_enqueued" ? word.slice(6) : "protocol";
+    super(code as LockErrorCode, `the service answered ${word} for ${key}`);
+  }
+}
+
+/** The error that a status word of the wire protocol stands for. */
+export function errorOf(word: string, key: string): LockError {
+  switch (word) {
+    case "timeout":
+      return new AcquireTimeoutError(key);
+    case "error_lease_expired":
+      return new LockLostError(key, "expired");
+    case "error_auth":
+      return new AuthError(`not allowed: ${key}`);
+    case "error_limit_mismatch":
+      return new LimitMismatchError(key);
+    case "error_max_locks":
+      return new CapacityError("max_locks", key);
+    case "error_max_waiters":
+      return new CapacityError("max_waiters", key);
+    case "error_draining":
+      return new DrainingError();
+    default:
+      return new ProtocolError(key, word);
+  }
+}

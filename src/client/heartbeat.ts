@@ -1,0 +1,56 @@
+import { type Clock, type Moment, momentOf } from "./clock.ts";
+
+/** A program that was stopped for a while finds its timers due before it has read what came meanwhile. */
+const LAST_CHANCE_MS = 50;
+
+export interface Patient {
+  /** Sends something that is always answered. */
+  beat(): void;
+  /** What was sent at that moment has been answered. */
+  proved(sentAt: Moment): void;
+  /** Nobody answers any more. */
+  died(): void;
+}
+
+/** Finds out within two of its intervals that nobody is at the other end: each beat must be answered before the next. */
+export class Heartbeat {
+  readonly #clock: Clock;
+  readonly #everyMs: number;
+  readonly #patient: Patient;
+  #unanswered: Moment | undefined;
+  #cancel: () => void = () => {};
+
+  constructor(clock: Clock, everyMs: number, patient: Patient) {
+    this.#clock = clock;
+    this.#everyMs = everyMs;
+    this.#patient = patient;
+    this.#arm(everyMs, () => this.probe(everyMs));
+  }
+
+  heard(): void {
+    if (this.#unanswered) this.#patient.proved(this.#unanswered);
+    this.#unanswered = undefined;
+  }
+
+  /** Wants an answer within that time. */
+  probe(withinMs: number): void {
+    if (!this.#unanswered) {
+      this.#unanswered = momentOf(this.#clock);
+      this.#patient.beat();
+    }
+    this.#arm(withinMs, () => (this.#unanswered ? this.#giveLastChance() : this.probe(this.#everyMs)));
+  }
+
+  stop(): void {
+    this.#cancel();
+  }
+
+  #giveLastChance(): void {
+    this.#arm(LAST_CHANCE_MS, () => (this.#unanswered ? this.#patient.died() : this.probe(this.#everyMs)));
+  }
+
+  #arm(ms: number, call: () => void): void {
+    this.#cancel();
+    this.#cancel = this.#clock.after(ms, call);
+  }
+}

@@ -1,0 +1,34 @@
+import type { Answer, Patience, Request } from "./calls.ts";
+import type { Clock } from "./clock.ts";
+import type { Lock } from "./lock.ts";
+
+/** What locks and tickets need of the client they belong to. */
+export interface Host {
+  readonly clock: Clock;
+  readonly isConnected: boolean;
+  /** Why there is, or was, no connection. */
+  readonly problem: unknown;
+  /** Another number in another session. */
+  readonly sessionNumber: number;
+  ask(request: Request, patience?: Patience): Promise<Answer>;
+  /** An answer is long overdue. */
+  suspect(): void;
+  /** The lock is to be looked after from here on. */
+  hold(lock: Lock): void;
+  /** The lock is over, one way or the other. */
+  drop(lock: Lock): void;
+}
+
+/** Longer than an answer ever takes that does not wait for a lock. */
+export const ANSWERED_WITHIN_MS = 10_000;
+
+/** Where a hold or a place is. */
+export interface Place {
+  readonly key: string;
+  readonly limit: number;
+}
+
+/** Gives a hold back. Resolves with what the service says to it, or with nothing if that will never be known. */
+export function giveBack(host: Pick<Host, "ask">, { key, limit }: Place, token: string): Promise<Answer | undefined> {
+  return host.ask({ command: "r", key, limit, arg: token, mustArrive: true }).catch(() => undefined);
+}

@@ -1,0 +1,176 @@
+import { elapsedMs, type Moment, momentOf } from "./clock.ts";
+import { LockLostError, type LossReason } from "./errors.ts";
+import { giveBack, type Host, type Place } from "./host.ts";
+import { Lease } from "./lease.ts";
+
+const RELEASED_WITHIN_MS = 5_000;
+
+export interface Grant extends Place {
+  readonly token: string;
+  readonly lease: Lease;
+  /** Milliseconds after which the lock is lost even to a holder that is alive. */
+  readonly maxHold: number | undefined;
+}
+
+/**
+ * A lock, or one slot of a semaphore, that is held. It is renewed until it is released or lost, and it is never called
+ * held for longer than the service keeps it: without word from the service it counts as lost before its lease ends.
+ */
+export class Lock implements AsyncDisposable {
+  readonly key: string;
+  /** What proves the hold to the service: whoever knows it may release it. */
+  readonly token: string;
+  /**
+   * Resolves when the lock is lost, with the reason in it. Never rejects; stays pending when the lock is released.
+   */
+  readonly lost: Promise<LockLostError>;
+  readonly #host: Host;
+  readonly #place: Place;
+  readonly #heldSince: Moment;
+  readonly #maxHold: number;
+  readonly #losing = new AbortController();
+  #tellLost: (error: LockLostError) => void = () => {};
+  #lease: Lease;
+  #isOver = false;
+  #isRenewing = false;
+  #released: Promise<boolean> | undefined;
+  #cancelTimer: () => void = () => {};
+
+  /** @internal */
+  constructor(host: Host, { key, limit, token, lease, maxHold }: Grant) {
+    this.#host = host;
+    this.key = key;
+    this.token = token;
+    this.#place = { key, limit };
+    this.#lease = lease;
+    this.#heldSince = momentOf(host.clock);
+    this.#maxHold = maxHold ?? Number.POSITIVE_INFINITY;
+    this.lost = new Promise((resolve) => {
+      this.#tellLost = resolve;
+    });
+    host.hold(this);
+    this.#arm();
+  }
+
+  /** Aborts when the lock is lost, with a `LockLostError`; not when it is released. */
+  get signal(): AbortSignal {
+    return this.#losing.signal;
+  }
+
+  /** 16 hex digits, higher as text with every grant of the key: let what the lock protects refuse lower ones. */
+  get fence(): string {
+    return this.token.slice(0, 16);
+  }
+
+  /** For how long the service keeps the lock without being asked again, in milliseconds. */
+  get lease(): number {
+    return this.#lease.ms;
+  }
+
+  /** False as soon as the lock may be somebody else's, by the clock, even if nobody has been told yet. */
+  get isHeld(): boolean {
+    return !this.#isOver && !this.#lease.isOver;
+  }
+
+  /**
+   * Gives the lock back. Resolves with true once the service has it, and with false if the lock was lost before, or if
+   * the service does not answer within five seconds: it then ends with its lease at the latest. Never rejects; calling it again
+   * changes nothing.
+   */
+  release(): Promise<boolean> {
+    this.#released ??= this.#release();
+    return this.#released;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  /** Judges by the clocks what is due, however late it is called. @internal */
+  check(): void {
+    if (this.#isOver) return;
+    if (this.#lease.isOver) this.giveUp(this.#host.isConnected ? "expired" : "disconnected");
+    else if (elapsedMs(this.#host.clock, this.#heldSince) >= this.#maxHold) this.giveUp("expired");
+    else {
+      if (this.#lease.isDue) this.#renewOrWonder();
+      this.#arm();
+    }
+  }
+
+  /** Asks the service whether the lock is still held. @internal */
+  verify(): void {
+    if (!this.#isOver && !this.#isRenewing) void this.#renew();
+  }
+
+  /** The lock is lost. Whoever says so first is believed. @internal */
+  lose(reason: LossReason): void {
+    if (this.#isOver) return;
+    this.#end();
+    const error = new LockLostError(this.key, reason);
+    this.#tellLost(error);
+    this.#losing.abort(error);
+  }
+
+  #renewOrWonder(): void {
+    if (!this.#isRenewing) {
+      if (this.#host.isConnected) void this.#renew();
+    } else if (this.#lease.elapsedMs >= (this.#lease.ms * 2) / 3) this.#host.suspect();
+  }
+
+  async #renew(): Promise<void> {
+    this.#isRenewing = true;
+    try {
+      const { seconds } = this.#lease;
+      const { status, rest, sentAt } = await this.#host.ask({
+        command: "n",
+        ...this.#place,
+        arg: `${this.token} ${seconds}`,
+      });
+      if (this.#isOver) return;
+      if (status === "ok") this.#lease = new Lease(this.#host.clock, Number(rest), sentAt);
+      else if (status === "error") this.giveUp("expired");
+    } catch {
+      // The session is gone, or this token was refused: whoever found out tells, and at last the lease does.
+    } finally {
+      this.#isRenewing = false;
+      if (!this.#isOver) this.#arm();
+    }
+  }
+
+  /** Lost by our own judgement: the service may not know yet. @internal */
+  giveUp(reason: LossReason): void {
+    this.lose(reason);
+    void giveBack(this.#host, this.#place, this.token);
+  }
+
+  async #release(): Promise<boolean> {
+    if (this.#isOver) return false;
+    this.#end();
+    const given = giveBack(this.#host, this.#place, this.token);
+    const isGiven = given.then((answer) => answer?.status === "ok" || answer?.isRepeated === true);
+    return new Promise((resolve) => {
+      const cancel = this.#host.clock.after(RELEASED_WITHIN_MS, () => resolve(false));
+      isGiven.then((is) => {
+        cancel();
+        resolve(is);
+      });
+    });
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#cancelTimer();
+    this.#host.drop(this);
+  }
+
+  /** Sleeps until the next third of the lease, its end, or the end of the longest hold. */
+  #arm(): void {
+    const { elapsedMs: passedMs, ms, remainingMs } = this.#lease;
+    const thirdMs = ms / 3;
+    const nextThirdMs = (Math.floor(passedMs / thirdMs) + 1) * thirdMs - passedMs;
+    const heldMs = elapsedMs(this.#host.clock, this.#heldSince);
+    this.#cancelTimer();
+    const sleepMs = Math.max(1, Math.ceil(Math.min(nextThirdMs, remainingMs, this.#maxHold - heldMs)));
+    this.#cancelTimer = this.#host.clock.after(sleepMs, () => this.check());
+  }
+}

@@ -1,0 +1,61 @@
+/** One holder of a key, as others may see it. */
+export interface Holder {
+  /** Names the session that holds it. */
+  readonly owner_conn_id: number;
+  readonly label?: string;
+  /** 16 hex digits; never the token. */
+  readonly fence: string;
+  /** RFC 3339, UTC. */
+  readonly since: string;
+  readonly held_s: number;
+  readonly lease_expires_in_s: number;
+}
+
+/** One place in the queue of a key. */
+export interface Waiter {
+  /** 1 is next. */
+  readonly position: number;
+  readonly owner_conn_id: number;
+  readonly label?: string;
+  readonly since: string;
+  readonly waited_s: number;
+  /** Absent for a place that nobody waits on yet. */
+  readonly timeout_in_s?: number;
+}
+
+/** A key as it stands; the same document as `GET /v1/keys/{key}`. */
+export interface KeyReport {
+  readonly key: string;
+  readonly kind: "lock" | "semaphore";
+  readonly limit: number;
+  readonly holders: number;
+  readonly waiters: number;
+  /** How long nobody has held or wanted it; absent while somebody does. */
+  readonly idle_s?: number;
+  /** The first hundred. */
+  readonly held_by: readonly Holder[];
+  /** The first hundred. */
+  readonly queue: readonly Waiter[];
+}
+
+/** All keys at a glance; the same document as `GET /v1/stats`. */
+export interface Stats {
+  readonly connections: number;
+  readonly locks: readonly {
+    readonly key: string;
+    /** 0 while nobody holds it. */
+    readonly owner_conn_id: number;
+    readonly lease_expires_in_s: number;
+    readonly waiters: number;
+  }[];
+  readonly semaphores: readonly {
+    readonly key: string;
+    readonly limit: number;
+    readonly holders: number;
+    readonly waiters: number;
+  }[];
+  readonly idle_locks: readonly { readonly key: string; readonly idle_s: number }[];
+  readonly idle_semaphores: readonly { readonly key: string; readonly idle_s: number }[];
+  /** There are more keys than are shown. */
+  readonly truncated?: true;
+}

@@ -1,0 +1,151 @@
+import { describe, expect, it } from "vitest";
+import { CapacityError, connect, LockError } from "../../../src/client/index.ts";
+import { settled } from "./fake-clock.ts";
+import { FakeService, freshToken, world } from "./fake-service.ts";
+
+describe("an address", () => {
+  const addressOf = (url: string, label?: string) => {
+    const service = new FakeService();
+    const locks = connect(url, { WebSocket: service.WebSocket, ...(label !== undefined && { label }) });
+    return settled().then(async () => {
+      await locks.close();
+      return service.socket.url;
+    });
+  };
+
+  it.each([
+    ["ws://127.0.0.1:6389", "ws://127.0.0.1:6389/v1/ws"],
+    ["http://127.0.0.1:6389/", "ws://127.0.0.1:6389/v1/ws"],
+    ["https://locks.example", "wss://locks.example/v1/ws"],
+    ["wss://locks.example/v1/ws", "wss://locks.example/v1/ws"],
+    ["https://example/locks/#top", "wss://example/locks/v1/ws"],
+    ["https://example/v1/ws?ticket=abc", "wss://example/v1/ws?ticket=abc"],
+  ])("may be written %s", async (url, expected) => {
+    expect(await addressOf(url)).toBe(expected);
+  });
+
+  it("carries the label", async () => {
+    expect(await addressOf("ws://x", "worker 7")).toBe("ws://x/v1/ws?label=worker+7");
+  });
+
+  it.each(["ftp://x", "nonsense"])("is not %s", (url) => {
+    expect(() => connect(url)).toThrow(TypeError);
+  });
+
+  it.each(["", "x".repeat(65)])("has no label like %j", (label) => {
+    expect(() => connect("ws://x", { label })).toThrow(TypeError);
+  });
+});
+
+describe("times on the wire", () => {
+  it.each([
+    [{}, "l", "9223372036"],
+    [{ timeout: Number.POSITIVE_INFINITY }, "l", "9223372036"],
+    [{ timeout: 0 }, "l", "0"],
+    [{ timeout: 1 }, "l", "1"],
+    [{ timeout: 0.001 }, "l", "1"],
+    [{ timeout: 1_000 }, "l", "1"],
+    [{ timeout: 1_001, lease: 1 }, "l", "2 1"],
+    [{ timeout: 5_000, lease: 30_001 }, "l", "5 31"],
+    [{ timeout: 5_000, lease: 30_000, limit: 3 }, "sl", "5 3 30"],
+    [{ steal: true, lease: 30_000, limit: 3 }, "steal", "3 30"],
+    [{ steal: true }, "steal", "1"],
+  ])("are whole seconds, never fewer than asked for: %j", async (options, command, arg) => {
+    const { service, locks } = await world();
+    locks.acquire("key", options).catch(() => {});
+    await settled();
+    expect(service.frames).toEqual([{ tag: expect.any(String), command, key: "key", arg }]);
+    await locks.close();
+  });
+
+  it.each([
+    [{}, "e", ""],
+    [{ lease: 500 }, "e", "1"],
+    [{ limit: 2, lease: 1_500 }, "se", "2 2"],
+  ])("of a place: %j", async (options, command, arg) => {
+    const { service, locks } = await world();
+    service.reply = ({ command }) => (command.endsWith("e") ? "queued" : undefined);
+    const ticket = await locks.enqueue("key", options);
+    expect(service.frames).toEqual([{ tag: expect.any(String), command, key: "key", arg }]);
+    ticket.wait({ timeout: 2_500 }).catch(() => {});
+    await settled();
+    expect(service.frames[1]).toMatchObject({ command: command === "e" ? "w" : "sw", arg: "3" });
+    await locks.close();
+  });
+});
+
+describe("what no service would take is refused before it is sent", () => {
+  it.each([
+    ["", {}],
+    ["a b", {}],
+    ["a\nb", {}],
+    ["\ud800", {}],
+    ["é".repeat(129), {}],
+    ["key", { timeout: -1 }],
+    ["key", { timeout: Number.NaN }],
+    ["key", { lease: 0 }],
+    ["key", { lease: Number.NaN }],
+    ["key", { lease: Number.POSITIVE_INFINITY }],
+    ["key", { limit: 0 }],
+    ["key", { limit: 1.5 }],
+    ["key", { limit: 1_048_577 }],
+    ["key", { maxHold: 0 }],
+    ["key", { maxHold: Number.NaN }],
+  ])("%j with %j", async (key, options) => {
+    const { service, locks } = await world();
+    const error = await locks.acquire(key, options).catch((reason) => reason);
+    expect(error instanceof TypeError || error instanceof RangeError).toBe(true);
+    expect(service.frames).toEqual([]);
+  });
+
+  it("and a key of 256 bytes is taken", async () => {
+    const { service, locks } = await world();
+    locks.acquire("é".repeat(128)).catch(() => {});
+    await settled();
+    expect(service.frames).toHaveLength(1);
+  });
+});
+
+describe("every answer that is none has an error of its own", () => {
+  it.each([
+    ["timeout", "AcquireTimeoutError", "timeout"],
+    ["error_lease_expired", "LockLostError", "lost"],
+    ["error_auth", "AuthError", "auth"],
+    ["error_limit_mismatch", "LimitMismatchError", "limit_mismatch"],
+    ["error_max_locks", "CapacityError", "max_locks"],
+    ["error_max_waiters", "CapacityError", "max_waiters"],
+    ["error_draining", "DrainingError", "draining"],
+    ["error_already_enqueued", "ProtocolError", "already_enqueued"],
+    ["error_not_enqueued", "ProtocolError", "not_enqueued"],
+    ["error", "ProtocolError", "protocol"],
+    ["error_of_the_future", "ProtocolError", "protocol"],
+  ])("%s", async (word, name, code) => {
+    const { service, locks } = await world();
+    service.reply = () => word;
+    const error = await locks.acquire("key").catch((reason) => reason);
+    expect(error).toBeInstanceOf(LockError);
+    expect(error).toMatchObject({ name, code });
+  });
+
+  it("but a key that is taken is nothing to whoever only tries", async () => {
+    const { service, locks } = await world();
+    for (const word of ["timeout", "error_max_waiters"]) {
+      service.reply = () => word;
+      expect(await locks.tryAcquire("key")).toBe(null);
+    }
+    service.reply = () => "error_max_locks";
+    await expect(locks.tryAcquire("key")).rejects.toBeInstanceOf(CapacityError);
+  });
+});
+
+it("more waits than a session may have are refused, and those that hold can still renew and release", async () => {
+  const { service, locks } = await world();
+  const waits = Array.from({ length: 901 }, () => locks.acquire("key").catch((error) => error));
+  expect(await waits.at(-1)).toMatchObject({ name: "CapacityError", code: "too_many_requests" });
+  await settled();
+  await service.answer(service.frames[0] as never, `ok ${freshToken()} 30`);
+  const lock = await waits[0];
+  service.reply = () => "ok";
+  expect(await lock.release()).toBe(true);
+  await locks.close();
+});

@@ -1,0 +1,111 @@
+import { describe, expect, it, vi } from "vitest";
+import { ConnectionError } from "../../../src/client/index.ts";
+import { settled } from "./fake-clock.ts";
+import { freshToken, held, world } from "./fake-service.ts";
+
+/** The outcome if there is one, else "pending". */
+async function now<T>(promise: Promise<T>): Promise<T | "pending" | Error> {
+  const pending = settled().then(() => "pending" as const);
+  return Promise.race([promise.catch((error: Error) => error), pending]);
+}
+
+describe("a request made while there is no connection", () => {
+  it("is sent when there is one", async () => {
+    const { clock, service, locks } = await world();
+    service.welcome = "unreachable";
+    service.socket.lose();
+    const asked = locks.acquire("key");
+    await clock.pass(20_000);
+    service.welcome = "session";
+    await clock.pass(6_000);
+    await service.answer(service.last("l"), `ok ${freshToken()} 33`);
+    expect((await asked).isHeld).toBe(true);
+  });
+
+  it("is over in time: a wait at its timeout, anything else after ten seconds", async () => {
+    const { clock, service, locks } = await world();
+    service.welcome = "unreachable";
+    service.socket.lose(4410);
+    await settled();
+    const wait = locks.acquire("key", { timeout: 700 }).catch((error) => error);
+    const others = [locks.tryAcquire("key"), locks.query("key"), locks.enqueue("key")].map((each) =>
+      each.catch((error) => error),
+    );
+    await clock.pass(700);
+    expect(await wait).toMatchObject({ code: "timeout", cause: expect.anything() });
+    expect(await now(others[0] as Promise<unknown>)).toBe("pending");
+    await clock.pass(9_500);
+    for (const other of others) expect(await other).toBeInstanceOf(ConnectionError);
+    service.welcome = "session";
+    await clock.pass(6_000);
+    expect(service.frames).toEqual([]);
+  });
+});
+
+describe("the story of a connection", () => {
+  it("is told to any number of readers from where they come in, until the end", async () => {
+    const { clock, service, locks } = await world();
+    const read = async (story: string[]) => {
+      for await (const status of locks.status()) story.push(status);
+    };
+    const [early, late]: [string[], string[]] = [[], []];
+    const readers = [read(early)];
+    await settled();
+    service.socket.lose();
+    await settled();
+    readers.push(read(late));
+    await clock.pass(150);
+    service.welcome = "gone";
+    service.socket.lose();
+    await clock.pass(300);
+    service.welcome = "session";
+    await clock.pass(3_000);
+    await locks.close();
+    await Promise.all(readers);
+    expect(early).toEqual(["connected", "reconnecting", "resumed", "reconnecting", "connected", "closed"]);
+    expect(late).toEqual(early.slice(1));
+  });
+
+  it("can be left at any time", async () => {
+    const { locks } = await world();
+    for await (const status of locks.status()) {
+      expect(status).toBe("connected");
+      break;
+    }
+  });
+});
+
+describe("a page that comes back", () => {
+  it("looks at once whether its locks and its connection are still there", async () => {
+    const listeners = new Map<string, () => void>();
+    const target = {
+      addEventListener: (type: string, listener: () => void) => listeners.set(type, listener),
+      removeEventListener: (type: string) => listeners.delete(type),
+    };
+    vi.stubGlobal("document", target);
+    vi.stubGlobal("ononline", null);
+    vi.stubGlobal("addEventListener", target.addEventListener);
+    vi.stubGlobal("removeEventListener", target.removeEventListener);
+    try {
+      const here = await world();
+      expect([...listeners.keys()].sort()).toEqual(["online", "pageshow", "resume", "visibilitychange"]);
+      const [short, long] = [await held(here, { leaseS: 20 }), await held(here, { leaseS: 60 })];
+      here.clock.sleep(25_000);
+      listeners.get("visibilitychange")?.();
+      expect((await short.lost).reason).toBe("expired");
+      expect(here.service.last("n")).toMatchObject({ arg: `${long.token} 60` });
+      expect(here.service.socket.heartbeats).toBe(1);
+      here.service.welcome = "unreachable";
+      here.service.socket.lose();
+      await here.clock.pass(60_000);
+      here.service.welcome = "session";
+      listeners.get("online")?.();
+      await settled();
+      expect(here.service.socket.sent.length).toBeGreaterThan(0);
+      await here.locks.close();
+      expect(listeners.size).toBe(0);
+    } finally {
+      vi.unstubAllGlobals();
+    }
+  });
+});

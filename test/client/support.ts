@@ -1,0 +1,48 @@
+import { type ConnectOptions, connect, type Locks, type Status } from "../../src/client/index.ts";
+import { poll } from "../support/poll.ts";
+
+let keys = 0;
+
+/** A key that no other test uses. */
+export function freshKey(prefix = "client"): string {
+  keys += 1;
+  return `${prefix}-${keys}`;
+}
+
+/** A client of the server on this port. */
+export function connectTo(port: number, options: ConnectOptions = {}): Locks {
+  return connect(`http://127.0.0.1:${port}`, options);
+}
+
+/** Resolves once the key has as many waiters, as `observer` sees it. */
+export async function waitersOf(observer: Locks, key: string, count: number): Promise<void> {
+  await poll(`${count} waiters on ${key}`, 5_000, async () => {
+    const report = await observer.query(key);
+    return report?.waiters === count || undefined;
+  });
+}
+
+/** Resolves once the client's connection is in that state. */
+export async function becomes(locks: Locks, wanted: Status): Promise<void> {
+  for await (const status of locks.status()) if (status === wanted) return;
+  throw new Error(`closed before it was ${wanted}`);
+}
+
+/** The statuses of a client from now on, as they come. */
+export function storyOf(locks: Locks): Status[] {
+  const story: Status[] = [];
+  void (async () => {
+    for await (const status of locks.status()) story.push(status);
+  })();
+  return story;
+}
+
+/** The error of a promise that must reject. */
+export async function errorIn(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    (value) => {
+      throw new Error(`expected an error, got ${String(value)}`);
+    },
+    (error) => error,
+  );
+}
