@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 
@@ -20,7 +21,7 @@ const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, pe
 
 /**
  * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
- * real sockets (started from `dist/`, so `npm test` builds first).
+ * real sockets (started from `dist/`, so `npm test` builds first), `examples` runs those of Workers, beside such a process.
  */
 export default defineConfig({
   test: {
@@ -64,12 +65,29 @@ export default defineConfig({
         },
       },
       {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "./examples/worker/wrangler.toml" },
+            miniflare: { r2Buckets: ["BUCKET"] },
+          }),
+        ],
+        resolve: { alias: { "holdfast/client": fileURLToPath(new URL("./src/client/index.ts", import.meta.url)) } },
+        test: {
+          name: "examples",
+          include: ["test/examples/*.test.ts"],
+          globalSetup: "./test/support/locks-service.ts",
+          testTimeout: 20_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
         test: {
           name: "server",
           include: [
             "test/e2e/**/*.test.ts",
             "test/cli/**/*.test.ts",
             "test/client/*.test.ts",
+            "test/browser/*.test.ts",
             "test/contract/server.test.ts",
           ],
           testTimeout: 60_000,

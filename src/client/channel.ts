@@ -68,6 +68,11 @@ export class Channel {
     return this.#state === "ready";
   }
 
+  /** By the clock, whether it has been told yet or not: what the session had may be somebody else's. */
+  get isLapsed(): boolean {
+    return !this.isReady && this.#session !== undefined && this.#graceLeftMs(this.#session) <= 0;
+  }
+
   /** Why the last connection ended or did not come about. */
   get problem(): unknown {
     return this.#problem;
@@ -103,6 +108,26 @@ export class Channel {
   /** An answer is long overdue: another connection may do better. */
   suspect(): void {
     this.#link?.probe(SUSPICION_MS);
+  }
+
+  /**
+   * The page stands still from now on. Browsers break the sockets of such a page (Chromium 153), and when it runs again
+   * they report it as gone, which would end the session: better to give the socket up while there is time.
+   */
+  part(): void {
+    this.#link?.drop("the page was frozen");
+  }
+
+  /** The page may never run again: leaves with the session, and connects anew should the page come back. */
+  leave(): void {
+    const link = this.#link;
+    if (!link || this.#state === "closed") return;
+    this.#state = "idle";
+    this.#link = undefined;
+    this.#problem = "the page was left";
+    void link.close();
+    this.#events.interrupted();
+    this.#forget();
   }
 
   /** Connects anew with a fresh token, if that may help and costs nothing. */
@@ -181,13 +206,17 @@ export class Channel {
   /** While there is no connection, tells in time when the service may have given away what the session had. */
   #checkGrace(): void {
     if (this.isReady || !this.#session || this.#isOverdue || this.#state === "closed") return;
-    const leftMs = this.#session.graceMs * SAFE_PART - elapsedMs(this.#options.clock, this.#provedAt);
+    const leftMs = this.#graceLeftMs(this.#session);
     this.#cancelGrace();
     if (leftMs > 0) this.#cancelGrace = this.#options.clock.after(leftMs, () => this.#checkGrace());
     else {
       this.#isOverdue = true;
       this.#events.overdue(new ConnectionError("the connection was lost for too long", this.#problem));
     }
+  }
+
+  #graceLeftMs({ graceMs }: Session): number {
+    return graceMs * SAFE_PART - elapsedMs(this.#options.clock, this.#provedAt);
   }
 
   #retry(): void {

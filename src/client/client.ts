@@ -4,7 +4,7 @@ import type { Clock } from "./clock.ts";
 import { ConnectionError, type LossReason } from "./errors.ts";
 import { giveBack, type Host } from "./host.ts";
 import type { Lock } from "./lock.ts";
-import { onReturn } from "./page.ts";
+import { watchPage } from "./page.ts";
 import { StatusStory } from "./status.ts";
 import { leavePlace } from "./ticket.ts";
 import type { Message } from "./wire.ts";
@@ -31,12 +31,20 @@ export class Client implements Host {
       refused: (error) => this.#calls.fail(error, { all: true }),
     });
     this.#calls = new Calls(this.#channel, options.clock, (request, answer) => this.#discard(request, answer));
-    this.#stopListening = onReturn(() => this.#lookAround());
+    this.#stopListening = watchPage({
+      returned: () => this.#lookAround(),
+      frozen: () => this.#channel.part(),
+      left: () => this.#channel.leave(),
+    });
     this.#channel.demand();
   }
 
   get isConnected(): boolean {
     return this.#channel.isReady;
+  }
+
+  get isLapsed(): boolean {
+    return this.#channel.isLapsed;
   }
 
   get problem(): unknown {

@@ -32,6 +32,11 @@ export class Heartbeat {
     this.#unanswered = undefined;
   }
 
+  /** Something else came: the connection works, but it may have come from before the last beat, so nothing is proved. */
+  hears(): void {
+    if (this.#unanswered) this.#arm(this.#everyMs, () => this.#giveLastChance());
+  }
+
   /** Wants an answer within that time. */
   probe(withinMs: number): void {
     if (!this.#unanswered) {

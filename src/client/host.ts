@@ -6,6 +6,8 @@ import type { Lock } from "./lock.ts";
 export interface Host {
   readonly clock: Clock;
   readonly isConnected: boolean;
+  /** The connection is lost for so long that the service may have given everything away. */
+  readonly isLapsed: boolean;
   /** Why there is, or was, no connection. */
   readonly problem: unknown;
   /** Another number in another session. */

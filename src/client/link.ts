@@ -81,8 +81,8 @@ export class Link {
   }
 
   /** Gives the socket up, but not the session. */
-  drop(): void {
-    this.#end({ type: "closed", code: CLOSE.parted, cause: "no answer in time" });
+  drop(cause = "no answer in time"): void {
+    this.#end({ type: "closed", code: CLOSE.parted, cause });
   }
 
   /** Gives the socket up unless somebody answers within that time. */
@@ -105,15 +105,17 @@ export class Link {
 
   #greet(): void {
     if (this.#isOver) return;
-    const { token, session, clock } = this.#options;
+    const { token, clock } = this.#options;
     this.#sentAt = momentOf(clock);
-    if (token !== undefined) this.send(frameOf(undefined, "auth", "_", token.trim()));
-    if (!session) this.send(frameOf(this.#sessionTag, "session", "_", "resume"));
+    if (typeof token === "string") this.send(frameOf(undefined, "auth", "_", token.trim().replaceAll(/[\r\n]/g, " ")));
+    // Also of a session that is taken up: how long it outlives a socket may have changed meanwhile.
+    this.send(frameOf(this.#sessionTag, "session", "_", "resume"));
     this.send(frameOf(this.#watchTag, "watch", "_", "lost"));
   }
 
   #hear(data: unknown): void {
     if (this.#isOver || typeof data !== "string") return;
+    this.#heartbeat?.hears();
     const message = messageOf(data);
     if (message.type === "untagged") {
       if (message.status === "error_auth") this.#end({ type: "refused" });

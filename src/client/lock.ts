@@ -69,7 +69,7 @@ export class Lock implements AsyncDisposable {
 
   /** False as soon as the lock may be somebody else's, by the clock, even if nobody has been told yet. */
   get isHeld(): boolean {
-    return !this.#isOver && !this.#lease.isOver;
+    return !this.#isOver && !this.#lease.isOver && !this.#host.isLapsed;
   }
 
   /**

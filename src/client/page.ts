@@ -1,18 +1,33 @@
 type Target = Pick<EventTarget, "addEventListener" | "removeEventListener">;
+type Page = Target & { readonly visibilityState?: string };
 
-/** What tells a page, where there is one, that time may have passed without it or that the network is back. */
-const EVENTS = { document: ["visibilitychange", "resume"], window: ["pageshow", "online"] } as const;
+/** What becomes of a page, where there is one. */
+export interface PageEvents {
+  /** Time may have passed without it, or the network is back. */
+  returned(): void;
+  /** It stands still from now on. */
+  frozen(): void;
+  /** Its user has gone elsewhere, and it is kept in case he comes back. */
+  left(): void;
+}
 
-/** Calls back whenever a page comes back from where its timers did not run. Returns the end of it. */
-export function onReturn(call: () => void): () => void {
-  const { document } = globalThis as { document?: Target };
-  const targets = [
-    [document, EVENTS.document],
-    // Workers of browsers have no document, but a network that comes and goes.
-    ["ononline" in globalThis ? (globalThis as Partial<Target>) : undefined, EVENTS.window],
+/** Tells what becomes of the page. Returns the end of it. */
+export function watchPage({ returned, frozen, left }: PageEvents): () => void {
+  const { document } = globalThis as { document?: Page };
+  // Workers of browsers have no document, but a network that comes and goes.
+  const window = "ononline" in globalThis ? (globalThis as Partial<Target>) : undefined;
+  const hidden = (event: Event) => (event as { readonly persisted?: boolean }).persisted && left();
+  const shown = () => document?.visibilityState !== "hidden" && returned();
+  const listeners = [
+    [document, "visibilitychange", shown],
+    [document, "freeze", frozen],
+    [document, "resume", returned],
+    [window, "pagehide", hidden],
+    [window, "pageshow", returned],
+    [window, "online", returned],
   ] as const;
-  for (const [target, names] of targets) for (const name of names) target?.addEventListener?.(name, call);
+  for (const [target, name, listener] of listeners) target?.addEventListener?.(name, listener);
   return () => {
-    for (const [target, names] of targets) for (const name of names) target?.removeEventListener?.(name, call);
+    for (const [target, name, listener] of listeners) target?.removeEventListener?.(name, listener);
   };
 }

@@ -23,7 +23,7 @@ export function messageOf(line: string): Message {
   if (tag !== undefined) return { type: "answer", tag, status, rest };
   if (status !== "") return { type: "untagged", status };
   if (line === "! present\n") return { type: "present" };
-  const [, token, reason] = /^! lost \S+ (\S+) (\S+)\n$/.exec(line) ?? [];
+  const [, token, reason] = /^! lost [^ ]+ (\S+) (\S+)\n$/.exec(line) ?? [];
   return token !== undefined && reason !== undefined ? { type: "lost", token, reason } : { type: "unknown" };
 }
 

@@ -8,6 +8,7 @@ import { Backlog } from "./backlog.ts";
 import { CLOSE, type ConversationState, FAILURES, type Host, type Standing } from "./conversation-host.ts";
 import type { Loss, Notice } from "./notices.ts";
 import type { Fate, KeyRequest, Operations } from "./operations.ts";
+import { mayComeAgain } from "./repeats.ts";
 import { allows, principalShown, rightsOf } from "./rights.ts";
 import { type Running, RunningRequests } from "./running.ts";
 import { Voice } from "./voice.ts";
@@ -131,7 +132,7 @@ export class Conversation {
   async deliver({ key, request: id, kind }: Notice): Promise<Answer> {
     if (this.#isOver) return "gone";
     if (kind === "promoted") return "noted";
-    if (!this.#running.get(id)) return "gone";
+    if (!this.#running.get(id)) return mayComeAgain(this.#standing, this.#host, id, this.#config) ? "later" : "gone";
     if (kind !== "granted") {
       this.#finish(id, this.#operations.giveUp(key, id, kind));
       return "taken";
@@ -274,9 +275,9 @@ export class Conversation {
   }
 
   #runOnKey(tag: string | undefined, request: KeyRequest): void {
-    const mayWait = !this.#hasInputEnded;
+    const circumstances = { mayWait: !this.#hasInputEnded, isAbandoned: () => !this.#isDetached };
     this.#run(tag, request.key, (id) =>
-      this.#operations.perform(request, id, { mayWait, isWanted: () => this.#isWanted(id) }),
+      this.#operations.perform(request, id, { ...circumstances, isWanted: () => this.#isWanted(id) }),
     );
   }
 

@@ -24,6 +24,8 @@ export interface Circumstances {
   readonly mayWait: boolean;
   /** Whether somebody still wants the answer. */
   readonly isWanted: IsWanted;
+  /** False if the request may be made again on another socket: then one that failed is not taken back. */
+  readonly isAbandoned?: () => boolean;
   /** An earlier `wait` on the key, should it know of one, has lost its client: this one takes its place over. */
   readonly takesOver?: true;
 }
@@ -73,7 +75,8 @@ export class Operations {
       return await this.#perform(request, id, circumstances);
     } catch (error) {
       log("error", "operation_failed", { type: request.type, error: String(error) });
-      if (request.type !== "release" && request.type !== "renew") await this.withdraw(request.key, id);
+      const mayHold = request.type !== "release" && request.type !== "renew";
+      if (mayHold && circumstances.isAbandoned?.() !== false) await this.withdraw(request.key, id);
       return answered("unavailable");
     }
   }

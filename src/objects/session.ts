@@ -23,7 +23,7 @@ const encoder = new TextEncoder();
 const KEEPALIVE = { request: "@keepalive ping\n_\n_\n", response: "@keepalive ok\n" };
 const MOST_MESSAGE_BYTES = 1_048_576;
 /** With these a client has lost its socket, or given it up, but has not left. */
-const LOST_CODES: ReadonlySet<number> = new Set([1006, 1012, CLOSE.parted]);
+const LOST_CODES: ReadonlySet<number> = new Set([1006, 1012, CLOSE.parted, CLOSE.auth]);
 
 /**
  * One client's session: it lives as long as its socket or, if the client has asked for that, a little longer. While the
@@ -58,7 +58,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#resumption = new Resumption(ctx.storage, this.#own.config.resumeGraceMs);
     const [socket] = ctx.getWebSockets();
     if (socket) this.#restore(socket);
-    else if (this.#resumption.isOn) this.#detach();
+    else if (this.#resumption.isOn && !this.#own.store.isEnding()) this.#detach();
   }
 
   /** Opens the session on a WebSocket, or takes it up again. A refusal is a 503 that says why in a header. */
@@ -149,7 +149,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   /** The socket is lost, and the time in which the client may come back is not over. */
   get #isDetached(): boolean {
-    return !this.#ending && !this.#line && this.#resumption.isOn && Date.now() < this.#resumption.endsAt;
+    const isOver = this.#ending !== undefined || this.#own.store.isEnding();
+    return !isOver && !this.#line && this.#resumption.isOn && Date.now() < this.#resumption.endsAt;
   }
 
   /** Another socket of the session is lost, not the one it speaks on. */
@@ -191,6 +192,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   /** The socket is lost, the session is not: until its time is over, it keeps its locks and places. */
   #detach(): void {
+    this.#presence.lost();
     this.#line?.end();
     this.#line = undefined;
     this.#conversation?.detach();
@@ -217,8 +219,13 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #close(line: Line, code: number): void {
-    this.#hasHungUp = true;
     line.close(code);
+    // Whoever could not show who he is has not got hold of the session, and must not be able to end it.
+    if (code === CLOSE.auth && this.#resumption.isOn) {
+      this.#detach();
+      return;
+    }
+    this.#hasHungUp = true;
     this.ctx.waitUntil(this.#end());
   }
 

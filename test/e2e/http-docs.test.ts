@@ -4,23 +4,12 @@ import { ERRORS, type ErrorCode, errorRule } from "../../src/http/errors.ts";
 import { FAMILIES } from "../../src/metrics/families.ts";
 import { startServe } from "../cli/support.ts";
 import { type Chapter, chaptersOf, isAsPrinted, play, requireTools } from "../support/examples.ts";
+import { tableUnder } from "../support/tables.ts";
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
 const GUIDE = read("docs/http-api.md");
 const OPERATIONS = read("docs/operations.md");
 const [, README_SECTION = ""] = /^## Over HTTP\n(.*?)^## /ms.exec(read("README.md")) ?? [];
-
-/** The cells of the rows of the table that begins with this header. */
-function tableUnder(header: string, markdown: string): string[][] {
-  const [, rows = ""] = markdown.split(`${header}\n`)[1]?.match(/^\|[-|]+\|\n((?:\|.*\n)+)/) ?? [];
-  const lines = rows.trimEnd().split("\n");
-  return lines.map((line) =>
-    line
-      .slice(1, -1)
-      .split("|")
-      .map((cell) => cell.trim()),
-  );
-}
 
 async function expectAsPrinted({ flags, examples }: Chapter): Promise<void> {
   const server = await startServe({ args: [...flags] });
@@ -82,7 +71,7 @@ describe("links in the documents lead somewhere", () => {
   const headingsOf = (url: URL) =>
     [...readFileSync(url, "utf8").matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) => anchorOf(heading));
 
-  it.each(["README.md", "CONTRIBUTING.md", ...documents])("%s", (file) => {
+  it.each(["README.md", "CONTRIBUTING.md", "examples/README.md", ...documents])("%s", (file) => {
     const here = new URL(file, ROOT);
     for (const [, link = ""] of read(file).matchAll(/\]\((?!https?:)([^)\s]+)\)/g)) {
       const target = new URL(link, here);

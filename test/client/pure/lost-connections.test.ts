@@ -15,7 +15,9 @@ describe("a lost connection", () => {
     expect(service.frames).toEqual([...before, ...before]);
     for (const frame of before) await service.answer(frame, `ok ${freshToken()} 33`);
     for (const each of asked) expect((await each).isHeld).toBe(true);
-    expect(service.sockets[1]?.sent[0]).toMatch(/^@\w+ watch\n_\nlost\n$/);
+    const [asksAgain, watches] = service.sockets[1]?.sent ?? [];
+    expect(asksAgain).toMatch(/^@\w+ session\n_\nresume\n$/);
+    expect(watches).toMatch(/^@\w+ watch\n_\nlost\n$/);
   });
 
   it("never gives a tag to a second request", async () => {

@@ -1,7 +1,7 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { ConnectionError } from "../../../src/client/index.ts";
 import { settled } from "./fake-clock.ts";
-import { freshToken, held, world } from "./fake-service.ts";
+import { freshToken, world } from "./fake-service.ts";
 
 /** The outcome if there is one, else "pending". */
 async function now<T>(promise: Promise<T>): Promise<T | "pending" | Error> {
@@ -71,41 +71,6 @@ describe("the story of a connection", () => {
     for await (const status of locks.status()) {
       expect(status).toBe("connected");
       break;
-    }
-  });
-});
-
-describe("a page that comes back", () => {
-  it("looks at once whether its locks and its connection are still there", async () => {
-    const listeners = new Map<string, () => void>();
-    const target = {
-      addEventListener: (type: string, listener: () => void) => listeners.set(type, listener),
-      removeEventListener: (type: string) => listeners.delete(type),
-    };
-    vi.stubGlobal("document", target);
-    vi.stubGlobal("ononline", null);
-    vi.stubGlobal("addEventListener", target.addEventListener);
-    vi.stubGlobal("removeEventListener", target.removeEventListener);
-    try {
-      const here = await world();
-      expect([...listeners.keys()].sort()).toEqual(["online", "pageshow", "resume", "visibilitychange"]);
-      const [short, long] = [await held(here, { leaseS: 20 }), await held(here, { leaseS: 60 })];
-      here.clock.sleep(25_000);
-      listeners.get("visibilitychange")?.();
-      expect((await short.lost).reason).toBe("expired");
-      expect(here.service.last("n")).toMatchObject({ arg: `${long.token} 60` });
-      expect(here.service.socket.heartbeats).toBe(1);
-      here.service.welcome = "unreachable";
-      here.service.socket.lose();
-      await here.clock.pass(60_000);
-      here.service.welcome = "session";
-      listeners.get("online")?.();
-      await settled();
-      expect(here.service.socket.sent.length).toBeGreaterThan(0);
-      await here.locks.close();
-      expect(listeners.size).toBe(0);
-    } finally {
-      vi.unstubAllGlobals();
     }
   });
 });

@@ -1,0 +1,151 @@
+/** The extensions that the client library needs, said line by line as docs/protocol.md has them. */
+import { once } from "node:events";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { WebSocket } from "ws";
+import { poll } from "../support/poll.ts";
+import { startServer, type TestServer } from "../support/server.ts";
+
+const ADMIN = "the operator's token";
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer({ variables: { ADMIN_TOKEN: ADMIN } });
+});
+afterAll(() => server.stop());
+
+interface Speaker {
+  readonly socket: WebSocket;
+  readonly heard: string[];
+  /** Resolves with the code that the socket is closed with. */
+  readonly closed: Promise<number>;
+  say(command: string, key?: string, arg?: string): void;
+  /** The first line from now on, or heard before, that begins like this; without that beginning. */
+  hears(beginning: string): Promise<string>;
+}
+
+async function speak(credential?: string): Promise<Speaker> {
+  const protocols = ["dflockd.v2", ...(credential ? [`holdfast.resume.${credential}`] : [])];
+  const socket = new WebSocket(`ws://127.0.0.1:${server.httpPort}/v1/ws`, protocols);
+  const heard: string[] = [];
+  socket.on("message", (line: Buffer) => heard.push(line.toString().trimEnd()));
+  const closed = new Promise<number>((resolve) => socket.on("close", resolve));
+  await once(socket, "open");
+  return {
+    socket,
+    heard,
+    closed,
+    say: (command, key = "_", arg = "_") => socket.send(`${command}\n${key}\n${arg}\n`),
+    async hears(beginning) {
+      const line = await poll(`"${beginning}"`, 8_000, async () => heard.find((each) => each.startsWith(beginning)));
+      return line.slice(beginning.length).trim();
+    },
+  };
+}
+
+/** A client whose session outlives its socket. */
+async function resumable(): Promise<{ speaker: Speaker; credential: string }> {
+  const speaker = await speak();
+  speaker.say("@s session", "_", "resume");
+  const [credential = "", grace] = (await speaker.hears("@s ok")).split(" ");
+  expect(credential).toMatch(/^[0-9a-f]{32}\.[0-9a-f]{32}$/);
+  expect(grace).toBe("10");
+  return { speaker, credential };
+}
+
+describe("resuming a session", () => {
+  it("what is sent again under its tag is carried out once", async () => {
+    const holder = await speak();
+    holder.say("@1 l", "jobs", "0");
+    const [held = ""] = (await holder.hears("@1 ok")).split(" ");
+    const { speaker, credential } = await resumable();
+    speaker.say("@1 l", "jobs", "60");
+    speaker.say("@2 l", "mine", "0 60");
+    const mine = await speaker.hears("@2 ok");
+    speaker.socket.terminate();
+    await speaker.closed;
+    // It comes up while nobody is there to hear it.
+    holder.say("@2 r", "jobs", held);
+    expect(await holder.hears("@2")).toBe("ok");
+    const back = await speak(credential);
+    expect(back.socket.protocol).toBe("dflockd.v2");
+    for (const [tag, key, arg] of [
+      ["@1", "jobs", "60"],
+      ["@2", "mine", "0 60"],
+    ] as const)
+      back.say(`${tag} l`, key, arg);
+    expect(await back.hears("@2 ok")).toBe(mine);
+    expect(await back.hears("@1 ok")).toMatch(/^[0-9a-f]{32} 33$/);
+    back.say("@3 query", "jobs");
+    expect(JSON.parse(await back.hears("@3 ok"))).toMatchObject({ holders: 1, waiters: 0 });
+    for (const client of [back, holder]) client.socket.close(1000);
+  });
+
+  it("asked for again, the credential is the same", async () => {
+    const { speaker, credential } = await resumable();
+    speaker.say("@t session", "_", "resume");
+    expect(await speaker.hears("@t ok")).toBe(`${credential} 10`);
+    speaker.socket.close(1000);
+  });
+
+  it("an open socket is asked first: who answers stays, who is silent is replaced", async () => {
+    const { speaker, credential } = await resumable();
+    const attempt = speak(credential);
+    await speaker.hears("! present");
+    speaker.say("@p ping");
+    expect(await (await attempt).closed).toBe(4409);
+    const second = await speak(credential);
+    expect(await speaker.closed).toBe(4411);
+    second.say("@q ping");
+    expect(await second.hears("@q")).toBe("ok");
+    second.socket.close(1000);
+  });
+
+  it.each([
+    [1000, 4410],
+    [1001, 4410],
+    [4412, "taken up"],
+  ])("a socket that is closed with %i leaves a session that is %s", async (code, end) => {
+    const { speaker, credential } = await resumable();
+    speaker.socket.close(code);
+    await speaker.closed;
+    const back = await speak(credential);
+    if (back.socket.readyState === WebSocket.OPEN) back.say("@1 ping");
+    expect(await Promise.race([back.closed, back.hears("@1").then(() => "taken up")])).toBe(end);
+    back.socket.close(1000);
+  });
+});
+
+it("cancel ends a request, and says so before it says ok", async () => {
+  const [holder, waiter] = [await speak(), await speak()];
+  holder.say("@1 l", "cancel", "0");
+  await holder.hears("@1 ok");
+  waiter.say("@7 l", "cancel", "60");
+  waiter.say("@8 cancel", "_", "7");
+  expect(await waiter.hears("@8")).toBe("ok");
+  waiter.say("@9 cancel", "_", "7");
+  expect(await waiter.hears("@9")).toBe("ok");
+  expect(waiter.heard).toEqual(["@7 cancelled", "@8 ok", "@9 ok"]);
+  holder.say("@2 query", "cancel");
+  expect(JSON.parse(await holder.hears("@2 ok"))).toMatchObject({ holders: 1, waiters: 0 });
+  for (const client of [holder, waiter]) client.socket.close(1000);
+});
+
+it("query of a key that does not exist is null", async () => {
+  const client = await speak();
+  client.say("@1 query", "nobody-uses-this");
+  expect(await client.hears("@1")).toBe("ok null");
+  client.socket.close(1000);
+});
+
+it("steal is for administrators, and its victim is told", async () => {
+  const [victim, admin] = [await speak(), await speak()];
+  victim.say("watch", "_", "lost");
+  victim.say("@1 l", "loot", "0");
+  const [token] = (await victim.hears("@1 ok")).split(" ");
+  victim.say("@2 steal", "loot", "1");
+  expect(await victim.hears("@2")).toBe("error_auth");
+  admin.say("auth", "_", ADMIN);
+  admin.say("@1 steal", "loot", "1 20");
+  expect(await admin.hears("@1 ok")).toMatch(/^[0-9a-f]{32} 20$/);
+  expect(await victim.hears("! lost")).toBe(`loot ${token} stolen`);
+  for (const client of [victim, admin]) client.socket.close(1000);
+});
