@@ -9,6 +9,8 @@ import { StatusStory } from "./status.ts";
 import { leavePlace } from "./ticket.ts";
 import type { Message } from "./wire.ts";
 
+const MOST_EARLY = 64;
+
 /** Holds a client's parts together: what happens to its connection happens to its requests and locks. */
 export class Client implements Host {
   readonly clock: Clock;
@@ -16,6 +18,8 @@ export class Client implements Host {
   readonly #channel: Channel;
   readonly #calls: Calls;
   readonly #held = new Map<string, Lock>();
+  /** Losses of locks that are not made yet: grant and loss may be read in one go. */
+  readonly #early = new Map<string, LossReason>();
   readonly #stopListening: () => void;
   #sessionNumber = 0;
   #isClosed = false;
@@ -66,6 +70,8 @@ export class Client implements Host {
 
   hold(lock: Lock): void {
     this.#held.set(lock.token, lock);
+    const reason = this.#early.get(lock.token);
+    if (reason) queueMicrotask(() => lock.lose(reason));
   }
 
   drop(lock: Lock): void {
@@ -98,7 +104,17 @@ export class Client implements Host {
 
   #hear(message: Message): void {
     if (message.type === "answer") this.#calls.answered(message);
-    else if (message.type === "lost") this.#held.get(message.token)?.lose(lossOf(message.reason));
+    else if (message.type === "lost") this.#lose(message.token, lossOf(message.reason));
+  }
+
+  #lose(token: string, reason: LossReason): void {
+    const lock = this.#held.get(token);
+    if (lock) lock.lose(reason);
+    else {
+      this.#early.set(token, reason);
+      const [oldest = ""] = this.#early.keys();
+      if (this.#early.size > MOST_EARLY) this.#early.delete(oldest);
+    }
   }
 
   #lookAround(): void {

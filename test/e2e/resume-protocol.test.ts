@@ -79,6 +79,30 @@ describe("resuming a session", () => {
     for (const client of [back, holder]) client.socket.close(1000);
   });
 
+  it("a place is kept although its turn comes between the new socket and what is sent again on it", async () => {
+    const [holder, other] = [await speak(), await speak()];
+    holder.say("@1 l", "slow", "0");
+    const [held = ""] = (await holder.hears("@1 ok")).split(" ");
+    const { speaker, credential } = await resumable();
+    speaker.say("@1 l", "slow", "60");
+    speaker.say("@2 r", "slow", "nobody");
+    await speaker.hears("@2 error");
+    other.say("@1 l", "slow", "60");
+    other.say("@2 r", "slow", "nobody");
+    await other.hears("@2 error");
+    speaker.socket.terminate();
+    await speaker.closed;
+    const back = await speak(credential);
+    holder.say("@2 r", "slow", held);
+    await holder.hears("@2 ok");
+    // The key has told, and told again, and nobody knew of the request yet.
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    back.say("@1 l", "slow", "60");
+    expect(await back.hears("@1 ok")).toMatch(/^[0-9a-f]{32} 33$/);
+    expect(other.heard.filter((line) => line.startsWith("@1"))).toEqual([]);
+    for (const client of [back, holder, other]) client.socket.close(1000);
+  });
+
   it("asked for again, the credential is the same", async () => {
     const { speaker, credential } = await resumable();
     speaker.say("@t session", "_", "resume");

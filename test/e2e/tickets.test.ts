@@ -143,6 +143,22 @@ describe("a ticket over WebSocket", () => {
 
 const HOLDER = "建 agent 🛠";
 
+it("who takes up a session must show who he is, and one who cannot does not end it", async () => {
+  const headers = { Authorization: `Bearer ${TOKEN}` };
+  const client = await WsClient.open(server.httpPort, { headers });
+  const [, credential] = /^@s ok (\S+) 10$/.exec(await ask(client, "@s session", "_", "resume")) ?? [];
+  const token = await lock(client, "kept-by-secret", "0 60");
+  client.destroy();
+  const protocols = ["dflockd.v2", `holdfast.resume.${credential}`];
+  const stranger = await WsClient.open(server.httpPort, { protocols });
+  stranger.send("auth\n_\nwrong\n");
+  expect(await stranger.next()).toBe("error_auth\n");
+  await stranger.closed();
+  const back = await WsClient.open(server.httpPort, { headers, protocols });
+  expect(await ask(back, "@1 n", "kept-by-secret", token)).toBe("@1 ok 33");
+  back.close();
+});
+
 describe("the operator", () => {
   it("sees holders and waiters by label, and removes the one holder it names", async () => {
     const holder = await WsClient.open(server.httpPort, {

@@ -134,6 +134,7 @@ export interface WebSocketOptions {
   readonly headers?: Record<string, string>;
   /** Put behind the address, with its question mark. */
   readonly query?: string;
+  readonly protocols?: string[];
 }
 
 export class WsClient extends WireClient {
@@ -149,7 +150,7 @@ export class WsClient extends WireClient {
 
   static open(port: number, options: WebSocketOptions = {}): Promise<WsClient> {
     return new Promise((resolve, reject) => {
-      const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/ws${options.query ?? ""}`, {
+      const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/ws${options.query ?? ""}`, options.protocols ?? [], {
         headers: options.headers ?? {},
         perMessageDeflate: false,
       });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ConnectionError, LockLostError } from "../../../src/client/index.ts";
 import { settled } from "./fake-clock.ts";
-import { held, world } from "./fake-service.ts";
+import { freshToken, held, world } from "./fake-service.ts";
 
 const unhandled: unknown[] = [];
 const note = (reason: unknown) => unhandled.push(reason);
@@ -12,6 +12,20 @@ afterAll(() => {
 });
 
 describe("a loss", () => {
+  it.each(["key", "a\u3000b"])("that is read in one go with its grant is told as well (%s)", async (key) => {
+    const { service, locks } = await world();
+    const token = freshToken();
+    const asked = locks.acquire(key);
+    await settled();
+    const [frame] = service.frames.slice(-1);
+    if (!frame) throw new Error("nothing was asked");
+    void service.answer(frame, `ok ${token} 33`);
+    service.socket.say(`! lost ${key} ${token} stolen`);
+    const lock = await asked;
+    expect((await lock.lost).reason).toBe("stolen");
+    expect(lock.isHeld).toBe(false);
+  });
+
   it.each([
     ["expired", "expired"],
     ["released", "released"],
