@@ -68,9 +68,12 @@ export class Channel {
     return this.#state === "ready";
   }
 
-  /** By the clock, whether it has been told yet or not: what the session had may be somebody else's. */
+  /**
+   * By the clock, whether it has been told yet or not: what the session had may be somebody else's. Also while the
+   * connection looks fine, since after a sleep it may not be; the next answer tells.
+   */
   get isLapsed(): boolean {
-    return !this.isReady && this.#session !== undefined && this.#graceLeftMs(this.#session) <= 0;
+    return this.#session !== undefined && this.#graceLeftMs(this.#session) <= 0;
   }
 
   /** Why the last connection ended or did not come about. */

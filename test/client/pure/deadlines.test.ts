@@ -72,6 +72,14 @@ describe("a lock whose program was stopped", () => {
     expect(here.service.count("n")).toBe(0);
   });
 
+  it("is not believed in when the stop was longer than the service keeps a session that it has lost sight of", async () => {
+    const here = await world();
+    const lock = await held(here);
+    here.clock.sleep(10_000);
+    // The lease of 30 seconds is not over; but whether the connection has held, only an answer can tell.
+    expect(lock.isHeld).toBe(false);
+  });
+
   it("is kept when the stop was short of the lease", async () => {
     const here = await world();
     here.service.reply = ({ command }) => (command === "n" ? "ok 30" : undefined);
