@@ -26,22 +26,17 @@ afterAll(() => server.stop());
 
 describe("a session that is deleted", () => {
   it("has its poll answered within a tenth of a second, and no place in the queue [HC120]", async () => {
-    const tookMs: number[] = [];
-    // A machine with other things to do may stall any one of them; never all.
-    for (let round = 0; round < 3; round += 1) {
-      const [[s, s2], k] = [await api.sessions(2), freshKey()];
-      await s.lock(k);
-      const polling = await s2.waitInLine(k, 60);
-      const deletedAt = performance.now();
-      expectNoContent(await s2.end());
-      const reply = await polling.reply;
-      expectJson(reply, 410, GONE);
-      tookMs.push(reply.endedAt - deletedAt);
-      await poll("stats without the waiter", 1_000, async () =>
-        (await api.stats()).locks.find(({ key }) => key === k)?.waiters === 0 ? true : undefined,
-      );
-    }
-    expect(Math.min(...tookMs)).toBeLessThanOrEqual(100);
+    const [[s, s2], k] = [await api.sessions(2), freshKey()];
+    await s.lock(k);
+    const polling = await s2.waitInLine(k, 60);
+    const deletedAt = performance.now();
+    expectNoContent(await s2.end());
+    const reply = await polling.reply;
+    expectJson(reply, 410, GONE);
+    expect(reply.endedAt - deletedAt).toBeLessThanOrEqual(100);
+    await poll("stats without the waiter", 1_000, async () =>
+      (await api.stats()).locks.find(({ key }) => key === k)?.waiters === 0 ? true : undefined,
+    );
   });
 
   it("gives up what it enqueued for, so that others get it [HC121]", async () => {
