@@ -125,10 +125,10 @@ export class Calls {
     }
   }
 
-  /** The session is gone, and with it all that was asked of it. */
+  /** The session is gone, and with it all that was asked of it, and its places in queues. */
   forget(error: Error): void {
     for (const call of [...this.#calls.values()]) {
-      if (!call.firstSentAt) continue;
+      if (!call.firstSentAt && call.command !== "w") continue;
       this.#remove(call);
       if (!call.isAbandoned) call.settle(error);
     }

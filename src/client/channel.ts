@@ -1,7 +1,7 @@
 import { Backoff } from "./backoff.ts";
-import { type Clock, elapsedMs, type Moment, momentOf } from "./clock.ts";
+import { type Clock, elapsedMs, type Moment, momentOf, within } from "./clock.ts";
 import { AuthError, ConnectionError } from "./errors.ts";
-import { Link, type LinkEnd, type Session } from "./link.ts";
+import { Link, type LinkEnd, READY_WITHIN_MS, type Session } from "./link.ts";
 import { CLOSE, type SocketConstructor } from "./socket.ts";
 import type { Message } from "./wire.ts";
 
@@ -11,6 +11,7 @@ const ATTEMPTS_IN_GRACE = 10;
 const STABLE_MS = 5_000;
 const PROBE_MS = 2_000;
 const SUSPICION_MS = 500;
+const CLOSED_WITHIN_MS = 5_000;
 /** A token this fresh is not the reason of a refusal. */
 const FRESH_MS = 5_000;
 /** The service's clock may run a little faster than ours. */
@@ -45,7 +46,7 @@ export class Channel {
   readonly #options: ChannelOptions;
   readonly #events: ChannelEvents;
   readonly #backoff = new Backoff();
-  #state: "idle" | "connecting" | "ready" | "closed" = "idle";
+  #state: "idle" | "connecting" | "ready" | "leaving" | "closed" = "idle";
   #link: Link | undefined;
   #session: Session | undefined;
   /** When something was sent that has been answered: the service surely had us on the line then. */
@@ -56,6 +57,8 @@ export class Channel {
   #problem: unknown;
   #cancelRetry: (() => void) | undefined;
   #cancelGrace: () => void = () => {};
+  /** The last connection, which is only there to leave, has come about or failed. */
+  #tellReturned: () => void = () => {};
 
   constructor(options: ChannelOptions, events: ChannelEvents) {
     this.#options = options;
@@ -124,7 +127,7 @@ export class Channel {
   /** The page may never run again: leaves with the session, and connects anew should the page come back. */
   leave(): void {
     const link = this.#link;
-    if (!link || this.#state === "closed") return;
+    if (!link || this.#isClosed) return;
     this.#state = "idle";
     this.#link = undefined;
     this.#problem = "the page was left";
@@ -142,11 +145,30 @@ export class Channel {
     return true;
   }
 
+  /** Leaves, with the session. Resolves when the service knows, or after a while. */
   async close(): Promise<void> {
-    this.#state = "closed";
+    const isUnderWay = this.#state === "connecting";
+    const mustReturn = this.#session !== undefined && !this.isReady;
+    this.#state = mustReturn ? "leaving" : "closed";
     this.#cancelRetry?.();
     this.#cancelGrace();
-    await this.#link?.close();
+    const returned = mustReturn ? this.#return(isUnderWay) : Promise.resolve();
+    const left = returned.then(() => this.#link?.close());
+    await within(this.#options.clock, CLOSED_WITHIN_MS, left).catch(() => {});
+    this.#state = "closed";
+    void this.#link?.close();
+  }
+
+  /** A session without connection is taken up once more, to be left in due form: else everybody waits out its grace. */
+  #return(isUnderWay: boolean): Promise<void> {
+    return new Promise((resolve) => {
+      this.#tellReturned = resolve;
+      if (!isUnderWay) this.#open().catch(resolve);
+    });
+  }
+
+  get #isClosed(): boolean {
+    return this.#state === "leaving" || this.#state === "closed";
   }
 
   #connect(): void {
@@ -158,8 +180,9 @@ export class Channel {
 
   async #open(): Promise<void> {
     const { token, ...options } = this.#options;
-    const shown = typeof token === "function" ? await token() : token;
-    if (this.#state !== "connecting") return;
+    const asked = typeof token === "function" ? Promise.resolve(token()) : undefined;
+    const shown = asked ? await within(options.clock, READY_WITHIN_MS, asked) : (token as string | undefined);
+    if (this.#state !== "connecting" && this.#state !== "leaving") return;
     const session = this.#session;
     this.#link = new Link(
       { ...options, token: shown, session, nextTag: this.nextTag },
@@ -173,6 +196,10 @@ export class Channel {
   }
 
   #becomeReady(asked: Session | undefined, given: Session | undefined): void {
+    if (this.#state === "leaving") {
+      this.#tellReturned();
+      return;
+    }
     this.#state = "ready";
     this.#session = given;
     this.#readyAt = momentOf(this.#options.clock);
@@ -182,7 +209,11 @@ export class Channel {
   }
 
   #ended(end: LinkEnd): void {
-    if (this.#state === "closed") return;
+    if (this.#isClosed) {
+      this.#link = undefined;
+      this.#tellReturned();
+      return;
+    }
     const wasReady = this.isReady;
     this.#state = "idle";
     this.#link = undefined;
@@ -208,7 +239,7 @@ export class Channel {
 
   /** While there is no connection, tells in time when the service may have given away what the session had. */
   #checkGrace(): void {
-    if (this.isReady || !this.#session || this.#isOverdue || this.#state === "closed") return;
+    if (this.isReady || !this.#session || this.#isOverdue || this.#isClosed) return;
     const leftMs = this.#graceLeftMs(this.#session);
     this.#cancelGrace();
     if (leftMs > 0) this.#cancelGrace = this.#options.clock.after(leftMs, () => this.#checkGrace());

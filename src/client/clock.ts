@@ -27,6 +27,19 @@ export const systemClock: Clock = {
   },
 };
 
+/** Settles as the promise does, or rejects after that time. */
+export async function within<Value>(clock: Clock, ms: number, promise: Promise<Value>): Promise<Value> {
+  let cancel = () => {};
+  const late = new Promise<never>((_, reject) => {
+    cancel = clock.after(ms, () => reject(new Error(`not within ${ms} ms`)));
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    cancel();
+  }
+}
+
 /** A moment on both clocks. */
 export interface Moment {
   readonly wall: number;

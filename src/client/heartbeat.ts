@@ -1,7 +1,9 @@
-import { type Clock, type Moment, momentOf } from "./clock.ts";
+import { type Clock, elapsedMs, type Moment, momentOf } from "./clock.ts";
 
 /** A program that was stopped for a while finds its timers due before it has read what came meanwhile. */
 const LAST_CHANCE_MS = 50;
+/** Whoever stood still believes in things that may be over, and wants to know soon. */
+const SOON_MS = 500;
 
 export interface Patient {
   /** Sends something that is always answered. */
@@ -18,13 +20,15 @@ export class Heartbeat {
   readonly #everyMs: number;
   readonly #patient: Patient;
   #unanswered: Moment | undefined;
+  #armedAt: Moment;
   #cancel: () => void = () => {};
 
   constructor(clock: Clock, everyMs: number, patient: Patient) {
     this.#clock = clock;
     this.#everyMs = everyMs;
     this.#patient = patient;
-    this.#arm(everyMs, () => this.probe(everyMs));
+    this.#armedAt = momentOf(clock);
+    this.#arm(everyMs, () => this.#beat());
   }
 
   heard(): void {
@@ -43,7 +47,7 @@ export class Heartbeat {
       this.#unanswered = momentOf(this.#clock);
       this.#patient.beat();
     }
-    this.#arm(withinMs, () => (this.#unanswered ? this.#giveLastChance() : this.probe(this.#everyMs)));
+    this.#arm(withinMs, () => (this.#unanswered ? this.#giveLastChance() : this.#beat()));
   }
 
   stop(): void {
@@ -51,11 +55,17 @@ export class Heartbeat {
   }
 
   #giveLastChance(): void {
-    this.#arm(LAST_CHANCE_MS, () => (this.#unanswered ? this.#patient.died() : this.probe(this.#everyMs)));
+    this.#arm(LAST_CHANCE_MS, () => (this.#unanswered ? this.#patient.died() : this.#beat()));
+  }
+
+  #beat(): void {
+    const hasStoodStill = elapsedMs(this.#clock, this.#armedAt) > 2 * this.#everyMs;
+    this.probe(hasStoodStill ? Math.min(SOON_MS, this.#everyMs) : this.#everyMs);
   }
 
   #arm(ms: number, call: () => void): void {
     this.#cancel();
+    this.#armedAt = momentOf(this.#clock);
     this.#cancel = this.#clock.after(ms, call);
   }
 }

@@ -3,9 +3,8 @@ import { Heartbeat } from "./heartbeat.ts";
 import { CLOSE, type Socket, type SocketConstructor } from "./socket.ts";
 import { frameOf, KEEPALIVE_TAG, type Message, messageOf } from "./wire.ts";
 
-/** From opening a socket to the first word of the service on it. */
-const READY_WITHIN_MS = 5_000;
-const CLOSED_WITHIN_MS = 5_000;
+/** From opening a socket to the first word of the service on it; a token has as long. */
+export const READY_WITHIN_MS = 5_000;
 const BEAT_MS = 5_000;
 /** So many heartbeats fit into the time for which the service keeps a session without socket. */
 const BEATS_IN_GRACE = 4;
@@ -67,7 +66,7 @@ export class Link {
     this.#socket = socket;
     socket.addEventListener("open", () => this.#greet());
     socket.addEventListener("message", ({ data }) => this.#hear(data));
-    socket.addEventListener("error", (cause) => this.#end({ type: "closed", code: 1006, cause }));
+    socket.addEventListener("error", (event) => this.#end({ type: "closed", code: 1006, cause: causeOf(event) }));
     socket.addEventListener("close", ({ code }) => this.#end({ type: "closed", code }));
     this.#cancelPatience = options.clock.after(READY_WITHIN_MS, () => this.drop());
   }
@@ -90,15 +89,11 @@ export class Link {
     if (!this.#isOver) this.#heartbeat?.probe(withinMs);
   }
 
-  /** Leaves, with the session. Resolves when the service has heard it, or after a while. */
+  /** Leaves, with the session. Resolves when the service has heard it. */
   close(): Promise<void> {
     this.#fallSilent();
     return new Promise((resolve) => {
-      const cancel = this.#options.clock.after(CLOSED_WITHIN_MS, resolve);
-      this.#socket.addEventListener("close", () => {
-        cancel();
-        resolve();
-      });
+      this.#socket.addEventListener("close", () => resolve());
       closeSocket(this.#socket, CLOSE.done);
     });
   }
@@ -158,6 +153,12 @@ function sessionOf(status: string, rest: string): Session | undefined {
   const [credential, seconds] = rest.split(" ");
   if (status !== "ok" || !credential) return undefined;
   return { credential, graceMs: Number(seconds) * 1000 };
+}
+
+/** What went wrong, where the event of a socket says so: that of a browser never does. */
+function causeOf(event: unknown): unknown {
+  const { error, message } = event as { readonly error?: unknown; readonly message?: unknown };
+  return error ?? message;
 }
 
 /** Does nothing to a socket that is closed already. */

@@ -1,4 +1,4 @@
-import { elapsedMs, type Moment, momentOf } from "./clock.ts";
+import { elapsedMs, type Moment, momentOf, within } from "./clock.ts";
 import { LockLostError, type LossReason } from "./errors.ts";
 import { giveBack, type Host, type Place } from "./host.ts";
 import { Lease } from "./lease.ts";
@@ -120,15 +120,13 @@ export class Lock implements AsyncDisposable {
   async #renew(): Promise<void> {
     this.#isRenewing = true;
     try {
-      const { seconds } = this.#lease;
-      const { status, rest, sentAt } = await this.#host.ask({
-        command: "n",
-        ...this.#place,
-        arg: `${this.token} ${seconds}`,
-      });
+      const request = { command: "n", ...this.#place, arg: `${this.token} ${this.#lease.seconds}` } as const;
+      let answer = await this.#host.ask(request);
+      // The same word says that the service had a failure: one alone is not believed.
+      if (answer.status === "error" && !this.#isOver) answer = await this.#host.ask(request);
       if (this.#isOver) return;
-      if (status === "ok") this.#lease = new Lease(this.#host.clock, Number(rest), sentAt);
-      else if (status === "error") this.giveUp("expired");
+      if (answer.status === "ok") this.#lease = new Lease(this.#host.clock, Number(answer.rest), answer.sentAt);
+      else if (answer.status === "error") this.giveUp("expired");
     } catch {
       // The session is gone, or this token was refused: whoever found out tells, and at last the lease does.
     } finally {
@@ -148,13 +146,7 @@ export class Lock implements AsyncDisposable {
     this.#end();
     const given = giveBack(this.#host, this.#place, this.token);
     const isGiven = given.then((answer) => answer?.status === "ok" || answer?.isRepeated === true);
-    return new Promise((resolve) => {
-      const cancel = this.#host.clock.after(RELEASED_WITHIN_MS, () => resolve(false));
-      isGiven.then((is) => {
-        cancel();
-        resolve(is);
-      });
-    });
+    return within(this.#host.clock, RELEASED_WITHIN_MS, isGiven).catch(() => false);
   }
 
   #end(): void {

@@ -33,15 +33,15 @@ export class Locks implements AsyncDisposable {
   request<Result>(key: string, callback: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   request<Result>(
     key: string,
-    options: AcquireOptions,
+    options: AcquireOptions | undefined,
     callback: (lock: Lock) => Result | Promise<Result>,
   ): Promise<Result>;
   async request<Result>(
     key: string,
-    first: AcquireOptions | ((lock: Lock) => Result | Promise<Result>),
+    first: AcquireOptions | undefined | ((lock: Lock) => Result | Promise<Result>),
     second?: (lock: Lock) => Result | Promise<Result>,
   ): Promise<Result> {
-    const [options, callback] = typeof first === "function" ? [{}, first] : [first, second];
+    const [options, callback] = typeof first === "function" ? [{}, first] : [first ?? {}, second];
     if (typeof callback !== "function") throw new TypeError("a callback is needed");
     const lock = await this.acquire(key, options);
     try {
@@ -85,8 +85,13 @@ export class Locks implements AsyncDisposable {
   }
 
   /** How the connection fares: how it is now, then every change, until the client is closed. */
-  status(): AsyncGenerator<Status, void, undefined> {
+  status(): AsyncIterableIterator<Status> {
     return this.#client.status.read();
+  }
+
+  /** Why there is no connection, as far as the platform tells; undefined while there is one, or before the first attempt. */
+  get problem(): unknown {
+    return this.#client.isConnected ? undefined : this.#client.problem;
   }
 
   mutex(key: string): Semaphore {

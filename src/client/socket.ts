@@ -20,6 +20,8 @@ export const CLOSE = {
 } as const;
 
 const PATH = "/v1/ws";
+/** As the service wants it: browsers do not tell why an upgrade was refused. */
+const LABEL = /^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;
 
 /** Where the WebSocket is, from what people write for it: any of http, https, ws, wss, with or without the path. */
 export function addressOf(url: string | URL, label: string | undefined): string {
@@ -30,7 +32,7 @@ export function addressOf(url: string | URL, label: string | undefined): string 
   if (!address.pathname.endsWith(PATH)) address.pathname = address.pathname.replace(/\/*$/, PATH);
   address.hash = "";
   if (label !== undefined) {
-    if (label === "" || label.length > 64) throw new TypeError("a label has 1 to 64 characters");
+    if (!LABEL.test(label)) throw new TypeError("a label has 1 to 64 printable characters");
     address.searchParams.set("label", label);
   }
   return address.href;

@@ -27,10 +27,28 @@ export class StatusStory {
   }
 
   /** First how things stand, if that is known, then every change, until the client is closed. */
-  async *read(): AsyncGenerator<Status, void, undefined> {
-    for (let chapter = this.#last; ; chapter = await chapter.next) {
-      if (chapter.status) yield chapter.status;
-      if (chapter.status === "closed") return;
-    }
+  read(): AsyncIterableIterator<Status> {
+    let next: Promise<Chapter | undefined> = this.#last.status ? Promise.resolve(this.#last) : this.#last.next;
+    let stop: (nothing: undefined) => void = () => {};
+    const stopped = new Promise<undefined>((resolve) => {
+      stop = resolve;
+    });
+    return {
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+      async next() {
+        const coming = next;
+        next = coming.then((chapter) => (chapter?.status === "closed" ? undefined : chapter?.next));
+        const value = (await Promise.race([coming, stopped]))?.status;
+        return value ? { done: false, value } : { done: true, value: undefined };
+      },
+      // Also while somebody waits for the next one, as in the clean-up of an effect.
+      async return() {
+        next = stopped;
+        stop(undefined);
+        return { done: true, value: undefined };
+      },
+    };
   }
 }

@@ -1,5 +1,5 @@
 import { type LockOptions, patienceOf, soon, take, type WaitOptions } from "./acquire.ts";
-import { ConnectionError, errorOf } from "./errors.ts";
+import { AcquireTimeoutError, CapacityError, ConnectionError, errorOf, LockLostError } from "./errors.ts";
 import { giveBack, type Host, type Place } from "./host.ts";
 import type { Lock } from "./lock.ts";
 import { checkHold, checkKey, leaseArg, limitArg, waitArg } from "./wire.ts";
@@ -54,8 +54,14 @@ export class Ticket implements AsyncDisposable {
     signal?.addEventListener("abort", abort);
     try {
       const patience = patienceOf(this.#host, this.key, { timeout, signal: leaving.signal });
-      const answer = await this.#host.ask({ command: "w", ...this.#place, arg, isClaim: true }, patience);
+      // It must arrive also if nobody waits any more: to be taken back there, and the place with it.
+      const request = { command: "w", ...this.#place, arg, isClaim: true, mustArrive: true } as const;
+      const answer = await this.#host.ask(request, patience);
+      if (answer.isRepeated && answer.status === "error_not_enqueued") throw endedUnheard(this.key, timeout);
       return await take(this.#host, this.#place, answer, { ...options, signal: leaving.signal });
+    } catch (error) {
+      if (error instanceof CapacityError) void leavePlace(this.#host, this.#place);
+      throw error;
     } finally {
       signal?.removeEventListener("abort", abort);
       this.#leaving = undefined;
@@ -75,6 +81,11 @@ export class Ticket implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.leave();
   }
+}
+
+/** The wait is over, and how was said on a connection that was lost. */
+function endedUnheard(key: string, timeout: number): Error {
+  return timeout === Number.POSITIVE_INFINITY ? new LockLostError(key, "expired") : new AcquireTimeoutError(key);
 }
 
 /** Waiting for no time gives up a place; what it turns out to hold is given back. */

@@ -1,5 +1,8 @@
 import type { Lock } from "./lock.ts";
 import type { Locks } from "./locks.ts";
+import type { KeyReport } from "./report.ts";
+
+const ASKED_AT_ONCE = 64;
 
 export interface WebLockOptions {
   readonly mode?: "exclusive" | "shared";
@@ -24,7 +27,11 @@ export interface WebLockInfo {
 /** The shape of `navigator.locks`. */
 export interface WebLocks {
   request<Result>(name: string, callback: WebLockCallback<Result>): Promise<Result>;
-  request<Result>(name: string, options: WebLockOptions, callback: WebLockCallback<Result>): Promise<Result>;
+  request<Result>(
+    name: string,
+    options: WebLockOptions | undefined,
+    callback: WebLockCallback<Result>,
+  ): Promise<Result>;
   /** Everything that is held and waited for in the service, not only by this client. */
   query(): Promise<{ held: WebLockInfo[]; pending: WebLockInfo[] }>;
 }
@@ -37,10 +44,10 @@ export interface WebLocks {
 export function webLocks(locks: Locks): WebLocks {
   async function request<Result>(
     name: string,
-    first: WebLockOptions | WebLockCallback<Result>,
+    first: WebLockOptions | WebLockCallback<Result> | undefined,
     second?: WebLockCallback<Result>,
   ): Promise<Result> {
-    const [options, callback] = typeof first === "function" ? [{}, first] : [first, second];
+    const [options, callback] = typeof first === "function" ? [{}, first] : [first ?? {}, second];
     if (typeof callback !== "function") throw new TypeError("a callback is needed");
     const text = String(name);
     checkSupport(text, options);
@@ -54,7 +61,11 @@ export function webLocks(locks: Locks): WebLocks {
     request,
     async query() {
       const { locks: all } = await locks.stats();
-      const reports = await Promise.all(all.map(({ key }) => locks.query(key)));
+      const reports: (KeyReport | null)[] = [];
+      for (let from = 0; from < all.length; from += ASKED_AT_ONCE) {
+        const some = all.slice(from, from + ASKED_AT_ONCE);
+        reports.push(...(await Promise.all(some.map(({ key }) => locks.query(key)))));
+      }
       const infos = (part: "held_by" | "queue") =>
         reports.flatMap((report) => (report?.[part] ?? []).map((member) => infoOf(report?.key ?? "", member)));
       return { held: infos("held_by"), pending: infos("queue") };

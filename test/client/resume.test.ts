@@ -244,6 +244,20 @@ describe("a connection that goes nowhere", () => {
   });
 });
 
+it("a client that leaves while it has no connection comes back to do it properly: nobody waits out its grace", async () => {
+  const key = freshKey();
+  await using proxy = await startCutProxy(() => server.httpPort);
+  const locks = connectTo(proxy.port);
+  await locks.acquire(key, { lease: 60_000 });
+  const waiting = observer.acquire(key, { timeout: 5_000 });
+  await waitersOf(observer, key, 1);
+  proxy.close();
+  await becomes(locks, "reconnecting");
+  proxy.heal();
+  await locks.close();
+  expect(await (await waiting).release()).toBe(true);
+});
+
 it("a client that leaves properly gives everything up at once, without the grace", async () => {
   const key = freshKey();
   const locks = connectTo(server.httpPort);

@@ -31,6 +31,11 @@ describe("request", () => {
     expect(await theirs().request(name, { ifAvailable: true }, (other) => other?.name)).toBe(name);
   });
 
+  it("takes options that are left out as undefined", async () => {
+    expect(await mine().request(freshKey(), undefined, (lock) => lock?.mode)).toBe("exclusive");
+    await expect(mine().request(freshKey(), undefined as never)).rejects.toThrow(TypeError);
+  });
+
   it("gives the lock back when the callback throws, and throws the same", async () => {
     const name = freshKey();
     const failing = mine().request(name, () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CapacityError, connect, LockError } from "../../../src/client/index.ts";
+import { labelOf } from "../../../src/http/label.ts";
 import { settled } from "./fake-clock.ts";
 import { FakeService, freshToken, world } from "./fake-service.ts";
 
@@ -32,8 +33,24 @@ describe("an address", () => {
     expect(() => connect(url)).toThrow(TypeError);
   });
 
-  it.each(["", "x".repeat(65)])("has no label like %j", (label) => {
-    expect(() => connect("ws://x", { label })).toThrow(TypeError);
+  it.each([
+    ["worker 7", true],
+    ["Ada’s tab 🔒", true],
+    ["🔒".repeat(64), true],
+    ["x".repeat(65), false],
+    ["line\nfeed", false],
+    ["in\u200bvisible", false],
+    ["para\u2029graph", false],
+    ["half \ud83d", false],
+  ])("takes the label %j if, and only if, the service does", (label, isTaken) => {
+    const take = () => void addressOf("ws://x", label);
+    if (isTaken) expect(take).not.toThrow();
+    else expect(take).toThrow(TypeError);
+    expect(labelOf(label).ok).toBe(isTaken);
+  });
+
+  it("has no empty label", () => {
+    expect(() => connect("ws://x", { label: "" })).toThrow(TypeError);
   });
 });
 

@@ -39,6 +39,16 @@ it("an answer that came while the program stood still counts, though the timers 
   expect(events).toEqual(["beat", "proved 60000", "beat"]);
 });
 
+it("after standing still an answer is wanted soon: much may be over", async () => {
+  const { clock, events } = patient();
+  await clock.freeze(60_000);
+  expect(events).toEqual(["beat"]);
+  await clock.pass(540);
+  expect(events).toEqual(["beat"]);
+  await clock.pass(20);
+  expect(events).toEqual(["beat", "died"]);
+});
+
 it("who wants to know sooner sends no second beat beside one that is under way", async () => {
   const { clock, events, heartbeat } = patient();
   await clock.pass(1_100);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ConnectionError, LockLostError } from "../../../src/client/index.ts";
 import { settled } from "./fake-clock.ts";
-import { freshToken, held, world } from "./fake-service.ts";
+import { CREDENTIAL, freshToken, held, world } from "./fake-service.ts";
 
 const unhandled: unknown[] = [];
 const note = (reason: unknown) => unhandled.push(reason);
@@ -51,12 +51,26 @@ describe("a loss", () => {
     const refused = await held(here);
     await here.clock.pass(10_000);
     await here.service.answer(here.service.last("n"), "error");
+    expect(refused.isHeld).toBe(true);
+    await here.service.answer(here.service.last("n"), "error");
     expect((await refused.lost).reason).toBe("expired");
     const stolen = await held(here);
     await here.clock.pass(10_000);
     here.service.socket.say(`! lost key ${stolen.token} stolen`);
     await here.service.answer(here.service.last("n"), "error");
     expect((await stolen.lost).reason).toBe("stolen");
+  });
+
+  it("is not made of one failure of the service: the lock asks again", async () => {
+    const here = await world();
+    const lock = await held(here);
+    await here.clock.pass(10_000);
+    await here.service.answer(here.service.last("n"), "error");
+    await here.service.answer(here.service.last("n"), "ok 30");
+    expect(here.service.count("n")).toBe(2);
+    await here.clock.pass(9_000);
+    expect(lock.isHeld).toBe(true);
+    expect(lock.signal.aborted).toBe(false);
   });
 
   it("of one lock leaves the others as they are", async () => {
@@ -206,6 +220,50 @@ describe("a closed client", () => {
     await watching;
     expect(seen).toEqual(["connected", "closed"]);
     await here.locks.closed;
+    expect(here.clock.timers).toBe(0);
+  });
+
+  it("takes its session up once more to leave it, if there is no connection at that moment", async () => {
+    const here = await world();
+    const lock = await held(here);
+    here.service.socket.lose();
+    await settled();
+    await here.locks.close();
+    expect((await lock.lost).reason).toBe("disconnected");
+    expect(here.service.sockets).toHaveLength(2);
+    expect(here.service.socket.protocols).toContain(`holdfast.resume.${CREDENTIAL}`);
+    expect(here.service.socket.closedWith).toBe(1000);
+    expect(here.clock.timers).toBe(0);
+  });
+
+  it("leaves on the connection that is just being made", async () => {
+    const here = await world();
+    here.service.welcome = "silence";
+    here.service.socket.lose();
+    await here.clock.pass(150);
+    const closed = here.locks.close();
+    here.service.welcome = "session";
+    here.service.socket.open();
+    await closed;
+    expect(here.service.sockets).toHaveLength(2);
+    expect(here.service.socket.closedWith).toBe(1000);
+    expect(here.clock.timers).toBe(0);
+  });
+
+  it.each([
+    ["unreachable", 0],
+    ["gone", 0],
+    ["silence", 5_000],
+  ] as const)("does not insist when the service is %s", async (welcome, ms) => {
+    const here = await world();
+    here.service.welcome = welcome;
+    here.service.socket.lose();
+    await settled();
+    const closed = here.locks.close();
+    await here.clock.pass(ms);
+    await closed;
+    await here.clock.pass(60_000);
+    expect(here.service.sockets).toHaveLength(2);
     expect(here.clock.timers).toBe(0);
   });
 

@@ -41,7 +41,9 @@ describe("a lost connection", () => {
       command === "n" ? (arg.startsWith(kept.token) ? "ok 30" : "error") : undefined;
     here.service.socket.lose();
     await here.clock.pass(150);
-    expect(here.service.count("n")).toBe(2);
+    const asked = here.service.frames.filter(({ command }) => command === "n").map(({ arg }) => arg.split(" ")[0]);
+    // Who is told that he has lost it asks once more.
+    expect(asked).toEqual([kept.token, lost.token, lost.token]);
     expect(kept.isHeld).toBe(true);
     expect((await lost.lost).reason).toBe("expired");
   });
@@ -176,6 +178,26 @@ describe("a lost connection", () => {
     expect(lock.isHeld).toBe(true);
     await here.clock.pass(60_000);
     expect(lock.isHeld).toBe(true);
+  });
+
+  it("that happened while the program stood still for longer than the grace is told within the second", async () => {
+    const here = await world();
+    const lock = await held(here, { leaseS: 300 });
+    here.service.welcome = "unreachable";
+    here.service.socket.isBlackHole = true;
+    await here.clock.freeze(20_000);
+    expect(lock.isHeld).toBe(false);
+    await here.clock.pass(600);
+    expect(lock.signal.reason).toMatchObject({ reason: "disconnected" });
+  });
+
+  it("that did not happen while the program stood still costs nothing", async () => {
+    const here = await world();
+    const lock = await held(here, { leaseS: 300 });
+    await here.clock.freeze(20_000);
+    await here.clock.pass(5_000);
+    expect(lock.isHeld).toBe(true);
+    expect(lock.signal.aborted).toBe(false);
   });
 
   it("is suspected when a renewal is not answered, sooner than by the heartbeat for a short lease", async () => {

@@ -66,6 +66,32 @@ describe("the story of a connection", () => {
     expect(late).toEqual(early.slice(1));
   });
 
+  it("can be left while somebody waits for the next chapter, and is over then", async () => {
+    const { service, locks } = await world();
+    const story = locks.status();
+    expect(await story.next()).toEqual({ done: false, value: "connected" });
+    const waiting = [story.next(), story.next()];
+    await story.return?.();
+    expect(await Promise.all(waiting)).toEqual([
+      { done: true, value: undefined },
+      { done: true, value: undefined },
+    ]);
+    service.socket.lose();
+    expect((await story.next()).done).toBe(true);
+  });
+
+  it("says in `problem` why there is no connection", async () => {
+    const { clock, service, locks } = await world();
+    expect(locks.problem).toBeUndefined();
+    service.welcome = "unreachable";
+    service.socket.lose(1012);
+    await settled();
+    expect(locks.problem).toBe("closed with code 1012");
+    service.welcome = "session";
+    await clock.pass(1_000);
+    expect(locks.problem).toBeUndefined();
+  });
+
   it("can be left at any time", async () => {
     const { locks } = await world();
     for await (const status of locks.status()) {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { connect, type Lock } from "../../../src/client/index.ts";
+import { ConnectionError, connect, type Lock } from "../../../src/client/index.ts";
 import { EngineService } from "./engine-service.ts";
 import { FakeClock, settled } from "./fake-clock.ts";
 import { freshToken, world } from "./fake-service.ts";
@@ -136,6 +136,58 @@ describe("a ticket", () => {
       expect(ticket.key).toBe("key");
     }
     expect(service.last("w")).toMatchObject({ arg: "0" });
+  });
+
+  it("whose wait ends before it could be sent gives up the place all the same", async () => {
+    const { clock, service, locks } = await world();
+    service.reply = ({ command }) => (command === "e" ? "queued" : undefined);
+    const ticket = await locks.enqueue("key");
+    service.welcome = "unreachable";
+    service.socket.lose();
+    const waiting = ticket.wait({ timeout: 500 }).catch((error) => error);
+    await clock.pass(500);
+    expect(await waiting).toMatchObject({ code: "timeout" });
+    service.welcome = "session";
+    await clock.pass(2_000);
+    expect(service.last("cancel")).toMatchObject({ arg: service.last("w").tag });
+  });
+
+  it("that this client has no room to wait for gives up the place", async () => {
+    const { service, locks } = await world();
+    service.reply = ({ command }) => (command === "e" ? "queued" : undefined);
+    const ticket = await locks.enqueue("key");
+    const others = Array.from({ length: 900 }, (_, index) => locks.acquire(`other-${index}`).catch(() => {}));
+    await expect(ticket.wait()).rejects.toMatchObject({ code: "too_many_requests" });
+    expect(service.last("w")).toMatchObject({ key: "key", arg: "0" });
+    await locks.close();
+    await Promise.all(others);
+  });
+
+  it("whose wait ended on a lost connection is told so: it is not enqueued any more", async () => {
+    const { clock, service, locks } = await world();
+    service.reply = ({ command }) => (command === "e" ? "queued" : undefined);
+    const waits = [];
+    for (const timeout of [0, 5_000, Number.POSITIVE_INFINITY])
+      waits.push((await locks.enqueue(`key-${timeout}`)).wait({ timeout }).catch((error) => error));
+    await settled();
+    service.reply = () => "error_not_enqueued";
+    service.socket.lose();
+    await clock.pass(500);
+    expect(await Promise.all(waits)).toMatchObject([{ code: "timeout" }, { code: "timeout" }, { code: "lost" }]);
+  });
+
+  it("whose session ends before its wait could be sent is lost with it", async () => {
+    const { clock, service, locks } = await world();
+    service.reply = () => "queued";
+    const ticket = await locks.enqueue("key");
+    service.welcome = "gone";
+    service.socket.lose();
+    const waiting = ticket.wait().catch((error) => error);
+    await clock.pass(500);
+    service.welcome = "session";
+    await clock.pass(5_000);
+    expect(await waiting).toBeInstanceOf(ConnectionError);
+    expect(service.count("w")).toBe(0);
   });
 
   it("is worth nothing in another session", async () => {

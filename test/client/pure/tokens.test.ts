@@ -44,6 +44,23 @@ describe("a token", () => {
     expect(service.socket.sent[0]).toBe("auth\n_\nticket\n");
   });
 
+  it("that never comes is asked for again after a while, and holds up no close", async () => {
+    let calls = 0;
+    const token = () => {
+      calls += 1;
+      return calls === 1 ? new Promise<string>(() => {}) : "ticket";
+    };
+    const { clock, service, locks } = await world({ token });
+    await clock.pass(5_150);
+    expect(calls).toBe(2);
+    expect(service.socket.sent[0]).toBe("auth\n_\nticket\n");
+    await locks.close();
+    const { clock: late, locks: waiting } = await world({ token: () => new Promise<string>(() => {}) });
+    await waiting.close();
+    await late.pass(5_000);
+    expect(late.timers).toBe(0);
+  });
+
   it("that has run out on an open connection is replaced by a fresh one, and no lock is lost by it", async () => {
     const here = await world({ token: async () => "ticket" });
     await settled();
