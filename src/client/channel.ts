@@ -3,6 +3,7 @@ import { type Clock, elapsedMs, type Moment, momentOf, within } from "./clock.ts
 import { AuthError, ConnectionError } from "./errors.ts";
 import { Link, type LinkEnd, READY_WITHIN_MS, type Session } from "./link.ts";
 import { CLOSE, type SocketConstructor } from "./socket.ts";
+import { Standstill } from "./standstill.ts";
 import type { Message } from "./wire.ts";
 
 /** So many attempts, at least, are made while the session can still be saved. */
@@ -46,6 +47,7 @@ export class Channel {
   readonly #options: ChannelOptions;
   readonly #events: ChannelEvents;
   readonly #backoff = new Backoff();
+  readonly #standstill: Standstill;
   #state: "idle" | "connecting" | "ready" | "leaving" | "closed" = "idle";
   #link: Link | undefined;
   #session: Session | undefined;
@@ -63,6 +65,7 @@ export class Channel {
   constructor(options: ChannelOptions, events: ChannelEvents) {
     this.#options = options;
     this.#events = events;
+    this.#standstill = new Standstill(options.clock);
     this.#provedAt = momentOf(options.clock);
     this.#readyAt = this.#provedAt;
   }
@@ -76,7 +79,8 @@ export class Channel {
    * connection looks fine, since after a sleep it may not be; the next answer tells.
    */
   get isLapsed(): boolean {
-    return this.#session !== undefined && this.#graceLeftMs(this.#session) <= 0;
+    const session = this.#session;
+    return session !== undefined && (this.#graceLeftMs(session) <= 0 || this.#standstill.isInDoubt);
   }
 
   /** Why the last connection ended or did not come about. */
@@ -97,6 +101,7 @@ export class Channel {
 
   proved(sentAt: Moment): void {
     if (sentAt.steady > this.#provedAt.steady) this.#provedAt = sentAt;
+    this.#standstill.proved(sentAt);
   }
 
   /** The network or the page may be another: connects now, or looks whether the connection still works. */
@@ -130,6 +135,7 @@ export class Channel {
     if (!link || this.#isClosed) return;
     this.#state = "idle";
     this.#link = undefined;
+    this.#standstill.end();
     this.#problem = "the page was left";
     void link.close();
     this.#events.interrupted();
@@ -152,6 +158,7 @@ export class Channel {
     this.#state = mustReturn ? "leaving" : "closed";
     this.#cancelRetry?.();
     this.#cancelGrace();
+    this.#standstill.end();
     const returned = mustReturn ? this.#return(isUnderWay) : Promise.resolve();
     const left = returned.then(() => this.#link?.close());
     await within(this.#options.clock, CLOSED_WITHIN_MS, left).catch(() => {});
@@ -205,6 +212,7 @@ export class Channel {
     this.#readyAt = momentOf(this.#options.clock);
     this.#isOverdue = false;
     this.#cancelGrace();
+    this.#standstill.begin(() => this.suspect());
     this.#events.ready(asked ? "resumed" : "connected");
   }
 
@@ -215,10 +223,12 @@ export class Channel {
       return;
     }
     const wasReady = this.isReady;
+    const wasStable = wasReady && elapsedMs(this.#options.clock, this.#readyAt) >= STABLE_MS;
     this.#state = "idle";
     this.#link = undefined;
+    this.#standstill.end();
     this.#problem = end.type === "closed" ? (end.cause ?? `closed with code ${end.code}`) : "refused";
-    if (wasReady && elapsedMs(this.#options.clock, this.#readyAt) >= STABLE_MS) this.#backoff.reset();
+    if (wasStable) this.#backoff.reset();
     this.#events.interrupted();
     if (end.type === "closed" && end.code === CLOSE.gone) this.#forget();
     else if (wasReady && !this.#session) this.#forget();
@@ -228,7 +238,9 @@ export class Channel {
       // Nobody is helped by being refused again and again: the next request tries once more.
       if (!this.#session || this.#isOverdue) return;
     }
-    this.#retry();
+    // Who does not know what he has cannot wait.
+    if (wasStable && this.isLapsed) this.#connect();
+    else this.#retry();
   }
 
   #forget(): void {

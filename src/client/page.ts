@@ -14,8 +14,9 @@ export interface PageEvents {
 /** Tells what becomes of the page. Returns the end of it. */
 export function watchPage({ returned, frozen, left }: PageEvents): () => void {
   const { document } = globalThis as { document?: Page };
-  // Workers of browsers have no document, but a network that comes and goes.
-  const window = "ononline" in globalThis ? (globalThis as Partial<Target>) : undefined;
+  // Workers of browsers have no document, but a network that comes and goes. Other runtimes may not take such listeners.
+  const isBrowser = "ononline" in globalThis || "WorkerNavigator" in globalThis;
+  const window = isBrowser ? (globalThis as Partial<Target>) : undefined;
   const hidden = (event: Event) => (event as { readonly persisted?: boolean }).persisted && left();
   const shown = () => document?.visibilityState !== "hidden" && returned();
   const listeners = [

@@ -8,6 +8,8 @@ export interface Holder {
   /** RFC 3339, UTC. */
   readonly since: string;
   readonly held_s: number;
+  /** The length of the lease: that of the grant, or what is left of a longer one set since. */
+  readonly lease_s: number;
   readonly lease_expires_in_s: number;
 }
 

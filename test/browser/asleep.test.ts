@@ -1,9 +1,10 @@
 /** Pages that browsers put to sleep, and networks that go away. */
-import type { CDPSession, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { freshKey, waitersOf } from "../client/support.ts";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { poll, sleep } from "../support/poll.ts";
+import { hide, lifecycleOf } from "./support/lifecycle.ts";
 import { useStage } from "./support/stage.ts";
 
 const stage = useStage();
@@ -23,13 +24,7 @@ function holdAndWrite(page: Page, key: string, lease: number): Promise<string> {
   );
 }
 
-/** How often the site was written to under that fence. */
-function writesOf(fence: string): number {
-  return stage().site.notes.filter((note) => note === fence).length;
-}
-
-const lifecycle = (control: CDPSession, state: "frozen" | "active") =>
-  control.send("Page.setWebLifecycleState", { state });
+const writesOf = (fence: string) => stage().writesOf(fence);
 
 const believes = (page: Page) => page.evaluate(() => ({ isHeld: lock.isHeld, told: [...told] }));
 
@@ -37,17 +32,17 @@ describe("a frozen page", () => {
   it("whose lease runs out loses the lock, and is told when it thaws, before it writes again", async () => {
     const key = freshKey("asleep");
     const page = await stage().open("sleeper", { isOrdinary: true });
-    const control = await page.context().newCDPSession(page);
+    const become = await lifecycleOf(page);
     const fence = await holdAndWrite(page, key, 1_000);
     await poll("the page to write", 5_000, async () => writesOf(fence) > 2 || undefined);
-    await lifecycle(control, "frozen");
+    await become("frozen");
     const started = performance.now();
     await using taken = await stage().observer.acquire(key, { timeout: 10_000 });
     expect(performance.now() - started).toBeLessThan(3_000);
     expect(taken.fence > fence).toBe(true);
     const written = writesOf(fence);
     await sleep(1);
-    await lifecycle(control, "active");
+    await become("active");
     expect(await believes(page)).toEqual({ isHeld: false, told: ["disconnected"] });
     await sleep(1.5);
     expect(writesOf(fence)).toBe(written);
@@ -57,11 +52,11 @@ describe("a frozen page", () => {
   it("whose lease does not run out keeps the lock", async () => {
     const key = freshKey("asleep");
     const page = await stage().open("sleeper", { isOrdinary: true });
-    const control = await page.context().newCDPSession(page);
+    const become = await lifecycleOf(page);
     const fence = await holdAndWrite(page, key, 10_000);
-    await lifecycle(control, "frozen");
+    await become("frozen");
     await sleep(3);
-    await lifecycle(control, "active");
+    await become("active");
     expect(await believes(page)).toEqual({ isHeld: true, told: [] });
     expect(await stage().observer.query(key)).toMatchObject({ held_by: [{ fence }] });
     expect(await page.evaluate(() => lock.release())).toBe(true);
@@ -72,12 +67,8 @@ describe("a hidden page", () => {
   /** Holds the key in a page, hides the page, and resolves with it once its timers run once a second only. */
   async function holdHidden(key: string, lease: number): Promise<{ page: Page; fence: string }> {
     const page = await stage().open("hidden", { isOrdinary: true });
-    const control = await page.context().newCDPSession(page);
     await page.evaluate(() => locks.query("anything"));
-    // Freezing hides a page, and thawing does not show it again.
-    await lifecycle(control, "frozen");
-    await lifecycle(control, "active");
-    expect(await page.evaluate(() => document.visibilityState)).toBe("hidden");
+    await hide(page);
     const pauses = await page.evaluate(async () => {
       const moments: number[] = [];
       for (let tick = 0; tick < 4; tick += 1) {
@@ -118,7 +109,7 @@ describe("a hidden page", () => {
 it("a page that its browser keeps after it was left has given its lock up, and starts anew when it is come back to", async () => {
   const key = freshKey("asleep");
   const page = await stage().open("left", { isOrdinary: true });
-  const control = await page.context().newCDPSession(page);
+  const become = await lifecycleOf(page);
   const fence = await holdAndWrite(page, key, 30_000);
   const next = stage().observer.acquire(key, { timeout: 10_000 });
   await waitersOf(stage().observer, key, 1);
@@ -126,12 +117,12 @@ it("a page that its browser keeps after it was left has given its lock up, and s
   await page.evaluate(() => {
     dispatchEvent(new PageTransitionEvent("pagehide", { persisted: true }));
   });
-  await lifecycle(control, "frozen");
+  await become("frozen");
   const started = performance.now();
   const taken = await next;
   expect(performance.now() - started).toBeLessThan(2_000);
   const written = writesOf(fence);
-  await lifecycle(control, "active");
+  await become("active");
   await page.evaluate(() => {
     dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }));
   });

@@ -1,8 +1,6 @@
 /** A web site that uses the service: its pages come from an origin of their own, as in life. */
-import { once } from "node:events";
 import { readFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { startWeb } from "./web.ts";
 
 const CLIENT = new URL("../../../dist/client.js", import.meta.url);
 const PAGES = new URL("../pages/", import.meta.url);
@@ -31,8 +29,8 @@ export async function startSite(): Promise<Site> {
     if (path === "/client.js") return readFile(CLIENT);
     return /^\/[a-z-]+\.js$/.test(path) ? readFile(new URL(`.${path}`, PAGES)) : undefined;
   };
-  const server = createServer(async (request, response) => {
-    const path = request.url ?? "/";
+  const web = await startWeb(async (request, response) => {
+    const [path = "/"] = (request.url ?? "/").split("?");
     if (path === "/notes") {
       let note = "";
       for await (const part of request) note += part;
@@ -44,17 +42,10 @@ export async function startSite(): Promise<Site> {
     const type = script ? "text/javascript" : "text/html; charset=utf-8";
     response.writeHead(200, { "content-type": type }).end(script ?? (path === "/" ? PAGE : "<title>Elsewhere</title>"));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
-    url: `${origin}/`,
-    elsewhere: `${origin}/elsewhere`,
+    url: `${web.origin}/`,
+    elsewhere: `${web.origin}/elsewhere`,
     notes,
-    async [Symbol.asyncDispose]() {
-      server.close();
-      server.closeAllConnections();
-      await once(server, "close");
-    },
+    [Symbol.asyncDispose]: () => web[Symbol.asyncDispose](),
   };
 }

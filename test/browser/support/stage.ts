@@ -20,11 +20,14 @@ declare global {
 }
 
 export interface TabOptions {
+  /** A tab as a person has it, that can be hidden and frozen: Playwright keeps those of its own contexts awake. */
+  readonly isOrdinary?: true;
+}
+
+export interface PageOptions extends TabOptions {
   /** Where the page finds the service; the server itself unless said otherwise. */
   readonly port?: number;
   readonly token?: string;
-  /** A tab as a person has it, that can be hidden and frozen: Playwright keeps those of its own contexts awake. */
-  readonly isOrdinary?: true;
 }
 
 export class Stage {
@@ -62,14 +65,8 @@ export class Stage {
   }
 
   /** Opens the site's page in a tab of its own, in which `locks` is a client with that label. */
-  async open(label: string, { port = this.server.httpPort, token, isOrdinary }: TabOptions = {}): Promise<Page> {
-    const page = await (isOrdinary ? this.#ordinary : await this.#freshContext()).newPage();
-    this.#pages.push(page);
-    page.on("pageerror", (error) => this.problems.push(`${label}: ${error}`));
-    page.on("console", (line) => {
-      if (line.type() === "error" || line.type() === "warning") this.problems.push(`${label}: ${line.text()}`);
-    });
-    await page.goto(this.site.url);
+  async open(label: string, { port = this.server.httpPort, token, ...options }: PageOptions = {}): Promise<Page> {
+    const page = await this.visit(this.site.url, label, options);
     const url = `http://127.0.0.1:${port}`;
     await page.evaluate(
       ({ url, options }) => {
@@ -78,6 +75,28 @@ export class Stage {
       { url, options: { label, ...(token !== undefined && { token }) } },
     );
     return page;
+  }
+
+  /** Opens any page in a tab of its own. Its problems are told under that label. */
+  async visit(address: string, label: string, { isOrdinary }: TabOptions = {}): Promise<Page> {
+    const page = await (isOrdinary ? this.#ordinary : await this.#freshContext()).newPage();
+    this.#pages.push(page);
+    page.on("pageerror", (error) => this.problems.push(`${label}: ${error}`));
+    page.on("console", (line) => {
+      if (line.type() === "error" || line.type() === "warning") this.problems.push(`${label}: ${line.text()}`);
+    });
+    await page.goto(address);
+    return page;
+  }
+
+  /** The service's own address. */
+  get service(): string {
+    return `http://127.0.0.1:${this.server.httpPort}`;
+  }
+
+  /** How often the site was written to under that fence. */
+  writesOf(fence: string): number {
+    return this.site.notes.filter((note) => note === fence).length;
   }
 
   /** Such problems belong to the story. */

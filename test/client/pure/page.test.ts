@@ -97,3 +97,73 @@ describe("a page that is left", () => {
     expect(lock.isHeld).toBe(true);
   });
 });
+
+describe("a worker of a page", () => {
+  beforeEach(() => {
+    vi.unstubAllGlobals();
+    vi.stubGlobal("WorkerNavigator", class {});
+  });
+
+  it("does not believe in its lock from the loss of its connection until it knows, and finds out at once", async () => {
+    const here = await world();
+    const lock = await held(here);
+    await here.clock.pass(5_000);
+    here.service.socket.lose();
+    expect(lock.isHeld).toBe(false);
+    expect(lock.signal.aborted).toBe(false);
+    await settled();
+    expect(here.service.sockets).toHaveLength(2);
+    expect(lock.isHeld).toBe(true);
+  });
+
+  it("does not believe in it either after standing still, until the service has answered", async () => {
+    const here = await world();
+    const lock = await held(here);
+    await here.clock.pass(1_000);
+    expect(lock.isHeld).toBe(true);
+    here.clock.sleep(1_000);
+    expect(lock.isHeld).toBe(false);
+    await here.clock.pass(740);
+    expect(lock.isHeld).toBe(false);
+    await here.clock.pass(10);
+    expect(here.service.socket.heartbeats).toBe(1);
+    expect(lock.isHeld).toBe(true);
+    here.service.socket.isBlackHole = true;
+    here.clock.sleep(1_000);
+    await here.clock.pass(1_200);
+    expect(lock.isHeld).toBe(false);
+    expect(lock.signal.aborted).toBe(false);
+  });
+
+  it("is told at once if its session had ended meanwhile", async () => {
+    const here = await world();
+    const lock = await held(here);
+    await here.clock.pass(5_000);
+    const now = here.clock.steady();
+    here.service.welcome = "gone";
+    here.service.socket.lose();
+    expect((await lock.lost).reason).toBe("disconnected");
+    expect(here.clock.steady()).toBe(now);
+  });
+
+  it("does not rush to a service that cuts it off at once, again and again", async () => {
+    const { clock, service } = await world();
+    for (let round = 0; round < 5; round += 1) {
+      service.socket.lose();
+      await settled();
+    }
+    expect(service.sockets).toHaveLength(1);
+    await clock.pass(200);
+    expect(service.sockets).toHaveLength(2);
+  });
+
+  it("looks out for as long as it is connected, and leaves no timer", async () => {
+    const { clock, service, locks } = await world();
+    expect(clock.timers).toBe(2);
+    service.socket.lose();
+    await clock.pass(200);
+    expect(clock.timers).toBe(2);
+    await locks.close();
+    expect(clock.timers).toBe(0);
+  });
+});
