@@ -97,7 +97,7 @@ export class Client implements Host {
 
   #becomeReady(how: "connected" | "resumed"): void {
     this.#calls.resend();
-    // What was lost meanwhile is not told again.
+    // What was lost meanwhile is told, but not if the service forgot it, and only what it knows of.
     for (const lock of this.#locks) lock.verify();
     this.status.tell(how);
   }

@@ -1,6 +1,7 @@
 import type { Outcome } from "../protocols/statuses.ts";
 import type { Scope } from "../scope.ts";
 import type { Turn } from "./backlog.ts";
+import type { Loss } from "./notices.ts";
 import type { Rights } from "./rights.ts";
 import type { Waiting } from "./running.ts";
 
@@ -31,6 +32,10 @@ export interface Host {
   query(key: string): Promise<string>;
   /** Makes the session outlive its socket: what it is taken up by, and for how long; undefined if it cannot be. */
   makeResumable(): { readonly credential: string; readonly graceSeconds: number } | undefined;
+  /** What a client that has resumed may not have heard of, oldest first. */
+  recentLosses(): readonly Loss[];
+  /** Notes that a steal begins; false if the session has begun it before. */
+  beginsSteal(tag: string): boolean;
   /** The client has shown who it is. */
   authenticated(): void;
   /** Counts for the metrics. */

@@ -4,16 +4,15 @@ import { AUTH_FAILURE_PAUSE_MS } from "../principal.ts";
 import { type Outcome, wireReply } from "../protocols/statuses.ts";
 import { type Frame, FrameReader } from "../protocols/wire/frames.ts";
 import { parseRequest, type Request, splitTag } from "../protocols/wire/requests.ts";
+import { type AtOnce, answerAtOnce, isAtOnce, tellLoss } from "./at-once.ts";
 import { Backlog } from "./backlog.ts";
 import { CLOSE, type ConversationState, FAILURES, type Host, type Standing } from "./conversation-host.ts";
 import type { Loss, Notice } from "./notices.ts";
 import type { Fate, KeyRequest, Operations } from "./operations.ts";
-import { mayComeAgain } from "./repeats.ts";
+import { Repeats } from "./repeats.ts";
 import { allows, principalShown, rightsOf } from "./rights.ts";
 import { type Running, RunningRequests } from "./running.ts";
 import { Voice } from "./voice.ts";
-
-const WEIGHT_OF_REQUEST = 128;
 
 /**
  * One client's side of the protocol: bytes in, lines out. Untagged requests run one at a time in the order sent,
@@ -27,6 +26,7 @@ export class Conversation {
   readonly #reader: FrameReader;
   readonly #backlog: Backlog;
   readonly #running: RunningRequests;
+  readonly #repeats: Repeats;
   #standing: Standing;
   #midFrameSince: number;
   #revision = 0;
@@ -52,6 +52,12 @@ export class Conversation {
     this.#backlog = new Backlog(turns);
     this.#isDeaf = turns.some(({ type }) => type === "failure");
     this.#running = new RunningRequests(waiting);
+    this.#repeats = new Repeats(host, config);
+  }
+
+  /** The client has shown who it is, as far as that is asked for. */
+  get isKnown(): boolean {
+    return this.#standing.phase !== "handshake";
   }
 
   /** Another number whenever `state` is another. */
@@ -72,7 +78,7 @@ export class Conversation {
 
   /** About how much there is to keep over a sleep, in bytes. */
   get weight(): number {
-    return this.#backlog.weight + this.#reader.partial.length + this.#running.size * WEIGHT_OF_REQUEST;
+    return this.#backlog.weight + this.#reader.partial.length + this.#running.weight;
   }
 
   /** Bytes that were received and are not worked on yet. */
@@ -132,7 +138,7 @@ export class Conversation {
   async deliver({ key, request: id, kind }: Notice): Promise<Answer> {
     if (this.#isOver) return "gone";
     if (kind === "promoted") return "noted";
-    if (!this.#running.get(id)) return mayComeAgain(this.#standing, this.#host, id, this.#config) ? "later" : "gone";
+    if (!this.#running.get(id)) return this.#repeats.mayComeAgain(this.#standing, id) ? "later" : "gone";
     if (kind !== "granted") {
       this.#finish(id, this.#operations.giveUp(key, id, kind));
       return "taken";
@@ -151,9 +157,8 @@ export class Conversation {
     return "taken";
   }
 
-  lose({ key, token, reason }: Loss): void {
-    this.#operations.lost(key, token);
-    if (this.#standing.isWatching) this.#voice.say(undefined, `! lost ${key} ${token} ${reason}`);
+  lose(loss: Loss): void {
+    if (this.#standing.isWatching) tellLoss(this.#voice, loss);
   }
 
   /** The connection is gone: nothing is said any more. */
@@ -237,17 +242,18 @@ export class Conversation {
   #start(tag: string | undefined, command: string, frame: Frame): void {
     const parsed = parseRequest(command, frame);
     if (!parsed.ok) this.#voice.refuse(tag, parsed.code);
-    else if (parsed.request.type === "auth") this.#voice.refuse(tag, FAILURES.unknown);
-    else if (parsed.request.type === "ping") this.#voice.ok(tag);
-    else if (parsed.request.type === "watch") {
-      this.#stand({ isWatching: true });
-      this.#voice.ok(tag);
-    } else if (parsed.request.type === "resume") this.#makeResumable(tag);
+    else if (isAtOnce(parsed.request)) this.#answerAtOnce(tag, parsed.request);
     else if (parsed.request.type === "cancel") this.#cancel(tag, parsed.request.tag);
+    else if (this.#repeats.isTagSpent(this.#standing, tag, parsed.request)) this.#voice.refuse(tag, FAILURES.tag);
     else if (!allows(this.#standing.rights, command, parsed.request, this.#host.now()))
       this.#voice.answer(tag, { status: "auth" });
     else if (parsed.request.type === "stats" || parsed.request.type === "query") this.#report(tag, parsed.request);
     else this.#runOnKey(tag, parsed.request);
+  }
+
+  #answerAtOnce(tag: string | undefined, request: AtOnce): void {
+    const change = answerAtOnce(tag, request, { voice: this.#voice, host: this.#host, standing: this.#standing });
+    if (change) this.#stand(change);
   }
 
   #report(tag: string | undefined, request: Extract<Request, { type: "stats" | "query" }>): void {
@@ -256,12 +262,6 @@ export class Conversation {
       const document = await (request.type === "query" ? this.#host.query(request.key) : this.#host.stats(scope));
       return { type: "answered", outcome: { status: "ok", document } };
     });
-  }
-
-  #makeResumable(tag: string | undefined): void {
-    const given = this.#host.makeResumable();
-    if (given) this.#stand({ isResumable: true });
-    this.#voice.say(tag, given ? wireReply("ok", given.credential, given.graceSeconds) : wireReply("error"));
   }
 
   /** Takes a request of this client back. One that has been answered already is not there any more. */
@@ -275,7 +275,8 @@ export class Conversation {
   }
 
   #runOnKey(tag: string | undefined, request: KeyRequest): void {
-    const circumstances = { mayWait: !this.#hasInputEnded, isAbandoned: () => !this.#isDetached };
+    const hasBegun = this.#repeats.isBegunSteal(this.#standing, tag, request);
+    const circumstances = { mayWait: !this.#hasInputEnded, isAbandoned: () => !this.#isDetached, hasBegun };
     this.#run(tag, request.key, (id) =>
       this.#operations.perform(request, id, { ...circumstances, isWanted: () => this.#isWanted(id) }),
     );
@@ -283,8 +284,7 @@ export class Conversation {
 
   /** Runs something that takes time. Its turn, or its tag, is taken until it is answered. */
   #run(tag: string | undefined, key: string | undefined, perform: (id: string) => Promise<Fate>): void {
-    const isRepeatable = this.#standing.isResumable && tag !== undefined;
-    const { id } = this.#running.begin(key, tag, isRepeatable ? `${this.#host.session}.${tag}` : undefined);
+    const { id } = this.#running.begin(key, tag, this.#repeats.idOf(this.#standing, tag));
     perform(id).then(
       (fate) => this.#settle(id, fate),
       () => this.#finish(id, { status: "error" }),

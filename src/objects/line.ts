@@ -1,7 +1,7 @@
 import { randomHex } from "../hex.ts";
 import { ReceiveWindow } from "../transports/window.ts";
 import type { Conversation } from "./conversation.ts";
-import { CLOSE, type ConversationState } from "./conversation-host.ts";
+import { CLOSE, type ConversationState, type Phase } from "./conversation-host.ts";
 import type { Entry } from "./entry.ts";
 import { ALL_BUT_ADMIN } from "./rights.ts";
 import type { SessionStore } from "./session-store.ts";
@@ -55,6 +55,13 @@ export class Line {
   /** How the client of a socket came in; a socket that wakes its object by closing is known to nobody else. */
   static entryOf(socket: WebSocket): Entry | undefined {
     return (socket.deserializeAttachment() as Attachment | null)?.entry;
+  }
+
+  /** How far the client of such a socket had come. */
+  static phaseOf(socket: WebSocket, store: SessionStore): Phase | undefined {
+    const attachment = socket.deserializeAttachment() as Attachment | null;
+    const state = attachment?.state ?? (store.spilled() as ConversationState | undefined);
+    return state?.phase;
   }
 
   isOn(socket: WebSocket): boolean {

@@ -28,6 +28,8 @@ export interface Circumstances {
   readonly isAbandoned?: () => boolean;
   /** An earlier `wait` on the key, should it know of one, has lost its client: this one takes its place over. */
   readonly takesOver?: true;
+  /** A steal was made before under this id: it is not made again, only what it got is asked for. */
+  readonly hasBegun?: boolean;
 }
 
 /** A key that does not answer is tried again after these times. */
@@ -183,14 +185,23 @@ export class Operations {
     }
   }
 
-  async #acquire(request: RequestOf<"acquire">, id: string, { mayWait, isWanted }: Circumstances): Promise<Fate> {
+  async #acquire(request: RequestOf<"acquire">, id: string, circumstances: Circumstances): Promise<Fate> {
+    const { mayWait, isWanted, hasBegun } = circumstances;
     const { key, limit, steals } = request;
+    if (hasBegun) return this.#stolenBefore(key, id);
     this.#holdings.add(key, id);
     const waitMs = request.waitSeconds * 1000;
     const claim = { session: this.#session, request: id, limit, leaseSeconds: this.#lease(request) };
     const command = { ...claim, waitMs, mayWait, ...(steals && { steals }) };
     const outcome = await this.#keys.acquire(key, command, isWanted);
     return this.#waitable(key, id, outcome);
+  }
+
+  /** Whoever holds the key now may have come by it after the steal, and is left alone. */
+  async #stolenBefore(key: string, id: string): Promise<Fate> {
+    const outcome = await this.#keys.pickUp(key, id);
+    if (outcome.status === "granted") return this.#waitable(key, id, outcome);
+    return { type: "answered", outcome: this.giveUp(key, id, "lease_expired") };
   }
 
   async #enqueue(request: RequestOf<"enqueue">, id: string, { isWanted }: Circumstances): Promise<Fate> {

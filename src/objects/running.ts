@@ -1,6 +1,7 @@
 import { randomHex } from "../hex.ts";
 
 const MOST_TAGS = 1_024;
+const WEIGHT_OF_REQUEST = 128;
 
 /** A request under way: being carried out, or waiting at its key. */
 export interface Running {
@@ -32,6 +33,11 @@ export class RunningRequests {
 
   get size(): number {
     return this.#all.size;
+  }
+
+  /** About how much there is to keep over a sleep, in bytes. */
+  get weight(): number {
+    return this.#all.size * WEIGHT_OF_REQUEST;
   }
 
   /** The untagged request under way. */

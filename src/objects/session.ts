@@ -3,6 +3,7 @@ import type { Answer } from "../engine/index.ts";
 import { log, logged } from "../log.ts";
 import { type Scope, seesKey } from "../scope.ts";
 import { countAnswer } from "./answered.ts";
+import { BegunSteals } from "./begun-steals.ts";
 import { type Belongings, belongingsOf, depart } from "./belongings.ts";
 import { Conversation } from "./conversation.ts";
 import { CLOSE, type ConversationState, type Happening, type Host } from "./conversation-host.ts";
@@ -16,6 +17,7 @@ import type { Listener, Loss, Notice } from "./notices.ts";
 import { Operations } from "./operations.ts";
 import { ownerIdOf } from "./owner.ts";
 import { Presence } from "./presence.ts";
+import { RecentLosses } from "./recent-losses.ts";
 import { Resumption } from "./resumption.ts";
 import { gatherKey, gatherStats } from "./stats.ts";
 
@@ -35,8 +37,12 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   readonly #own: Belongings;
   readonly #operations: Operations;
   readonly #resumption: Resumption;
-  readonly #presence = new Presence();
+  readonly #losses: RecentLosses;
+  readonly #steals: BegunSteals;
+  readonly #presence: Presence;
   #line: Line | undefined;
+  /** The newest line there was, also when it is lost. */
+  #lastLine: Line | undefined;
   #entry: Entry | undefined;
   #conversation: Conversation | undefined;
   #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
@@ -55,7 +61,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     super(ctx, env);
     this.#own = belongingsOf(ctx, env);
     this.#operations = new Operations(this.#own);
-    this.#resumption = new Resumption(ctx.storage, this.#own.config.resumeGraceMs);
+    const { resumeGraceMs } = this.#own.config;
+    this.#resumption = new Resumption(ctx.storage, resumeGraceMs);
+    this.#losses = new RecentLosses(ctx.storage, resumeGraceMs);
+    this.#steals = new BegunSteals(ctx.storage);
+    this.#presence = new Presence(resumeGraceMs);
     const [socket] = ctx.getWebSockets();
     if (socket) this.#restore(socket);
     else if (this.#resumption.isOn && !this.#own.store.isEnding()) this.#detach();
@@ -93,7 +103,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     // Hibernatable sockets do not answer a close by themselves (workerd 2026-11).
     closeSocket(socket, code);
     if (this.#isReplaced(socket)) return;
-    if (LOST_CODES.has(code) && !this.#hasHungUp && this.#resumption.isOn) {
+    const hasLeft = !LOST_CODES.has(code) && this.#isKnownOn(socket);
+    if (!hasLeft && !this.#hasHungUp && this.#resumption.isOn) {
       this.#detach();
       return;
     }
@@ -128,6 +139,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   async lose(loss: Loss): Promise<void> {
+    this.#operations.lost(loss.key, loss.token);
+    if (this.#resumption.isOn && !this.#isOver) this.#losses.remember(loss, Date.now());
     this.#conversation?.lose(loss);
     this.#line?.flush();
   }
@@ -149,15 +162,24 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   /** The socket is lost, and the time in which the client may come back is not over. */
   get #isDetached(): boolean {
-    const isOver = this.#ending !== undefined || this.#own.store.isEnding();
-    return !isOver && !this.#line && this.#resumption.isOn && Date.now() < this.#resumption.endsAt;
+    return !this.#isOver && !this.#line && this.#resumption.isOn && Date.now() < this.#resumption.endsAt;
   }
 
-  /** Another socket of the session is lost, not the one it speaks on. */
+  /** The client has left, in this life of the object or in an earlier one. */
+  get #isOver(): boolean {
+    return this.#ending !== undefined || this.#own.store.isEnding();
+  }
+
+  /** Another socket of the session is lost, not the one it speaks on or spoke on last. */
   #isReplaced(socket: WebSocket): boolean {
     // A close that wakes the object finds its socket no longer among the open ones: only the event has it.
     this.#entry ??= Line.entryOf(socket);
-    return this.#line !== undefined && !this.#line.isOn(socket);
+    return this.#lastLine !== undefined && !this.#lastLine.isOn(socket);
+  }
+
+  /** Whether whoever was on this socket, the session's last, had shown what the service asks for. */
+  #isKnownOn(socket: WebSocket): boolean {
+    return this.#conversation?.isKnown ?? Line.phaseOf(socket, this.#own.store) !== "handshake";
   }
 
   /** Lists the session in the directory; why it may not be, if a cap forbids it. */
@@ -210,6 +232,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       stats: (scope) => this.#stats(scope),
       query: async (key) => JSON.stringify((await gatherKey(this.env, key)) ?? null),
       makeResumable: () => this.#makeResumable(line),
+      recentLosses: () => this.#losses.at(Date.now()),
+      beginsSteal: (tag) => this.#steals.begin(tag),
       count: (happening) => this.#count(happening),
       authenticated: () => this.#answerKeepalives(),
       progressed: () => this.#progressed(),
@@ -221,7 +245,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   #close(line: Line, code: number): void {
     line.close(code);
     // Whoever could not show who he is has not got hold of the session, and must not be able to end it.
-    if (code === CLOSE.auth && this.#resumption.isOn) {
+    const isKnown = code !== CLOSE.auth && this.#conversation?.isKnown !== false;
+    if (!isKnown && this.#resumption.isOn) {
       this.#detach();
       return;
     }
@@ -296,6 +321,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   #converse(line: Line, state: ConversationState): Conversation {
     this.#line = line;
+    this.#lastLine = line;
     this.#entry = line.entry;
     this.#conversation = new Conversation(this.#hostOn(line), this.#operations, this.#own.config, state);
     return this.#conversation;

@@ -1,9 +1,10 @@
 /** Tokens, tickets and the administrator's right, as clients show them. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AuthError } from "../../src/client/index.ts";
+import { startCutProxy } from "../support/cut-proxy.ts";
 import { sleep } from "../support/poll.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { connectTo, errorIn, freshKey, storyOf, waitersOf } from "./support.ts";
+import { becomes, connectTo, errorIn, freshKey, storyOf, waitersOf } from "./support.ts";
 
 const [TOKEN, ADMIN] = ["the shared token", "the operator's token"];
 let server: TestServer;
@@ -91,6 +92,21 @@ describe("stealing", () => {
     expect(await admin.query(key)).toMatchObject({ held_by: [{ fence: stolen.fence }], waiters: 1 });
     await stolen.release();
     await (await waiting).release();
+  });
+
+  it("is told as such also to a victim that was cut off meanwhile", async () => {
+    const key = freshKey();
+    await using proxy = await startCutProxy(() => server.httpPort);
+    await using victim = connectTo(proxy.port, { token: TOKEN });
+    await using admin = connectTo(server.httpPort, { token: ADMIN });
+    const lock = await victim.acquire(key);
+    proxy.close();
+    await becomes(victim, "reconnecting");
+    await using stolen = await admin.acquire(key, { steal: true });
+    expect(lock.isHeld).toBe(true);
+    proxy.heal();
+    expect((await lock.lost).reason).toBe("stolen");
+    expect(stolen.isHeld).toBe(true);
   });
 
   it("is the administrator's also where everybody may come in", async () => {

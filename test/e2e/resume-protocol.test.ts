@@ -1,9 +1,8 @@
 /** The extensions that the client library needs, said line by line as docs/protocol.md has them. */
-import { once } from "node:events";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
-import { poll } from "../support/poll.ts";
 import { startServer, type TestServer } from "../support/server.ts";
+import { askToResume, type Speaker, speakTo } from "../support/speaker.ts";
 
 const ADMIN = "the operator's token";
 let server: TestServer;
@@ -12,42 +11,14 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-interface Speaker {
-  readonly socket: WebSocket;
-  readonly heard: string[];
-  /** Resolves with the code that the socket is closed with. */
-  readonly closed: Promise<number>;
-  say(command: string, key?: string, arg?: string): void;
-  /** The first line from now on, or heard before, that begins like this; without that beginning. */
-  hears(beginning: string): Promise<string>;
-}
-
-async function speak(credential?: string): Promise<Speaker> {
-  const protocols = ["dflockd.v2", ...(credential ? [`holdfast.resume.${credential}`] : [])];
-  const socket = new WebSocket(`ws://127.0.0.1:${server.httpPort}/v1/ws`, protocols);
-  const heard: string[] = [];
-  socket.on("message", (line: Buffer) => heard.push(line.toString().trimEnd()));
-  const closed = new Promise<number>((resolve) => socket.on("close", resolve));
-  await once(socket, "open");
-  return {
-    socket,
-    heard,
-    closed,
-    say: (command, key = "_", arg = "_") => socket.send(`${command}\n${key}\n${arg}\n`),
-    async hears(beginning) {
-      const line = await poll(`"${beginning}"`, 8_000, async () => heard.find((each) => each.startsWith(beginning)));
-      return line.slice(beginning.length).trim();
-    },
-  };
-}
+const speak = (credential?: string) => speakTo(server.httpPort, credential);
 
 /** A client whose session outlives its socket. */
 async function resumable(): Promise<{ speaker: Speaker; credential: string }> {
   const speaker = await speak();
-  speaker.say("@s session", "_", "resume");
-  const [credential = "", grace] = (await speaker.hears("@s ok")).split(" ");
+  const { credential, graceSeconds } = await askToResume(speaker);
   expect(credential).toMatch(/^[0-9a-f]{32}\.[0-9a-f]{32}$/);
-  expect(grace).toBe("10");
+  expect(graceSeconds).toBe(10);
   return { speaker, credential };
 }
 
@@ -118,6 +89,21 @@ describe("resuming a session", () => {
     expect(await (await attempt).closed).toBe(4409);
     const second = await speak(credential);
     expect(await speaker.closed).toBe(4411);
+    second.say("@q ping");
+    expect(await second.hears("@q")).toBe("ok");
+    second.socket.close(1000);
+  });
+
+  it("with a short grace, silence is waited for no longer than a quarter of it", async () => {
+    await using hasty = await startServer({ variables: { RESUME_GRACE_S: "1" } });
+    const speaker = await speakTo(hasty.httpPort);
+    const { credential } = await askToResume(speaker);
+    const started = performance.now();
+    const second = await speakTo(hasty.httpPort, credential);
+    expect(await speaker.closed).toBe(4411);
+    const elapsed = performance.now() - started;
+    expect(elapsed).toBeGreaterThan(200);
+    expect(elapsed).toBeLessThan(1_500);
     second.say("@q ping");
     expect(await second.hears("@q")).toBe("ok");
     second.socket.close(1000);

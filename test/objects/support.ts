@@ -59,9 +59,12 @@ export class Client {
   }
 
   static async open(headers: Record<string, string> = {}): Promise<Client> {
-    const reply = await exports.default.fetch("http://holdfast/v1/ws", {
-      headers: { Upgrade: "websocket", ...headers },
-    });
+    return Client.on(exports.default.fetch("http://holdfast/v1/ws", { headers: { Upgrade: "websocket", ...headers } }));
+  }
+
+  /** The client at the other end of an upgrade. */
+  static async on(upgrade: Promise<Response>): Promise<Client> {
+    const reply = await upgrade;
     if (!reply.webSocket) throw new Error(`no upgrade: ${reply.status} ${await reply.text()}`);
     return new Client(reply.webSocket);
   }

@@ -1,0 +1,73 @@
+/** Whoever has a session's secret but not the token of the service can neither use the session nor end it. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startServer, type TestServer } from "../support/server.ts";
+import { askToResume, type Speaker, speakTo } from "../support/speaker.ts";
+
+const TOKEN = "the shared token";
+let server: TestServer;
+beforeAll(async () => {
+  server = await startServer({ variables: { AUTH_TOKEN: TOKEN } });
+});
+afterAll(() => server.stop());
+
+async function speak(credential?: string): Promise<Speaker> {
+  const speaker = await speakTo(server.httpPort, credential);
+  speaker.say("auth", "_", TOKEN);
+  return speaker;
+}
+
+/** What takes up a session that has lost its socket, and the lock it has on this key. */
+async function detached(key: string): Promise<{ credential: string; granted: string }> {
+  const speaker = await speak();
+  const { credential } = await askToResume(speaker);
+  speaker.say("@1 l", key, "0");
+  const granted = await speaker.hears("@1 ok");
+  speaker.socket.terminate();
+  await speaker.closed;
+  return { credential, granted };
+}
+
+/** Whether the session can be taken up, with its lock. */
+async function isWhole(credential: string, key: string, granted: string): Promise<boolean> {
+  const back = await speak(credential);
+  if (back.socket.readyState === back.socket.OPEN) back.say("@1 l", key, "0");
+  const heard = await Promise.race([back.hears("@1 ok"), back.closed]);
+  back.socket.close(1000);
+  await back.closed;
+  return heard === granted;
+}
+
+describe("a socket that has shown the secret but not the token", () => {
+  it.each([[1000], [1001], [3000], [undefined]])("does not end the session when it closes with %s", async (code) => {
+    const key = `closes-${code}`;
+    const { credential, granted } = await detached(key);
+    const thief = await speakTo(server.httpPort, credential);
+    thief.socket.close(code);
+    await thief.closed;
+    expect(await isWhole(credential, key, granted)).toBe(true);
+  });
+
+  it.each([
+    ["much too much at once", 1009, (thief: Speaker) => thief.socket.send("x".repeat(1_048_577))],
+    ["too long a line", 4401, (thief: Speaker) => thief.socket.send(`${"x".repeat(70_000)}\n`)],
+    ["something else than `auth`", 4401, (thief: Speaker) => thief.say("@1 ping")],
+    ["the end of its input", 4401, (thief: Speaker) => thief.socket.send(new Uint8Array(0))],
+  ])("does not end it with %s", async (what, code, act) => {
+    const key = what.replaceAll(" ", "-");
+    const { credential, granted } = await detached(key);
+    const thief = await speakTo(server.httpPort, credential);
+    act(thief);
+    expect(await thief.closed).toBe(code);
+    expect(await isWhole(credential, key, granted)).toBe(true);
+  });
+});
+
+it.each([[1000], [1001]])("one that has shown both ends it at once with %i", async (code) => {
+  const key = `proved-${code}`;
+  const { credential, granted } = await detached(key);
+  const back = await speak(credential);
+  await back.hears("ok");
+  back.socket.close(code);
+  await back.closed;
+  expect(await isWhole(credential, key, granted)).toBe(false);
+});
