@@ -1,4 +1,5 @@
 import type { Answer, Patience } from "./calls.ts";
+import { elapsedMs } from "./clock.ts";
 import { AcquireTimeoutError, ConnectionError, errorOf, LockLostError } from "./errors.ts";
 import { ANSWERED_WITHIN_MS, giveBack, type Host, type Place } from "./host.ts";
 import { Lease } from "./lease.ts";
@@ -37,7 +38,7 @@ export async function acquire(host: Host, key: string, options: AcquireOptions):
   checkHold(maxHold);
   const [waiting, slots, leasing] = [waitArg(timeout), limitArg(limit), leaseArg(lease)];
   const request = steal
-    ? ({ command: "steal", key, arg: `${limit}${leasing}` } as const)
+    ? ({ command: "steal", key, limit, arg: `${limit}${leasing}` } as const)
     : ({ command: "l", key, limit, arg: `${waiting}${slots}${leasing}` } as const);
   const patience = patienceOf(host, key, { ...options, timeout: steal ? 0 : timeout });
   const answer = await host.ask({ ...request, isClaim: true }, patience);
@@ -45,7 +46,11 @@ export async function acquire(host: Host, key: string, options: AcquireOptions):
 }
 
 /** How long to wait for the answer to a request that may wait for a lock. */
-export function patienceOf(host: Host, key: string, { signal, timeout }: WaitOptions): Patience {
+export function patienceOf(
+  host: Host,
+  key: string,
+  { signal, timeout }: Pick<Patience, "signal"> & { readonly timeout?: number | undefined },
+): Patience {
   if (timeout === undefined || timeout === Number.POSITIVE_INFINITY) return { signal };
   if (timeout === 0) return { signal, ...soon(host) };
   return { signal, withinMs: timeout, tooLate: () => new AcquireTimeoutError(key, host.problem) };
@@ -64,7 +69,7 @@ export async function take(
   host: Host,
   place: Place,
   { status, rest, sentAt }: Answer,
-  { signal, maxHold }: WaitOptions,
+  { signal, maxHold, timeout }: WaitOptions,
 ): Promise<Lock> {
   if (status !== "ok") throw errorOf(status, place.key);
   const [token = "", seconds] = rest.split(" ");
@@ -73,7 +78,8 @@ export async function take(
     signal?.throwIfAborted();
     if (lease.isDue) {
       const renewal = { command: "n", ...place, arg: `${token} ${seconds}` } as const;
-      const confirmed = await host.ask(renewal, { signal, ...soon(host) });
+      const leftMs = timeout && Math.max(1, timeout - elapsedMs(host.clock, sentAt));
+      const confirmed = await host.ask(renewal, patienceOf(host, place.key, { signal, timeout: leftMs }));
       if (confirmed.status !== "ok") throw new LockLostError(place.key, "expired");
       lease = new Lease(host.clock, Number(confirmed.rest), confirmed.sentAt);
     }

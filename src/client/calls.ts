@@ -1,10 +1,10 @@
 import type { Channel } from "./channel.ts";
 import { type Clock, type Moment, momentOf } from "./clock.ts";
 import { CapacityError } from "./errors.ts";
-import { frameOf, type Message } from "./wire.ts";
+import { frameOf, limitArg, type Message } from "./wire.ts";
 
-/** The service takes 1,024 at a time from one session; some are kept free for renewing and giving back. */
-const MOST_CLAIMS = 900;
+/** The service takes 1,024 at a time from one session; half of them are kept free for renewing and giving back. */
+const MOST_CLAIMS = 512;
 
 export interface Request {
   readonly command: "l" | "e" | "w" | "n" | "r" | "steal" | "query" | "stats";
@@ -149,7 +149,9 @@ export class Calls {
   #send(call: Call): void {
     call.lastSentAt = momentOf(this.#clock);
     call.firstSentAt ??= call.lastSentAt;
-    this.#line.send(frameOf(call.tag, commandOf(call), call.key, call.arg));
+    // A steal that nobody wants any more takes nothing from anybody; what it may have got comes back all the same.
+    const [command, arg] = call.isAbandoned && call.command === "steal" ? harmless(call) : [commandOf(call), call.arg];
+    this.#line.send(frameOf(call.tag, command, call.key, arg));
     if (call.isAbandoned && call.isClaim) this.#cancel(call);
   }
 
@@ -167,7 +169,12 @@ export class Calls {
   }
 }
 
+/** A request for the same, under the same tag, that neither waits nor steals. */
+function harmless({ limit = 1 }: Request): [string, string] {
+  return [commandOf({ command: "l", limit }), `0${limitArg(limit)}`];
+}
+
 /** Commands on semaphores have names of their own: a ticket may cover one kind and not the other. */
 function commandOf({ command, limit = 1 }: Request): string {
-  return limit === 1 ? command : `s${command}`;
+  return limit === 1 || command === "steal" ? command : `s${command}`;
 }

@@ -224,6 +224,7 @@ export class Channel {
     }
     const wasReady = this.isReady;
     const wasStable = wasReady && elapsedMs(this.#options.clock, this.#readyAt) >= STABLE_MS;
+    const { isInDoubt } = this.#standstill;
     this.#state = "idle";
     this.#link = undefined;
     this.#standstill.end();
@@ -239,7 +240,7 @@ export class Channel {
       if (!this.#session || this.#isOverdue) return;
     }
     // Who does not know what he has cannot wait.
-    if (wasStable && this.isLapsed) this.#connect();
+    if (wasStable && isInDoubt) this.#connect();
     else this.#retry();
   }
 

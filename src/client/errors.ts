@@ -64,7 +64,7 @@ export class LimitMismatchError extends LockError {
 export class CapacityError extends LockError {
   override readonly name = "CapacityError";
   constructor(code: "max_locks" | "max_waiters" | "too_many_requests", key: string) {
-    super(code, `no room for a request on ${key}: ${code}`);
+    super(code, `no room for ${key}: ${code}`);
   }
 }
 

@@ -21,6 +21,7 @@ export class Heartbeat {
   readonly #patient: Patient;
   #unanswered: Moment | undefined;
   #armedAt: Moment;
+  #armedMs = 0;
   #cancel: () => void = () => {};
 
   constructor(clock: Clock, everyMs: number, patient: Patient) {
@@ -41,12 +42,12 @@ export class Heartbeat {
     if (this.#unanswered) this.#arm(this.#everyMs, () => this.#giveLastChance());
   }
 
-  /** Wants an answer within that time. */
+  /** Wants an answer within that time, or within what is left to a beat under way: asking often puts nothing off. */
   probe(withinMs: number): void {
     if (!this.#unanswered) {
       this.#unanswered = momentOf(this.#clock);
       this.#patient.beat();
-    }
+    } else if (this.#armedMs - elapsedMs(this.#clock, this.#armedAt) <= withinMs) return;
     this.#arm(withinMs, () => (this.#unanswered ? this.#giveLastChance() : this.#beat()));
   }
 
@@ -66,6 +67,7 @@ export class Heartbeat {
   #arm(ms: number, call: () => void): void {
     this.#cancel();
     this.#armedAt = momentOf(this.#clock);
+    this.#armedMs = ms;
     this.#cancel = this.#clock.after(ms, call);
   }
 }

@@ -33,6 +33,8 @@ export class Lock implements AsyncDisposable {
   #lease: Lease;
   #isOver = false;
   #isRenewing = false;
+  /** The service has refused a renewal, and is asked once more. */
+  #isRefused = false;
   #released: Promise<boolean> | undefined;
   #cancelTimer: () => void = () => {};
 
@@ -69,7 +71,7 @@ export class Lock implements AsyncDisposable {
 
   /** False as soon as the lock may be somebody else's, by the clock, even if nobody has been told yet. */
   get isHeld(): boolean {
-    return !this.#isOver && !this.#lease.isOver && !this.#host.isLapsed;
+    return !this.#isOver && !this.#isRefused && !this.#lease.isOver && !this.#host.isLapsed;
   }
 
   /**
@@ -123,10 +125,12 @@ export class Lock implements AsyncDisposable {
       const request = { command: "n", ...this.#place, arg: `${this.token} ${this.#lease.seconds}` } as const;
       let answer = await this.#host.ask(request);
       // The same word says that the service had a failure: one alone is not believed.
-      if (answer.status === "error" && !this.#isOver) answer = await this.#host.ask(request);
+      this.#isRefused = answer.status === "error";
+      if (this.#isRefused && !this.#isOver) answer = await this.#host.ask(request);
       if (this.#isOver) return;
+      this.#isRefused = answer.status === "error";
       if (answer.status === "ok") this.#lease = new Lease(this.#host.clock, Number(answer.rest), answer.sentAt);
-      else if (answer.status === "error") this.giveUp("expired");
+      else if (this.#isRefused) this.giveUp("expired");
     } catch {
       // The session is gone, or this token was refused: whoever found out tells, and at last the lease does.
     } finally {

@@ -28,11 +28,11 @@ export function addressOf(url: string | URL, label: string | undefined): string 
   const page = (globalThis as { location?: { href: string } }).location?.href;
   const address = new URL(url, page);
   address.protocol = address.protocol.replace(/^http/, "ws");
-  if (!/^wss?:$/.test(address.protocol)) throw new TypeError(`not an address of the service: ${url}`);
+  if (!/^wss?:$/.test(address.protocol)) throw new TypeError(`not an address: ${url}`);
   if (!address.pathname.endsWith(PATH)) address.pathname = address.pathname.replace(/\/*$/, PATH);
   address.hash = "";
   if (label !== undefined) {
-    if (!LABEL.test(label)) throw new TypeError("a label has 1 to 64 printable characters");
+    if (!LABEL.test(label)) throw new TypeError(`not a label: ${JSON.stringify(label)}`);
     address.searchParams.set("label", label);
   }
   return address.href;

@@ -1,7 +1,7 @@
 import { type Clock, elapsedMs, type Moment, momentOf } from "./clock.ts";
 
 const LOOK_EVERY_MS = 250;
-const STOOD_STILL_MS = 500;
+const STOOD_STILL_MS = 1_000;
 /** What is answered within this time of a thaw proves nothing: the socket is closed a little later. */
 const AFTERMATH_MS = 500;
 
@@ -12,7 +12,7 @@ const AFTERMATH_MS = 500;
  */
 export class Standstill {
   readonly #clock: Clock;
-  readonly #isPossible = "WorkerNavigator" in globalThis;
+  readonly #isPossible = "DedicatedWorkerGlobalScope" in globalThis;
   #ranAt: Moment | undefined;
   #noticedAt: Moment | undefined;
   #cancel: () => void = () => {};
@@ -23,16 +23,13 @@ export class Standstill {
 
   /** Nobody knows whether the session is still there. */
   get isInDoubt(): boolean {
-    if (!this.#isPossible) return false;
-    return this.#noticedAt !== undefined || !this.#ranAt || elapsedMs(this.#clock, this.#ranAt) > STOOD_STILL_MS;
+    return this.#noticedAt !== undefined || this.#isLate;
   }
 
   /** There is a connection: looks out from now on, and calls back when the service is to be asked. */
   begin(ask: () => void): void {
-    if (!this.#isPossible) return;
     this.#noticedAt = undefined;
-    this.#ranAt = momentOf(this.#clock);
-    this.#look(ask);
+    if (this.#isPossible) this.#look(ask);
   }
 
   /** The service has answered what was sent at that moment. */
@@ -40,19 +37,23 @@ export class Standstill {
     if (this.#noticedAt && steady >= this.#noticedAt.steady + AFTERMATH_MS) this.#noticedAt = undefined;
   }
 
-  /** Without a connection all is in doubt. */
   end(): void {
+    if (this.#isLate) this.#noticedAt = this.#ranAt;
     this.#ranAt = undefined;
     this.#cancel();
   }
 
+  get #isLate(): boolean {
+    return this.#ranAt !== undefined && elapsedMs(this.#clock, this.#ranAt) > STOOD_STILL_MS;
+  }
+
   #look(ask: () => void): void {
+    this.#ranAt = momentOf(this.#clock);
     this.#cancel = this.#clock.after(LOOK_EVERY_MS, () => {
-      const { isInDoubt } = this;
-      this.#ranAt = momentOf(this.#clock);
-      if (isInDoubt) this.#noticedAt ??= this.#ranAt;
-      if (this.#noticedAt && this.#ranAt.steady >= this.#noticedAt.steady + AFTERMATH_MS) ask();
+      const isLate = this.#isLate;
       this.#look(ask);
+      if (isLate) this.#noticedAt = this.#ranAt;
+      if (this.#noticedAt && elapsedMs(this.#clock, this.#noticedAt) >= AFTERMATH_MS) ask();
     });
   }
 }

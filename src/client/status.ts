@@ -15,7 +15,7 @@ function chapterOf(status: Status | undefined): Chapter {
   return { status, next, follow };
 }
 
-/** How the connection fares, for any number of readers. One that stops reading leaves nothing behind. */
+/** How the connection fares, for any number of readers. One that stops reading leaves nothing behind beyond the next change. */
 export class StatusStory {
   #last = chapterOf(undefined);
 

@@ -27,17 +27,16 @@ export function messageOf(line: string): Message {
   return token !== undefined && reason !== undefined ? { type: "lost", token, reason } : { type: "unknown" };
 }
 
-/** Throws unless the service takes the text as a key. */
+/** Throws unless the service takes the text as a key: no blanks, and not too long. */
 export function checkKey(key: string): void {
   const isText = typeof key === "string" && key !== "" && !/[ \t\r\n]|[\uD800-\uDFFF]/u.test(key);
   if (!isText || new TextEncoder().encode(key).length > MOST_KEY_BYTES)
-    throw new TypeError(`a key is 1 to ${MOST_KEY_BYTES} bytes of text without blanks: ${JSON.stringify(key)}`);
+    throw new TypeError(`not a key: ${JSON.stringify(key)}`);
 }
 
 /** The argument of a claim's limit: nothing for a lock. */
 export function limitArg(limit: number): string {
-  if (!Number.isInteger(limit) || limit < 1 || limit > MOST_SLOTS)
-    throw new RangeError(`a limit is a whole number from 1 to ${MOST_SLOTS}: ${limit}`);
+  if (!Number.isInteger(limit) || limit < 1 || limit > MOST_SLOTS) throw outOfRange("limit", limit);
   return limit === 1 ? "" : ` ${limit}`;
 }
 
@@ -45,17 +44,21 @@ export function limitArg(limit: number): string {
 export function leaseArg(ms: number | undefined): string {
   if (ms === undefined) return "";
   const seconds = Math.ceil(ms / 1000);
-  if (!(seconds >= 1 && seconds <= MOST_SECONDS)) throw new RangeError(`a lease is a time above zero: ${ms}`);
+  if (!(seconds >= 1 && seconds <= MOST_SECONDS)) throw outOfRange("lease", ms);
   return ` ${seconds}`;
 }
 
 /** The argument for a wait: never shorter than asked for, and 0 only if 0 was. */
 export function waitArg(ms: number): string {
-  if (!(ms >= 0)) throw new RangeError(`a timeout is not below zero: ${ms}`);
+  if (!(ms >= 0)) throw outOfRange("timeout", ms);
   return `${Math.min(Math.ceil(ms / 1000), MOST_SECONDS)}`;
 }
 
 /** Throws unless it is a time to hold something for. */
 export function checkHold(ms: number | undefined): void {
-  if (ms !== undefined && !(ms > 0)) throw new RangeError(`the longest hold is a time above zero: ${ms}`);
+  if (ms !== undefined && !(ms > 0)) throw outOfRange("maxHold", ms);
+}
+
+function outOfRange(option: string, value: number): RangeError {
+  return new RangeError(`${option} out of range: ${value}`);
 }

@@ -124,13 +124,15 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   override async alarm(): Promise<void> {
     this.#own.wakeUp.clear();
-    if (this.#conversation && !this.#ending) {
+    if (this.#conversation && !this.#ending && Date.now() < this.#resumption.endsAt) {
       this.#conversation.tick();
       this.#progressed();
     } else if (this.#own.store.isEnding()) await depart(this.#own);
     else if (this.#isDetached) this.#own.wakeUp.by(this.#resumption.endsAt);
-    else if (this.#resumption.isOn) await this.#end();
-    else if (!this.#hasClient) await this.#own.store.deleteAll();
+    else if (this.#resumption.isOn) {
+      this.#line?.close(CLOSE.gone);
+      await this.#end();
+    } else if (!this.#hasClient) await this.#own.store.deleteAll();
   }
 
   async deliver(notice: Notice): Promise<Answer> {
@@ -201,7 +203,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   #mayResume(secret: string): Promise<string | undefined> {
     const attempt = this.#resuming.then(async () => {
       if (!(await this.#resumption.isRight(secret)) || !(this.#line || this.#isDetached)) return "session_gone";
-      if (this.#line && (await this.#presence.isThere(this.#line))) return "session_in_use";
+      // Who has not shown the token yet is nobody, and makes way.
+      const isTaken = this.#line && this.#conversation?.isKnown && (await this.#presence.isThere(this.#line));
+      if (isTaken) return "session_in_use";
       if (this.#ending || !(this.#line || this.#isDetached)) return "session_gone";
       this.#line?.close(CLOSE.replaced);
       this.#detach();
@@ -235,7 +239,10 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       recentLosses: () => this.#losses.at(Date.now()),
       beginsSteal: (tag) => this.#steals.begin(tag),
       count: (happening) => this.#count(happening),
-      authenticated: () => this.#answerKeepalives(),
+      authenticated: () => {
+        this.#resumption.attach();
+        this.#answerKeepalives();
+      },
       progressed: () => this.#progressed(),
       debug: (event, fields) => this.#debug(event, fields),
       now: () => Date.now(),
@@ -289,14 +296,14 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     const conversation = this.#conversation;
     if (!conversation || this.#ending) return;
     this.#line?.progressed(conversation);
-    this.#own.wakeUp.by(conversation.readDeadline);
+    this.#own.wakeUp.by(Math.min(conversation.readDeadline, this.#resumption.endsAt));
   }
 
   #open(socket: WebSocket, entry: Entry): void {
     const { authToken, adminToken } = this.#own.config;
     const isKnown = authToken === undefined || entry.isAuthenticated;
     const phase = !isKnown ? "handshake" : (authToken ?? adminToken) === undefined ? "open" : "greeted";
-    this.#resumption.attach();
+    if (isKnown) this.#resumption.attach();
     this.#converse(Line.open(socket, this.#own.store, entry), {
       phase,
       rights: entry.rights,

@@ -124,7 +124,7 @@ it("a worker whose page was frozen for a moment does not believe in its lock onc
   const next = await queue(key);
   await become("frozen");
   // Shorter than lease and grace: nothing tells the worker but its connection.
-  await sleep(1);
+  await sleep(2);
   await become("active");
   const { lock } = await next.granted;
   const grantedAt = Date.now();

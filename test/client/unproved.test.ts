@@ -1,5 +1,6 @@
 /** Whoever has a session's secret but not the token of the service can neither use the session nor end it. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { sleep } from "../support/poll.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { askToResume, type Speaker, speakTo } from "../support/speaker.ts";
 
@@ -60,6 +61,43 @@ describe("a socket that has shown the secret but not the token", () => {
     expect(await thief.closed).toBe(code);
     expect(await isWhole(credential, key, granted)).toBe(true);
   });
+});
+
+it("a socket that has shown the secret alone makes way at once, however much alive it is", async () => {
+  const { credential, granted } = await detached("occupied");
+  const thief = await speakTo(server.httpPort, credential);
+  thief.socket.on("message", () => thief.socket.send("a"));
+  thief.socket.send("a");
+  const started = performance.now();
+  expect(await isWhole(credential, "occupied", granted)).toBe(true);
+  // Nobody asks it whether it is there, which would take two seconds.
+  expect(performance.now() - started).toBeLessThan(1_500);
+  expect(await thief.closed).toBe(4411);
+});
+
+it("does not make the grace any longer, however often it comes", async () => {
+  await using short = await startServer({ variables: { AUTH_TOKEN: TOKEN, RESUME_GRACE_S: "2" } });
+  const owner = await speakTo(short.httpPort);
+  owner.say("auth", "_", TOKEN);
+  const { credential } = await askToResume(owner);
+  owner.say("@1 l", "kept", "0 60");
+  await owner.hears("@1 ok");
+  const other = await speakTo(short.httpPort);
+  other.say("auth", "_", TOKEN);
+  other.say("@2 l", "kept", "30");
+  owner.socket.terminate();
+  await owner.closed;
+  const started = performance.now();
+  const visits: Speaker[] = [];
+  const granted = other.hears("@2 ok");
+  for (let visit = 0; visit < 3; visit += 1) {
+    visits.push(await speakTo(short.httpPort, credential));
+    await Promise.race([granted, sleep(0.5)]);
+  }
+  await granted;
+  expect(performance.now() - started).toBeLessThan(3_500);
+  expect(await visits.at(-1)?.closed).toBe(4410);
+  other.socket.close(1000);
 });
 
 it.each([[1000], [1001]])("one that has shown both ends it at once with %i", async (code) => {

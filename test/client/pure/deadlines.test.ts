@@ -112,6 +112,18 @@ describe("a grant that is old news", () => {
     expect((await asked).isHeld).toBe(true);
   });
 
+  it("is confirmed within the time to wait, or not at all", async () => {
+    const { clock, service, locks } = await world();
+    const asked = locks.acquire("key", { timeout: 20_000 }).catch((error) => error);
+    await clock.pass(15_000);
+    await service.answer(service.last("l"), `ok ${freshToken()} 33`);
+    await clock.pass(4_900);
+    expect(await Promise.race([asked, settled()])).toBeUndefined();
+    await clock.pass(200);
+    expect(await asked).toMatchObject({ code: "timeout" });
+    expect(service.count("r")).toBe(1);
+  });
+
   it("is no grant if the renewal fails", async () => {
     const { clock, service, locks } = await world();
     const asked = locks.acquire("key").catch((error) => error);

@@ -49,6 +49,15 @@ it("after standing still an answer is wanted soon: much may be over", async () =
   expect(events).toEqual(["beat", "died"]);
 });
 
+it("whoever asks again and again puts nothing off", async () => {
+  const { clock, events, heartbeat } = patient();
+  for (let round = 0; round < 4; round += 1) {
+    heartbeat.probe(500);
+    await clock.pass(150);
+  }
+  expect(events).toEqual(["beat", "died"]);
+});
+
 it("who wants to know sooner sends no second beat beside one that is under way", async () => {
   const { clock, events, heartbeat } = patient();
   await clock.pass(1_100);

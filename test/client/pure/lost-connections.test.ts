@@ -200,6 +200,19 @@ describe("a lost connection", () => {
     expect(lock.signal.aborted).toBe(false);
   });
 
+  it("is found out in time also by many locks that wonder one after the other", async () => {
+    const here = await world();
+    const locks = [];
+    for (let each = 0; each < 12; each += 1) {
+      locks.push(await held(here, { leaseS: 6 }));
+      await here.clock.pass(150);
+    }
+    here.service.reply = ({ command }) => (command === "n" ? "ok 6" : undefined);
+    here.service.socket.isBlackHole = true;
+    await here.clock.pass(5_000);
+    expect(locks.filter(({ isHeld }) => !isHeld)).toEqual([]);
+  });
+
   it("is suspected when a renewal is not answered, sooner than by the heartbeat for a short lease", async () => {
     const here = await world();
     const lock = await held(here, { leaseS: 3 });

@@ -98,16 +98,43 @@ describe("a page that is left", () => {
   });
 });
 
-describe("a worker of a page", () => {
+describe("a dedicated worker of a page", () => {
   beforeEach(() => {
     vi.unstubAllGlobals();
-    vi.stubGlobal("WorkerNavigator", class {});
+    vi.stubGlobal("DedicatedWorkerGlobalScope", class {});
   });
 
-  it("does not believe in its lock from the loss of its connection until it knows, and finds out at once", async () => {
+  it("does not believe in its lock after standing still, until the service has answered later", async () => {
+    const here = await world();
+    const lock = await held(here);
+    await here.clock.pass(1_000);
+    expect(lock.isHeld).toBe(true);
+    here.clock.sleep(1_100);
+    expect(lock.isHeld).toBe(false);
+    await here.clock.pass(740);
+    expect(lock.isHeld).toBe(false);
+    await here.clock.pass(10);
+    expect(here.service.socket.heartbeats).toBe(1);
+    expect(lock.isHeld).toBe(true);
+  });
+
+  it("begins to doubt anew when it stands still again", async () => {
+    const here = await world();
+    const lock = await held(here);
+    here.clock.sleep(1_100);
+    await here.clock.pass(600);
+    here.clock.sleep(1_100);
+    await here.clock.pass(600);
+    expect(lock.isHeld).toBe(false);
+    await here.clock.pass(400);
+    expect(lock.isHeld).toBe(true);
+  });
+
+  it("connects anew at once when its connection breaks after a standstill, and knows then", async () => {
     const here = await world();
     const lock = await held(here);
     await here.clock.pass(5_000);
+    here.clock.sleep(1_100);
     here.service.socket.lose();
     expect(lock.isHeld).toBe(false);
     expect(lock.signal.aborted).toBe(false);
@@ -116,29 +143,11 @@ describe("a worker of a page", () => {
     expect(lock.isHeld).toBe(true);
   });
 
-  it("does not believe in it either after standing still, until the service has answered", async () => {
-    const here = await world();
-    const lock = await held(here);
-    await here.clock.pass(1_000);
-    expect(lock.isHeld).toBe(true);
-    here.clock.sleep(1_000);
-    expect(lock.isHeld).toBe(false);
-    await here.clock.pass(740);
-    expect(lock.isHeld).toBe(false);
-    await here.clock.pass(10);
-    expect(here.service.socket.heartbeats).toBe(1);
-    expect(lock.isHeld).toBe(true);
-    here.service.socket.isBlackHole = true;
-    here.clock.sleep(1_000);
-    await here.clock.pass(1_200);
-    expect(lock.isHeld).toBe(false);
-    expect(lock.signal.aborted).toBe(false);
-  });
-
   it("is told at once if its session had ended meanwhile", async () => {
     const here = await world();
     const lock = await held(here);
     await here.clock.pass(5_000);
+    here.clock.sleep(1_100);
     const now = here.clock.steady();
     here.service.welcome = "gone";
     here.service.socket.lose();
@@ -146,15 +155,27 @@ describe("a worker of a page", () => {
     expect(here.clock.steady()).toBe(now);
   });
 
-  it("does not rush to a service that cuts it off at once, again and again", async () => {
-    const { clock, service } = await world();
-    for (let round = 0; round < 5; round += 1) {
-      service.socket.lose();
-      await settled();
-    }
-    expect(service.sockets).toHaveLength(1);
-    await clock.pass(200);
-    expect(service.sockets).toHaveLength(2);
+  it("finds out that its connection died while it stood still, and is told when the grace is over", async () => {
+    const here = await world();
+    const lock = await held(here, { leaseS: 600 });
+    await here.clock.pass(5_000);
+    here.service.socket.isBlackHole = true;
+    here.clock.sleep(1_100);
+    await here.clock.pass(2_000);
+    expect(here.service.sockets).toHaveLength(2);
+    expect(lock.isHeld).toBe(true);
+  });
+
+  it("keeps believing through a lost connection as everybody does, and comes back as unhurriedly", async () => {
+    const here = await world();
+    const lock = await held(here);
+    await here.clock.pass(5_000);
+    here.service.socket.lose();
+    await settled();
+    expect(here.service.sockets).toHaveLength(1);
+    expect(lock.isHeld).toBe(true);
+    await here.clock.pass(150);
+    expect(here.service.sockets).toHaveLength(2);
   });
 
   it("looks out for as long as it is connected, and leaves no timer", async () => {

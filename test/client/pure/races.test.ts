@@ -115,6 +115,28 @@ describe("a timeout", () => {
   });
 });
 
+describe("a steal that nobody wants any more", () => {
+  it.each([1, 3])(
+    "takes nothing when it is sent again, with %i slots, and gives back what it had got",
+    async (limit) => {
+      const { clock, service, locks } = await world();
+      const stop = new AbortController();
+      const asked = locks.acquire("key", { limit, steal: true, signal: stop.signal }).catch((reason) => reason);
+      await settled();
+      service.socket.lose();
+      stop.abort("changed my mind");
+      expect(await asked).toBe("changed my mind");
+      await clock.pass(200);
+      expect(service.count("steal")).toBe(1);
+      const again = service.last(limit === 1 ? "l" : "sl");
+      expect(again).toMatchObject({ tag: service.last("steal").tag, key: "key", arg: limit === 1 ? "0" : "0 3" });
+      const token = freshToken();
+      await service.answer(again, `ok ${token} 33`);
+      expect(service.last(limit === 1 ? "r" : "sr").arg).toBe(token);
+    },
+  );
+});
+
 describe("a ticket", () => {
   it("is left while it waits: the wait ends, and nothing is kept", async () => {
     const { service, locks } = await world();
@@ -156,7 +178,7 @@ describe("a ticket", () => {
     const { service, locks } = await world();
     service.reply = ({ command }) => (command === "e" ? "queued" : undefined);
     const ticket = await locks.enqueue("key");
-    const others = Array.from({ length: 900 }, (_, index) => locks.acquire(`other-${index}`).catch(() => {}));
+    const others = Array.from({ length: 512 }, (_, index) => locks.acquire(`other-${index}`).catch(() => {}));
     await expect(ticket.wait()).rejects.toMatchObject({ code: "too_many_requests" });
     expect(service.last("w")).toMatchObject({ key: "key", arg: "0" });
     await locks.close();
