@@ -1,10 +1,14 @@
 import { fileURLToPath } from "node:url";
 import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { buildConsole } from "./scripts/console.ts";
 
 // The runtime under test would otherwise look itself up on the network.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 process.env.WRANGLER_SEND_METRICS ??= "false";
+
+// The Worker imports it.
+await buildConsole();
 
 const CAPPED = {
   MAX_LOCKS: "3",
@@ -38,6 +42,7 @@ export default defineConfig({
             "test/metrics/**/*.test.ts",
             "test/auth/**/*.test.ts",
             "test/client/pure/*.test.ts",
+            "test/console/pure/*.test.ts",
           ],
         },
       },
@@ -88,6 +93,7 @@ export default defineConfig({
             "test/cli/**/*.test.ts",
             "test/client/*.test.ts",
             "test/browser/*.test.ts",
+            "test/console/*.test.ts",
             "test/contract/server.test.ts",
           ],
           testTimeout: 60_000,

@@ -1,9 +1,10 @@
-/** Bundles the Worker, the command and the client into `dist/`, the client's types with it. Silent when all is well; one line per problem when not. */
+/** Bundles the Worker with the console, the command and the client into `dist/`, the client's types with it. Silent when all is well; one line per problem when not. */
 import { execFile } from "node:child_process";
 import { rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type BuildOptions, build, type Message } from "esbuild";
+import { buildConsole } from "./console.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -62,8 +63,10 @@ function messagesOf(reason: unknown): string[] {
   return errors?.length ? errors.map(inOneLine) : [`build: ${String(reason).split("\n", 1)[0]}`];
 }
 
-const bundles = [worker, command, client].map((options) => build(options));
-const results = await Promise.allSettled([...bundles, declareClient()]);
+// The Worker contains the console.
+const served = buildConsole().then(() => build(worker));
+const bundles = [command, client].map((options) => build(options));
+const results = await Promise.allSettled([served, ...bundles, declareClient()]);
 const problems = results.flatMap((result) => (result.status === "rejected" ? messagesOf(result.reason) : []));
 if (problems.length > 0) {
   // A half-new dist would run yesterday's code without saying so.

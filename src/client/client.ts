@@ -136,8 +136,9 @@ export class Client implements Host {
   /** A claim was carried out for somebody who has left. */
   #discard({ key = "", limit = 1 }: Request, { status, rest }: Answer): void {
     const [token = ""] = rest.split(" ");
-    if (token !== "") void giveBack(this, { key, limit }, token);
-    else if (status === "queued") void leavePlace(this, { key, limit });
+    // A place that has come up is given up as one: a wait of an older ticket may have taken it over, with its token.
+    if (status === "queued" || status === "acquired") void leavePlace(this, { key, limit });
+    else if (token !== "") void giveBack(this, { key, limit }, token);
   }
 }
 

@@ -17,11 +17,12 @@ import type {
   Refusal,
   ReleaseOutcome,
   RenewOutcome,
+  StandingHold,
   StealOutcome,
   WaitCommand,
   WaitOutcome,
 } from "./types.ts";
-import { viewOf } from "./view.ts";
+import { newestHolds, viewOf } from "./view.ts";
 
 /**
  * What a session says to a notice: it told its client, it noted the promotion, nobody is there any more, or nobody is
@@ -259,6 +260,11 @@ export class KeyEngine {
     return viewOf(this.#state, { detail });
   }
 
+  /** The newest holds that are in their clients' hands, `most` of them at most, in the order of their hand-over. */
+  newestHolds(most: number): StandingHold[] {
+    return newestHolds(this.#state, most);
+  }
+
   takeChanges(): Changes {
     const { changes } = this.#state;
     if (!changes.isEmpty) this.#state.changes = new Changes();
@@ -321,7 +327,8 @@ export class KeyEngine {
     this.#state.hold(slot, command, moment);
     slot.isReported = true;
     slot.hasRecord = false;
-    this.#state.observations.push({ type: "granted", how: "immediate", waitMs: 0 });
+    const { session, fence } = slot;
+    this.#state.observations.push({ type: "granted", how: "immediate", session, fence, at: moment.now, waitMs: 0 });
     return { status: "granted", token: slot.token, leaseSeconds: slot.leaseSeconds };
   }
 }

@@ -73,6 +73,7 @@ export class KeyState {
     this.lastFence = stored.fence;
     this.lastActivity = stored.lastActivity;
     for (const slot of stored.slots) this.#restoreSlot(slot);
+    this.#sortHeld();
     for (const waiter of stored.waiters) this.#restoreWaiter(waiter);
     this.lapses = new Lapses(stored.lapsed, (session, at) => this.changes.lapsed.set(session, at));
   }
@@ -154,7 +155,8 @@ export class KeyState {
   report(slot: Slot, now: number): Granted {
     const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
     if (!slot.isReported) {
-      this.observations.push({ type: "granted", how: "queued", waitMs: elapsed(slot.since, now) });
+      const { session, fence, since } = slot;
+      this.observations.push({ type: "granted", how: "queued", session, fence, at: now, waitMs: elapsed(since, now) });
       slot.since = now;
     }
     slot.isReported = true;
@@ -167,7 +169,7 @@ export class KeyState {
 
   /** Ends a hold at `at`. Whoever waits for it is told by `promote`, which the caller owes. */
   endHold(slot: Slot, end: End, at: number, now = at): void {
-    const { session, token, since, waiter, isReported } = slot;
+    const { session, token, fence, since, waiter, isReported } = slot;
     // Its session does not know yet, and is told when it next asks for the token.
     const isTakenAway = end === "expired" || end === "stolen";
     const isUnseenRecord = isTakenAway && slot.hasRecord && !waiter?.waitRequest;
@@ -193,7 +195,7 @@ export class KeyState {
     const isLoss = isTakenAway || end === "released";
     if (isLoss && isReported) this.events.push({ type: "lost", session, token, reason: end });
     const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
-    this.observations.push({ type: "ended", reason, holdMs: isReported ? elapsed(since, at) : undefined });
+    this.observations.push({ type: "ended", fence, reason, holdMs: isReported ? elapsed(since, at) : undefined });
   }
 
   /** Puts a new waiter at the end of the queue. */
@@ -331,6 +333,13 @@ export class KeyState {
 
   #touch(at: number): void {
     if (at > this.lastActivity) this.lastActivity = at;
+  }
+
+  /** In the order of their grants, not of their slots: tokens begin with their fence. */
+  #sortHeld(): void {
+    const held = [...this.held].sort(([a], [b]) => (a < b ? -1 : 1));
+    this.held.clear();
+    for (const [token, slot] of held) this.held.set(token, slot);
   }
 
   #restoreSlot(slot: Slot): void {

@@ -96,9 +96,21 @@ export interface HolderView {
   readonly session: string;
   /** When the token was handed over; before that, when its request reached the key. */
   readonly since: number;
+  /** The lease that came with the grant; a renewal may have set a longer or a shorter one. */
+  readonly leaseSeconds: number;
   readonly expiresAt: number;
   /** The token's first 16 hex digits: enough to name the hold, not to release it. */
   readonly fence: string;
+}
+
+/** A hold that is in its client's hands. */
+export interface StandingHold {
+  readonly session: string;
+  readonly fence: string;
+  /** When the token was handed over. */
+  readonly since: number;
+  /** It never stood in the queue. */
+  readonly isImmediate: boolean;
 }
 
 export interface WaiterView {

@@ -1,5 +1,6 @@
+import type { Slot } from "./members.ts";
 import type { KeyState } from "./state.ts";
-import type { HolderView, KeyView, WaiterView } from "./types.ts";
+import type { HolderView, KeyView, StandingHold, WaiterView } from "./types.ts";
 
 /** A semaphore may have a million holders, and as many wait; nobody wants to see them all at once. */
 const MOST_SHOWN = 100;
@@ -17,10 +18,28 @@ export function viewOf(state: KeyState, { detail }: { readonly detail: boolean }
   };
 }
 
+/** The newest holds that are in their clients' hands, `most` of them at most, in the order of their hand-over. */
+export function newestHolds({ held }: KeyState, most: number): StandingHold[] {
+  let newest: Slot[] = [];
+  for (const slot of held.values()) {
+    if (!slot.isReported || newest.push(slot) < 2 * most) continue;
+    // There may be a million: they are sorted in parts, of which only the newest are kept.
+    newest = newest.sort(byHandOver).slice(-most);
+  }
+  return newest
+    .sort(byHandOver)
+    .slice(-most)
+    .map(({ session, fence, since, place }) => ({ session, fence, since, isImmediate: place === 0 }));
+}
+
+function byHandOver(a: Slot, b: Slot): number {
+  return a.since - b.since || (a.token < b.token ? -1 : 1);
+}
+
 function firstHolders({ held }: KeyState): HolderView[] {
   const holders: HolderView[] = [];
-  for (const { session, since, expiresAt, fence } of held.values()) {
-    if (holders.push({ session, since, expiresAt, fence }) === MOST_SHOWN) break;
+  for (const { session, since, leaseSeconds, expiresAt, fence } of held.values()) {
+    if (holders.push({ session, since, leaseSeconds, expiresAt, fence }) === MOST_SHOWN) break;
   }
   return holders;
 }

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import { removeHolder } from "./admin.ts";
+import { getConsole, getConsoleScript, getConsoleStyle } from "./console.ts";
 import type { AppEnv, Handler } from "./context.ts";
 import { cors } from "./cors.ts";
 import { fail } from "./errors.ts";
@@ -13,6 +14,9 @@ import { createTicket } from "./ticketing.ts";
 import { upgrade } from "./upgrade.ts";
 
 const HANDLERS: Readonly<Record<OperationId, Handler>> = {
+  getConsole,
+  getConsoleScript,
+  getConsoleStyle,
   getHealth,
   getReady,
   getMetrics,

@@ -10,7 +10,7 @@ import { renderMetrics } from "./metrics.ts";
 import { openApiDocument } from "./openapi.ts";
 import { keyFault, segmentAt } from "./path.ts";
 import { referencePage } from "./reference.ts";
-import { statsQuery } from "./schemas.ts";
+import { keyQuery, statsQuery } from "./schemas.ts";
 
 const KEY_SEGMENT = 2;
 const READY_WITHIN_MS = 2_000;
@@ -62,8 +62,10 @@ export async function getKey(context: AppContext): Promise<Response> {
   const fault = keyFault(key);
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
   if (!mayUse(context.var.principal, "stats", key)) return fail(context, "forbidden");
+  const query = parseQuery(keyQuery, new URL(context.req.url).searchParams);
+  if (!query.ok) return fail(context, "bad_request", query.detail);
   try {
-    const detail = await gatherKey(context.env, key);
+    const detail = await gatherKey(context.env, key, query.value);
     return detail ? json(context, detail) : fail(context, "not_found");
   } catch (error) {
     logged("stats_failed")(error);

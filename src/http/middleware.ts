@@ -16,7 +16,15 @@ const PROBES = new Map<string, Handler>([
   ["/ready", getReady],
 ]);
 /** Routes that ask nobody who he is; the upgrade to a WebSocket has rules of its own. */
-const WITHOUT_AUTH = new Set([...PROBES.keys(), "/v1/openapi.json", "/docs", "/v1/ws"]);
+const WITHOUT_AUTH = new Set([
+  ...PROBES.keys(),
+  "/",
+  "/console.js",
+  "/console.css",
+  "/v1/openapi.json",
+  "/docs",
+  "/v1/ws",
+]);
 
 type Middleware = MiddlewareHandler<AppEnv>;
 

@@ -1,4 +1,5 @@
 import { createRoute } from "@hono/zod-openapi";
+import { consoleOperations } from "./routes/console.ts";
 import { introspectionOperations } from "./routes/introspection.ts";
 import { lockOperations, semaphoreOperations } from "./routes/keys.ts";
 import type { Operation } from "./routes/operation.ts";
@@ -7,6 +8,7 @@ import { sessionOperations } from "./routes/sessions.ts";
 
 /** Every operation of the HTTP API, by operationId. Router and OpenAPI document are made from this table. */
 export const OPERATIONS = {
+  ...consoleOperations,
   ...introspectionOperations,
   ...sessionOperations,
   ...lockOperations,

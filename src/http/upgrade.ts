@@ -19,7 +19,7 @@ export async function upgrade(context: AppContext): Promise<Response> {
   const { req } = context;
   const { config, caller } = context.var;
   if (req.header("Upgrade")?.toLowerCase() !== "websocket") return fail(context, "upgrade_required");
-  if (!isOriginAllowed(config, req.header("Origin"))) return fail(context, "origin_forbidden");
+  if (!isOriginAllowed(config, req.header("Origin"), new URL(req.url).origin)) return fail(context, "origin_forbidden");
   const principal = await principalOf(context);
   if (principal === "nobody" || caller.via === "impostor") return refuse(context, "ws");
   const label = labelOf(req.query("label"));
@@ -71,9 +71,10 @@ function credentialIn(offered: readonly string[]): Credential | undefined {
   return undefined;
 }
 
-/** Browsers do not apply CORS to WebSockets, so a list of origins is enforced here. */
-function isOriginAllowed(config: Config, origin: string | undefined): boolean {
-  return origin === undefined || config.corsOrigins.length === 0 || allowedOrigin(config, origin) !== undefined;
+/** Browsers do not apply CORS to WebSockets, so a list of origins is enforced here. Our own pages are of our own origin. */
+function isOriginAllowed(config: Config, origin: string | undefined, own: string): boolean {
+  if (origin === undefined || origin === own || config.corsOrigins.length === 0) return true;
+  return allowedOrigin(config, origin) !== undefined;
 }
 
 /** Who asks; undefined when the upgrade does not say, so that the first command must. */

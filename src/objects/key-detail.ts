@@ -1,7 +1,8 @@
-import type { HolderView, WaiterView } from "../engine/index.ts";
+import type { EndReason, HolderView, WaiterView } from "../engine/index.ts";
 import { type Labels, labelsOf } from "./directories.ts";
-import type { ListedKey } from "./directory.ts";
 import type { Env } from "./env.ts";
+import type { HistoryView, PastGrant } from "./history.ts";
+import type { KeyDescription } from "./key.ts";
 import { ownerIdOf } from "./owner.ts";
 
 /** Who holds a slot. Field order is part of the format. */
@@ -13,6 +14,8 @@ export interface HolderDetail {
   /** RFC 3339, UTC. */
   since: string;
   held_s: number;
+  /** The length of the lease: that of the grant, or what is left of a longer one set since. */
+  lease_s: number;
   lease_expires_in_s: number;
 }
 
@@ -35,29 +38,72 @@ export interface MembersDetail {
   queue: WaiterDetail[];
 }
 
-/** What the members of these keys call themselves, looked up once for all. */
-export function labelsOn(env: Env, keys: readonly Pick<ListedKey, "holders" | "queue">[]): Promise<Labels> {
-  const members = keys.flatMap(({ holders, queue }) => [...holders, ...queue]);
+/** A grant that has been made. Field order is part of the format. */
+export interface GrantDetail {
+  /** 16 hex digits. */
+  fence: string;
+  owner_conn_id: number;
+  label?: string;
+  /** RFC 3339, UTC. */
+  granted_at: string;
+  /** Absent where it is not known any more. */
+  waited_s?: number;
+  /** Absent, like `ended`, while the hold stands. */
+  held_s?: number;
+  ended?: EndReason;
+}
+
+/** The newest two hundred grants of a key, in the order of their hand-over. */
+export interface HistoryDetail {
+  /** What the clock shows by which all times are told. RFC 3339, UTC. */
+  now: string;
+  grants: GrantDetail[];
+}
+
+/** What those who appear on these keys call themselves, looked up once for all. */
+export function labelsOn(
+  env: Env,
+  keys: readonly Pick<KeyDescription, "holders" | "queue" | "history">[],
+): Promise<Labels> {
+  const people = keys.flatMap(({ holders, queue, history }) => [...holders, ...queue, ...(history?.grants ?? [])]);
   return labelsOf(
     env,
-    members.map(({ session }) => session),
+    people.map(({ session }) => session),
   );
 }
 
-export function membersOf(key: Pick<ListedKey, "holders" | "queue">, labels: Labels, now: number): MembersDetail {
+/** The history, with the labels of sessions that are gone as they were last seen. */
+export function historyOf({ now, grants }: HistoryView, labels: Labels): HistoryDetail {
+  return { now: new Date(now).toISOString(), grants: grants.map((grant) => grantDetail(grant, labels)) };
+}
+
+export function membersOf(key: Pick<KeyDescription, "holders" | "queue">, labels: Labels, now: number): MembersDetail {
   return {
     held_by: key.holders.map((holder) => holderDetail(holder, labels, now)),
     queue: key.queue.map((waiter, index) => waiterDetail(waiter, index + 1, labels, now)),
   };
 }
 
-function holderDetail({ session, fence, since, expiresAt }: HolderView, labels: Labels, now: number): HolderDetail {
+function grantDetail({ fence, session, label, grantedAt, waitedMs, end }: PastGrant, labels: Labels): GrantDetail {
   return {
-    ...identityOf(session, labels),
+    fence,
+    ...identityOf(session, labels[session] ?? label),
+    granted_at: new Date(grantedAt).toISOString(),
+    ...(waitedMs !== undefined && { waited_s: seconds(waitedMs) }),
+    ...(end && { held_s: seconds(end.heldMs), ended: end.reason }),
+  };
+}
+
+function holderDetail(holder: HolderView, labels: Labels, now: number): HolderDetail {
+  const { session, fence, since, leaseSeconds, expiresAt } = holder;
+  const remaining = seconds(expiresAt - now);
+  return {
+    ...identityOf(session, labels[session]),
     fence,
     since: new Date(since).toISOString(),
     held_s: seconds(now - since),
-    lease_expires_in_s: seconds(expiresAt - now),
+    lease_s: Math.max(leaseSeconds, remaining),
+    lease_expires_in_s: remaining,
   };
 }
 
@@ -69,15 +115,14 @@ function waiterDetail(
 ): WaiterDetail {
   return {
     position,
-    ...identityOf(session, labels),
+    ...identityOf(session, labels[session]),
     since: new Date(joinedAt).toISOString(),
     waited_s: seconds(now - joinedAt),
     ...(deadline !== undefined && { timeout_in_s: seconds(deadline - now) }),
   };
 }
 
-function identityOf(session: string, labels: Labels): { owner_conn_id: number; label?: string } {
-  const label = labels[session];
+function identityOf(session: string, label: string | undefined): { owner_conn_id: number; label?: string } {
   return { owner_conn_id: ownerIdOf(session), ...(label !== undefined && { label }) };
 }
 

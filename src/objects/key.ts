@@ -20,13 +20,25 @@ import {
 } from "../engine/index.ts";
 import { randomHex } from "../hex.ts";
 import { log } from "../log.ts";
-import { directoryOfKey } from "./directories.ts";
+import { directoryOfKey, type Labels } from "./directories.ts";
 import { configOf, type Env } from "./env.ts";
+import { History, type HistoryView, MOST_GRANTS } from "./history.ts";
 import { KeyMeter } from "./key-meter.ts";
 import { Meter } from "./meter.ts";
 import { sessionObject } from "./owner.ts";
 import { KeyStore } from "./store.ts";
 import { WakeUp } from "./wake-up.ts";
+
+/** A key as it stands, and what led there. */
+export interface KeyDescription extends KeyView {
+  readonly history?: HistoryView;
+}
+
+/** How closely to look at a key. */
+interface Closeness {
+  readonly detail: boolean;
+  readonly history?: boolean;
+}
 
 type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
 
@@ -45,6 +57,7 @@ export class KeyObject extends DurableObject<Env> {
   #isListed = false;
   readonly #wakeUp: WakeUp;
   readonly #meter: KeyMeter;
+  readonly #history = new History();
   /** The key is being founded or pruned: everything else waits its turn behind this. */
   #transition: Promise<void> | undefined;
 
@@ -56,7 +69,9 @@ export class KeyObject extends DurableObject<Env> {
     this.#meter = new KeyMeter(new Meter(env, this.#name, (report) => ctx.waitUntil(report)));
     ctx.blockConcurrencyWhile(async () => {
       this.#load();
-      if (this.#engine) await this.#wakeUp.recall();
+      if (!this.#engine) return;
+      this.#history.recall(this.#engine.newestHolds(MOST_GRANTS));
+      await this.#wakeUp.recall();
     });
   }
 
@@ -104,14 +119,20 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * The key as it stands now, with `detail` also who waits, or null if it does not exist. Asking changes nothing but
-   * what time has changed.
+   * The key as it stands now, with `detail` also who waits, with `history` also its newest grants, or null if it does
+   * not exist. Asking changes nothing but what time has changed.
    */
-  describe({ detail }: { detail: boolean } = { detail: false }): Promise<KeyView | null> {
-    return this.#use<KeyView | null>(null, (engine, moment) => {
+  async describe({ detail, history = false }: Closeness = { detail: false }): Promise<KeyDescription | null> {
+    const view = await this.#use<KeyView | null>(null, (engine, moment) => {
       engine.tick(moment);
       return engine.isPrunable(moment) ? null : engine.view({ detail });
     });
+    return view && history ? { ...view, history: this.#history.at(Date.now()) } : view;
+  }
+
+  /** What sessions in the history were called when somebody last looked: they may be gone by the next time. */
+  rememberLabels(labels: Labels): void {
+    this.#history.remember(labels);
   }
 
   /**
@@ -199,6 +220,7 @@ export class KeyObject extends DurableObject<Env> {
       this.#store.unlist();
       await directoryOfKey(this.env, this.#name).leaveKey(this.#name, engine.lastFence);
       this.#engine = undefined;
+      this.#history.forget();
       this.#wakeUp.clear();
       await this.#store.deleteAll();
       this.#meter.pruned();
@@ -232,7 +254,9 @@ export class KeyObject extends DurableObject<Env> {
       this.#load();
       throw error;
     }
-    this.#meter.countAll(engine.takeObservations(), engine.limit);
+    const observations = engine.takeObservations();
+    this.#meter.countAll(observations, engine.limit);
+    this.#history.note(observations);
     for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#tell(engine, event));
   }
 

@@ -1,12 +1,14 @@
+import { logged } from "../log.ts";
 import { directoryOfKey, type Labels } from "./directories.ts";
 import type { ListedKey, Transport } from "./directory.ts";
 import type { Env } from "./env.ts";
-import { labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
+import { hasNewLabels } from "./history.ts";
+import { type HistoryDetail, historyOf, labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
 import { walkKeys } from "./key-walk.ts";
 import { ownerIdOf } from "./owner.ts";
 
 export { labelsOf } from "./directories.ts";
-export type { HolderDetail, MembersDetail, WaiterDetail } from "./key-detail.ts";
+export type { GrantDetail, HistoryDetail, HolderDetail, MembersDetail, WaiterDetail } from "./key-detail.ts";
 
 export interface LockStats extends Partial<MembersDetail> {
   key: string;
@@ -62,6 +64,8 @@ export interface KeyDetail extends MembersDetail {
   waiters: number;
   /** Only of a key that nobody holds or waits for. */
   idle_s?: number;
+  /** Only where asked for. */
+  history?: HistoryDetail;
 }
 
 /** The service in numbers. */
@@ -97,10 +101,18 @@ export async function gatherStats(env: Env, options: StatsOptions = {}): Promise
 }
 
 /** One key as it stands now, or undefined if it does not exist. Asking creates nothing. */
-export async function gatherKey(env: Env, key: string): Promise<KeyDetail | undefined> {
-  const view = (await directoryOfKey(env, key).lists(key)) && (await env.KEY.getByName(key).describe({ detail: true }));
+export async function gatherKey(
+  env: Env,
+  key: string,
+  { history = false }: { readonly history?: boolean } = {},
+): Promise<KeyDetail | undefined> {
+  const object = env.KEY.getByName(key);
+  const view = (await directoryOfKey(env, key).lists(key)) && (await object.describe({ detail: true, history }));
   if (!view) return undefined;
   const labels = await labelsOn(env, [view]);
+  // Who has left has no label any more: what is known now is left with the key for the next who asks.
+  if (view.history && hasNewLabels(view.history, labels))
+    await object.rememberLabels(labels).catch(logged("key_unreachable"));
   const now = Date.now();
   const { limit, waiters, holderCount } = view;
   return {
@@ -111,6 +123,7 @@ export async function gatherKey(env: Env, key: string): Promise<KeyDetail | unde
     waiters,
     ...(holderCount + waiters === 0 && { idle_s: seconds(now - view.lastActivity) }),
     ...membersOf(view, labels, now),
+    ...(view.history && { history: historyOf(view.history, labels) }),
   };
 }
 

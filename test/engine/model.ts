@@ -409,7 +409,10 @@ export class KeyModel {
       isRecord: false,
       unanswered: undefined,
     };
-    if (isReported) this.observations.push({ type: "granted", how: "immediate", waitMs: 0 });
+    if (isReported) {
+      const fence = token.slice(0, 16);
+      this.observations.push({ type: "granted", how: "immediate", session, fence, at: now, waitMs: 0 });
+    }
     this.holds.push(hold);
     this.grants.push(hold);
     this.touch(now);
@@ -436,7 +439,9 @@ export class KeyModel {
   /** The token is handed to the client: from here its lease runs in full. */
   private report(hold: Hold, now: number): object {
     if (!hold.isReported) {
-      this.observations.push({ type: "granted", how: "queued", waitMs: Math.max(0, now - hold.since) });
+      const { session, token, since } = hold;
+      const [fence, waitMs] = [token.slice(0, 16), Math.max(0, now - since)];
+      this.observations.push({ type: "granted", how: "queued", session, fence, at: now, waitMs });
       hold.since = now;
     }
     hold.isReported = true;
@@ -451,7 +456,7 @@ export class KeyModel {
     this.holds = this.holds.filter((held) => held !== hold);
     this.endings += 1;
     const holdMs = hold.isReported ? Math.max(0, at - hold.since) : undefined;
-    this.observations.push({ type: "ended", reason, holdMs });
+    this.observations.push({ type: "ended", fence: hold.token.slice(0, 16), reason, holdMs });
     this.touch(at);
   }
 

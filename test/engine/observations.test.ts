@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { Story } from "./story.ts";
 
-const immediate = { type: "granted", how: "immediate", waitMs: 0 };
-const ended = (reason: string, holdMs?: number) => ({ type: "ended", reason, holdMs });
-const queued = (waitMs: number) => ({ type: "granted", how: "queued", waitMs });
+const fence = expect.stringMatching(/^[0-9a-f]{16}$/);
+const at = expect.any(Number);
+const immediate = { type: "granted", how: "immediate", session: "a", fence, at, waitMs: 0 };
+const ended = (reason: string, holdMs?: number) => ({ type: "ended", fence, reason, holdMs });
+const queued = (waitMs: number) => ({ type: "granted", how: "queued", session: "b", fence, at, waitMs });
 
 describe("a grant is counted when its token is handed over", () => {
   it("at once, and not again when the same request is sent again", () => {
@@ -98,6 +100,32 @@ describe("the end of a hold is counted once, with the time since the token was h
     const { story, token } = held();
     story.later(-3_600).release(token);
     expect(story.observed()).toEqual([ended("released", 0)]);
+  });
+});
+
+describe("a grant and its end name the same hold", () => {
+  it("by its fence, with its session and the moment of the hand-over, also across a reload", () => {
+    const story = new Story({ limit: 2 });
+    const start = story.now;
+    const [first, second] = [story.hold("a"), story.hold("b")];
+    story.acquire("c", { wait: 60 });
+    story.later(2).release(first);
+    story.later(1);
+    const { token: third = "" } = story.pickUp("c-l");
+    expect(story.observed()).toMatchObject([
+      { type: "granted", session: "a", fence: first.slice(0, 16), at: start },
+      { type: "granted", session: "b", fence: second.slice(0, 16), at: start },
+      { type: "ended", fence: first.slice(0, 16), holdMs: 2_000 },
+      { type: "notice_repeated" },
+      { type: "granted", session: "c", fence: third.slice(0, 16), at: start + 3_000, waitMs: 3_000 },
+    ]);
+    story.reload();
+    story.later(1).leave("b");
+    story.release(third);
+    expect(story.observed()).toMatchObject([
+      { type: "ended", fence: second.slice(0, 16), reason: "disconnect" },
+      { type: "ended", fence: third.slice(0, 16), reason: "released" },
+    ]);
   });
 });
 

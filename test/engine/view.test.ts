@@ -7,7 +7,7 @@ describe("the view of a key", () => {
     const start = story.now;
     const first = story.hold("a");
     expect(story.engine.view().holders).toEqual([
-      { session: "a", since: start, expiresAt: start + 33_000, fence: first.slice(0, 16) },
+      { session: "a", since: start, leaseSeconds: 33, expiresAt: start + 33_000, fence: first.slice(0, 16) },
     ]);
     story.later(1).acquire("b", { wait: 60, lease: 9 });
     story.later(1).release(first);
@@ -18,6 +18,18 @@ describe("the view of a key", () => {
     const view = story.engine.view({ detail: true });
     expect(view.holders).toMatchObject([{ session: "b", since: start + 3_000, expiresAt: start + 12_000 }]);
     expect(JSON.stringify(view)).not.toContain(token);
+  });
+
+  it("shows holders in the order of their grants, also after a reload", () => {
+    const story = new Story({ limit: 3 });
+    const first = story.hold("a", { lease: 600 });
+    for (const session of ["b", "c"]) story.hold(session, { lease: 600 });
+    story.release(first);
+    story.hold("d", { lease: 600 });
+    const sessions = () => story.engine.view().holders.map(({ session }) => session);
+    expect(sessions()).toEqual(["b", "c", "d"]);
+    story.reload();
+    expect(sessions()).toEqual(["b", "c", "d"]);
   });
 
   it("shows the queue in its order when asked for, and only then", () => {
@@ -41,5 +53,41 @@ describe("the view of a key", () => {
     const view = story.engine.view({ detail: true });
     expect([view.holderCount, view.holders.length, view.waiters, view.queue.length]).toEqual([150, 100, 150, 100]);
     expect(view.queue[0]?.session).toBe("s150");
+  });
+});
+
+describe("the newest holds", () => {
+  it("are those whose token was handed over, in that order, also across a reload", () => {
+    const story = new Story({ limit: 3 });
+    const start = story.now;
+    const tokens = [story.hold("a"), story.later(1).hold("b"), story.later(1).hold("c")];
+    for (const waiter of ["d", "e"]) story.acquire(waiter, { wait: 60 });
+    story.later(1).release(tokens[0] ?? "");
+    story.release(tokens[1] ?? "");
+    // It came second, and picks up first.
+    const { token = "" } = story.later(1).pickUp("e-l");
+    const holds = [
+      { session: "c", fence: tokens[2]?.slice(0, 16), since: start + 2_000, isImmediate: true },
+      { session: "e", fence: token.slice(0, 16), since: start + 4_000, isImmediate: false },
+    ];
+    expect(story.engine.newestHolds(9)).toEqual(holds);
+    story.reload();
+    expect(story.engine.newestHolds(9)).toEqual(holds);
+    story.later(1).pickUp("d-l");
+    expect(story.engine.newestHolds(9).map(({ session }) => session)).toEqual(["c", "e", "d"]);
+  });
+
+  it("are as many as asked for, however many there are, and wherever they stand", () => {
+    const story = new Story({ limit: 50 });
+    const oldest = Array.from({ length: 10 }, (_, n) => story.later(1).hold(`old-${n}`));
+    for (let n = 0; n < 40; n += 1) story.later(1).hold(`s${n}`, { lease: 600 });
+    // Their slots are the first ones, and so come first after a reload.
+    for (const token of oldest) story.release(token);
+    for (let n = 40; n < 44; n += 1) story.later(1).hold(`s${n}`, { lease: 600 });
+    story.reload();
+    for (const most of [1, 3, 44]) {
+      const newest = Array.from({ length: most }, (_, n) => `s${44 - most + n}`);
+      expect(story.engine.newestHolds(most).map(({ session }) => session)).toEqual(newest);
+    }
   });
 });

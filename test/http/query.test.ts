@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parseFields, parseQuery } from "../../src/http/fields.ts";
-import { keyPath, labelHeader, removalQuery, statsQuery, upgradeQuery } from "../../src/http/schemas.ts";
+import { keyPath, keyQuery, labelHeader, removalQuery, statsQuery, upgradeQuery } from "../../src/http/schemas.ts";
 
 const stats = (query: string) => parseQuery(statsQuery, new URLSearchParams(query));
 const detailOf = (query: string) => {
@@ -29,6 +29,13 @@ test("other values are refused by name", () => {
   expect(detailOf("cursor=")).toBe("cursor must be a cursor of an earlier reply");
   expect(detailOf(`prefix=${"é".repeat(129)}`)).toContain("prefix must be");
   expect(detailOf("prefix=a+b")).toContain("prefix must be");
+});
+
+test("the history of a key is asked for in as many words", () => {
+  const key = (query: string) => parseQuery(keyQuery, new URLSearchParams(query));
+  expect(key("x=1")).toEqual({ ok: true, value: { history: false } });
+  expect(key("history=true")).toEqual({ ok: true, value: { history: true } });
+  expect(key("history=yes")).toEqual({ ok: false, detail: "history must be true or false" });
 });
 
 test("a holder is named by the 16 hex digits of its fence", () => {

@@ -45,7 +45,8 @@ describe("what a command costs", () => {
         await key.acquire(command());
         await key.release("0".repeat(32), "");
         await key.renew("0".repeat(32), 5);
-        await key.describe();
+        await key.describe({ detail: true, history: true });
+        key.rememberLabels({ somebody: "here" });
       });
       expect(rows).toBe(0);
     });

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { byDirectory, directoryOfAddress } from "../../src/objects/directories.ts";
 import { DirectoryObject } from "../../src/objects/directory.ts";
+import { KeyObject } from "../../src/objects/key.ts";
 import { httpSessionName, newSessionId, ownerIdOf } from "../../src/objects/owner.ts";
 import { SessionObject } from "../../src/objects/session.ts";
 import { gatherGauges, gatherKey, gatherStats } from "../../src/objects/stats.ts";
@@ -22,6 +23,7 @@ beforeEach(() => {
 
 afterEach(async () => {
   vi.restoreAllMocks();
+  vi.useRealTimers();
   await reset();
 });
 
@@ -138,6 +140,7 @@ describe("detail", () => {
           fence: token.slice(0, 16),
           since: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
           held_s: expect.closeTo(0, 0),
+          lease_s: 60,
           lease_expires_in_s: expect.closeTo(60, 0),
         },
       ],
@@ -167,6 +170,7 @@ describe("detail", () => {
       "fence",
       "since",
       "held_s",
+      "lease_s",
       "lease_expires_in_s",
     ]);
     expect(Object.keys(lock?.queue?.[0] ?? {})).toEqual([
@@ -217,10 +221,85 @@ describe("one key", () => {
     ]);
   });
 
+  it("shows the lease of each grant, or what is left of a longer one that it was renewed with", async () => {
+    const token = grantedToken(await keyStub("k").acquire(command({ leaseSeconds: 60 })));
+    const leases = async () => {
+      const [holder] = (await gatherKey(env, "k"))?.held_by ?? [];
+      return [holder?.lease_s, holder?.lease_expires_in_s];
+    };
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
+    await keyStub("k").renew(token, 600);
+    vi.setSystemTime(Date.now() + 100_000);
+    expect(await leases()).toEqual([500, 500]);
+    await keyStub("k").renew(token, 20);
+    expect(await leases()).toEqual([60, 20]);
+  });
+
   it("that does not exist is not created by asking", async () => {
-    expect(await gatherKey(env, "nobody's")).toBeUndefined();
+    expect(await gatherKey(env, "nobody's", { history: true })).toBeUndefined();
     expect(await tablesOf(keyStub("nobody's"))).toEqual([]);
     expect((await gatherStats(env)).idle_locks).toEqual([]);
+  });
+});
+
+describe("the history of a key", () => {
+  it("is told when asked for, last, in a fixed order, and without tokens", async () => {
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.parse("2026-11-16T08:30:00Z") });
+    const [first, second] = [await open("ws", "nightly build"), await open("http")];
+    const token = grantedToken(await keyStub("k").acquire(command({ session: first })));
+    vi.setSystemTime(Date.now() + 1_500);
+    await keyStub("k").release(token, first);
+    const standing = grantedToken(await keyStub("k").acquire(command({ session: second })));
+    vi.setSystemTime(Date.now() + 500);
+    const detail = await gatherKey(env, "k", { history: true });
+    expect(Object.keys(detail ?? {}).at(-1)).toBe("history");
+    expect(JSON.stringify(detail?.history)).toBe(
+      JSON.stringify({
+        now: "2026-11-16T08:30:02.000Z",
+        grants: [
+          {
+            fence: token.slice(0, 16),
+            owner_conn_id: ownerIdOf(first),
+            label: "nightly build",
+            granted_at: "2026-11-16T08:30:00.000Z",
+            waited_s: 0,
+            held_s: 1.5,
+            ended: "released",
+          },
+          {
+            fence: standing.slice(0, 16),
+            owner_conn_id: ownerIdOf(second),
+            granted_at: "2026-11-16T08:30:01.500Z",
+            waited_s: 0,
+          },
+        ],
+      }),
+    );
+    expect(await gatherKey(env, "k")).not.toHaveProperty("history");
+  });
+
+  it("names who has left as when somebody last looked, and who has not by its newest name", async () => {
+    const labels = async () =>
+      (await gatherKey(env, "k", { history: true }))?.history?.grants.map(({ label }) => label);
+    const directory = directoryOfAddress(env, ADDRESS);
+    const [seen, unseen, renamed] = [await open("ws", "seen"), await open("ws", "unseen"), await open("ws", "old")];
+    for (const session of [seen, renamed]) await keyStub("k").acquire(command({ session, limit: 3 }));
+    expect(await labels()).toEqual(["seen", "old"]);
+    await keyStub("k").acquire(command({ session: unseen, limit: 3 }));
+    for (const session of [seen, unseen]) await directory.closeSession(session);
+    await directory.relabel(renamed, "new");
+    expect(await labels()).toEqual(["seen", "new", undefined]);
+  });
+
+  it("is told also when its labels cannot be left with the key, which is asked to only when there are new ones", async () => {
+    await keyStub("k").acquire(command({ session: await open("ws", "me") }));
+    const remember = vi.spyOn(KeyObject.prototype, "rememberLabels").mockImplementationOnce(() => {
+      throw new Error("unreachable");
+    });
+    for (let n = 0; n < 3; n += 1) {
+      expect((await gatherKey(env, "k", { history: true }))?.history?.grants).toMatchObject([{ label: "me" }]);
+    }
+    expect(remember).toHaveBeenCalledTimes(2);
   });
 });
 

@@ -32,6 +32,9 @@ const DETAIL_NEVER = new Set([
   "max_connections_per_ip",
 ]);
 
+/** Parts of the console, in forms of their own. */
+const FILES: ReadonlySet<string> = new Set(["getConsole", "getConsoleScript", "getConsoleStyle"]);
+
 const OPERATIONS = entriesOf(document).map(({ method, path, operationId }) => ({
   method,
   segments: path.split("/"),
@@ -71,9 +74,10 @@ export async function checkReply(request: HttpRequest, reply: HttpReply): Promis
 function checkForm(request: HttpRequest, { status, headers, body }: HttpReply, about: string): void {
   const operation = operationFor(request) ?? "";
   expect(headers["x-content-type-options"], about).toBe("nosniff");
-  const isCacheable = operation === "getOpenAPI" && status === 200;
+  const isFile = FILES.has(operation) && status === 200;
+  const isCacheable = isFile || (operation === "getOpenAPI" && status === 200);
   expect(headers["cache-control"], about).toBe(isCacheable ? "public, max-age=60" : "no-store");
-  if (operation === "getMetrics" && status === 200) return;
+  if (isFile || (operation === "getMetrics" && status === 200)) return;
   expect(headers["content-type"], about).toBe("application/json");
   if (request.method === "HEAD") {
     expect(body, about).toBe("");

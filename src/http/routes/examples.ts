@@ -8,6 +8,7 @@ const HOLDER = {
   fence: "18a2f0c4d5e60007",
   since: "2026-11-16T08:30:00.000Z",
   held_s: 11.25,
+  lease_s: 33,
   lease_expires_in_s: 21.75,
 };
 const WAITER = {
@@ -53,6 +54,31 @@ export const KEY: KeyReply = {
   waiters: 1,
   held_by: [HOLDER],
   queue: [WAITER],
+};
+
+export const KEY_WITH_HISTORY: KeyReply = {
+  ...KEY,
+  history: {
+    now: "2026-11-16T08:30:11.250Z",
+    grants: [
+      {
+        fence: "18a2f0c4d5e60006",
+        owner_conn_id: 4401982276513344,
+        label: "ci-runner-6",
+        granted_at: "2026-11-16T08:29:41.500Z",
+        waited_s: 0,
+        held_s: 18.25,
+        ended: "released",
+      },
+      {
+        fence: "18a2f0c4d5e60007",
+        owner_conn_id: 6120443871234567,
+        label: "ci-runner-7",
+        granted_at: "2026-11-16T08:30:00.000Z",
+        waited_s: 3.75,
+      },
+    ],
+  },
 };
 
 export const METRICS = `# HELP dflockd_ready 1 if the service takes new work.

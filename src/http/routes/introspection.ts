@@ -1,18 +1,20 @@
 import { z } from "@hono/zod-openapi";
-import { healthReply, keyPath, keyReply, notReadyReply, statsQuery, statsReply, upgradeQuery } from "../schemas.ts";
-import { DETAILED_STATS, KEY, METRICS, STATS } from "./examples.ts";
+import {
+  healthReply,
+  keyPath,
+  keyQuery,
+  keyReply,
+  notReadyReply,
+  statsQuery,
+  statsReply,
+  upgradeQuery,
+} from "../schemas.ts";
+import { DETAILED_STATS, KEY, KEY_WITH_HISTORY, METRICS, STATS } from "./examples.ts";
 import { failures } from "./failures.ts";
-import { type Operation, reply } from "./operation.ts";
+import { CACHED_BRIEFLY, type Operation, page, reply, text } from "./operation.ts";
 
 const OPEN = { security: [] };
-const CACHED_BRIEFLY = {
-  "Cache-Control": { required: true, schema: { type: "string" as const, enum: ["public, max-age=60"] } },
-};
 const HEALTHY = reply("All is well.", healthReply, { ok: { status: "ok" } });
-
-function text(description: string, type: string, example: string) {
-  return { description, content: { [type]: { schema: { type: "string" as const }, example } } };
-}
 
 export const introspectionOperations = {
   getHealth: {
@@ -84,7 +86,7 @@ export const introspectionOperations = {
     description: "This document for people: one page without scripts or outside resources.",
     ...OPEN,
     responses: {
-      200: { ...text("The page.", "text/html", "<!doctype html>…"), headers: CACHED_BRIEFLY },
+      200: page("The page.", "text/html", "<!doctype html>…"),
       ...failures("RateLimited", "Failed"),
     },
   },
@@ -108,9 +110,9 @@ export const introspectionOperations = {
     tags: ["introspection"],
     summary: "One key in detail",
     description: "Who holds the key and who waits for it, in order. Asking changes nothing and creates no key.",
-    request: { params: z.object({ key: keyPath }) },
+    request: { params: z.object({ key: keyPath }), query: keyQuery },
     responses: {
-      200: reply("The key.", keyReply, { lock: KEY }),
+      200: reply("The key.", keyReply, { lock: KEY, history: KEY_WITH_HISTORY }),
       ...failures("BadRequest", "Unauthorized", "Forbidden", "NotFound", "RateLimited", "Failed", "Unavailable"),
     },
   },

@@ -42,5 +42,20 @@ export function bodyOf<Id extends RequestId>(id: Id, examples: Examples<z.input<
   return { required: !mayBeEmpty, content: { "application/json": { schema, examples: Object.fromEntries(named) } } };
 }
 
+/** A reply of text that is no JSON. */
+export function text(description: string, type: string, example: string) {
+  return { description, content: { [type]: { schema: { type: "string" as const }, example } } };
+}
+
+/** Headers of what is part of the service. */
+export const CACHED_BRIEFLY = {
+  "Cache-Control": { required: true, schema: { type: "string" as const, enum: ["public, max-age=60"] } },
+};
+
+/** Text that is part of the service, the same for everybody. */
+export function page(description: string, type: string, example: string) {
+  return { ...text(description, type, example), headers: CACHED_BRIEFLY };
+}
+
 /** The reply of an operation that has nothing to say. */
 export const DONE = { 204: { description: "Done." } };

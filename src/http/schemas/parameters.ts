@@ -57,6 +57,15 @@ function numberInQuery(least: number, most: number, fallback: number) {
     .openapi({ type: "integer", format: "int64", minimum: least, maximum: most, default: fallback });
 }
 
+/** Off unless it says `true`. */
+function flagInQuery() {
+  return z
+    .enum(["true", "false"], { error: "must be true or false" })
+    .transform((text) => text === "true")
+    .default(false)
+    .openapi({ type: "boolean", default: false });
+}
+
 const prefixRule = { error: "must be a string of at most 256 bytes without space, tab or line break" };
 
 export const statsQuery = z.object({
@@ -76,15 +85,15 @@ export const statsQuery = z.object({
     .openapi({
       param: { description: "Go on where an earlier reply with `next_cursor` ended.", example: "build/7" },
     }),
-  detail: z
-    .enum(["true", "false"], { error: "must be true or false" })
-    .transform((text) => text === "true")
-    .default(false)
-    .openapi({
-      type: "boolean",
-      default: false,
-      param: { description: "Also list who holds and who waits (`held_by`, `queue`).", example: true },
-    }),
+  detail: flagInQuery().openapi({
+    param: { description: "Also list who holds and who waits (`held_by`, `queue`).", example: true },
+  }),
+});
+
+export const keyQuery = z.object({
+  history: flagInQuery().openapi({
+    param: { description: "Also list the newest grants (`history`), those that have ended included.", example: true },
+  }),
 });
 
 export const upgradeQuery = z.object({

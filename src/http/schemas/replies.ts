@@ -53,6 +53,7 @@ export const heldBy = z
     fence,
     since,
     held_s: duration("Seconds since the slot was picked up."),
+    lease_s: duration("Seconds the lease lasts: that of the grant, or what is left of a longer one set since."),
     lease_expires_in_s: duration("Seconds until the lease ends."),
   })
   .openapi("Holder");
@@ -97,6 +98,33 @@ export const statsReply = z
   })
   .openapi("Stats");
 
+export const grant = z
+  .object({
+    fence,
+    owner_conn_id: owner,
+    label,
+    granted_at: z.iso.datetime().openapi({ description: "When the token was handed over, by the key's clock." }),
+    waited_s: duration(
+      "Seconds from the request to the hand-over. Absent of a hold that was waited for and has outlived the key's memory.",
+    ).optional(),
+    held_s: duration("Seconds the slot was held. Absent while it is.").optional(),
+    ended: z
+      .enum(["released", "expired", "disconnect", "gone", "stolen"])
+      .optional()
+      .openapi({ description: "How it ended; `gone`: its client withdrew. Absent while the slot is held." }),
+  })
+  .openapi("Grant");
+
+export const history = z
+  .object({
+    now: z.iso.datetime().openapi({ description: "What the key's clock shows." }),
+    grants: z
+      .array(grant)
+      .max(200)
+      .openapi({ description: "The newest grants, in the order of their hand-over. Kept in memory only." }),
+  })
+  .openapi("History");
+
 export const keyReply = z
   .object({
     key,
@@ -107,6 +135,7 @@ export const keyReply = z
     idle_s: duration("Seconds since the key was last used. Absent while it has a holder or waiter.").optional(),
     held_by: z.array(heldBy),
     queue: z.array(queued),
+    history: history.optional(),
   })
   .openapi("KeyDetail");
 

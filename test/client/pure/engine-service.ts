@@ -1,184 +1,267 @@
 /**
- * The service's own engine behind sockets that are none: one key, real rules, and every line in either direction is
- * delivered when the test's scheduler says so, in order on each socket.
+ * The service's own engine, for one key, behind sockets that are none. What lies between the two is said again here in
+ * short, as `src/objects` has it: sessions that outlive their sockets, requests that come again, notices and losses.
  */
-import { KeyEngine, type Moment } from "../../../src/engine/index.ts";
+import {
+  type AcquireOutcome,
+  type Answer,
+  type Granted,
+  type HolderView,
+  KeyEngine,
+  type KeyEvent,
+  type Moment,
+  type WaitOutcome,
+} from "../../../src/engine/index.ts";
+import { type Outcome, wireReply, wireReplyOf } from "../../../src/protocols/statuses.ts";
+import { FrameReader } from "../../../src/protocols/wire/frames.ts";
+import { parseRequest, type Request, splitTag } from "../../../src/protocols/wire/requests.ts";
 import type { FakeClock } from "./fake-clock.ts";
+import type { FakeSocket, Host } from "./fake-network.ts";
 
-type Event = { readonly data: unknown; readonly code: number };
-type Listener = (event: Event) => void;
-/** Carries something out later. */
-export type Carrier = (label: string, deliver: () => void) => void;
-
+export const GRACE_MS = 10_000;
+/** Long enough that nothing which is left behind ends by itself before a test has seen it. */
+const LEASE_S = 600;
 const IDLE_MS = 60_000;
+const LOSS_KEPT_MS = GRACE_MS + 30_000;
+const CLOSE = { gone: 4410, replaced: 4411 };
+const LOST_CODES = new Set([1006, 4412]);
 
-class EngineSocket {
-  readonly #service: EngineService;
-  readonly #listeners = new Map<string, Listener[]>();
-  readonly session: string;
-  isOver = false;
-
-  constructor(service: EngineService, _url: string, protocols: string[]) {
-    this.#service = service;
-    this.session = service.attach(this, /^holdfast\.resume\.(.*)$/.exec(protocols[1] ?? "")?.[1]);
-    this.#carry("open", () => this.tell("open", {}));
-  }
-
-  addEventListener(type: string, listener: Listener): void {
-    this.#listeners.set(type, [...(this.#listeners.get(type) ?? []), listener]);
-  }
-
-  send(text: string): void {
-    this.#carry(`> ${JSON.stringify(text)}`, () => this.#service.receive(this, text));
-  }
-
-  say(line: string): void {
-    this.#carry(`< ${line}`, () => this.tell("message", { data: `${line}\n` }));
-  }
-
-  close(): void {
-    this.lose();
-  }
-
-  lose(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    queueMicrotask(() => this.tell("close", { code: 1006 }));
-  }
-
-  tell(type: string, event: Partial<Event>): void {
-    for (const listener of this.#listeners.get(type) ?? []) listener({ data: undefined, code: 1006, ...event });
-  }
-
-  #carry(label: string, deliver: () => void): void {
-    this.#service.carry(this.session, label, () => {
-      if (!this.isOver) deliver();
-    });
-  }
+interface Session {
+  readonly name: string;
+  socket: FakeSocket | undefined;
+  openedAt: number;
+  isResumable: boolean;
+  isResumed: boolean;
+  isWatching: boolean;
+  isOver: boolean;
+  endsAt: number;
+  /** Tags of the requests that wait, on the socket there is. */
+  readonly waiting: Set<string>;
+  readonly steals: Set<string>;
+  losses: { readonly line: string; readonly token: string; readonly at: number }[];
 }
 
-export class EngineService {
-  readonly engine = new KeyEngine({ limit: 1, fence: 0n, lastActivity: 0, slots: [], waiters: [], lapsed: [] });
-  readonly WebSocket: new (
-    url: string,
-    protocols: string[],
-  ) => EngineSocket;
+export class EngineService implements Host {
+  readonly engine: KeyEngine;
+  /** Holds that were taken from their holders, as they were, by token. */
+  readonly thefts = new Map<string, HolderView>();
+  /** Tokens of which their client has read that they are not held, in a push or as the answer to a renewal. */
+  readonly told = new Set<string>();
+  /** Losses are told to those who are there, and not again. */
+  isForgetful = false;
+  /** The types of all requests, as they came. */
+  readonly requests: Request["type"][] = [];
   readonly #clock: FakeClock;
-  readonly #carry: Carrier;
-  readonly #lanes = new Map<string, { isBusy: boolean; waiting: [string, () => void][] }>();
-  readonly #sockets = new Map<string, EngineSocket>();
-  /** Requests that wait, with the socket that is to hear of them. */
-  readonly #waiting = new Map<string, { readonly session: string; readonly tag: string }>();
+  readonly #sessions = new Map<string, Session>();
+  /** Before the last claim. */
+  #holders: readonly HolderView[] = [];
 
-  constructor(clock: FakeClock, carry: Carrier) {
+  constructor(clock: FakeClock, limit = 1) {
     this.#clock = clock;
-    this.#carry = carry;
-    const service = this;
-    this.WebSocket = class extends EngineSocket {
-      constructor(url: string, protocols: string[]) {
-        super(service, url, protocols);
-      }
-    };
+    this.engine = new KeyEngine({ limit, fence: 0n, lastActivity: 0, slots: [], waiters: [], lapsed: [] });
   }
 
-  /** Delivers one line of a session after the other, each whenever the carrier likes. */
-  carry(session: string, label: string, deliver: () => void): void {
-    const lane = this.#lanes.get(session) ?? { isBusy: false, waiting: [] };
-    this.#lanes.set(session, lane);
-    lane.waiting.push([label, deliver]);
-    if (!lane.isBusy) this.#next(lane);
+  /** When something happens here by itself. */
+  get nextWake(): number {
+    const ends = [...this.#sessions.values()].map(({ endsAt }) => endsAt);
+    return Math.min(this.engine.nextWake({ gcMaxIdleMs: IDLE_MS, graceMs: Number.POSITIVE_INFINITY }), ...ends);
   }
 
-  #next(lane: { isBusy: boolean; waiting: [string, () => void][] }): void {
-    const first = lane.waiting.shift();
-    lane.isBusy = first !== undefined;
-    if (!first) return;
-    this.#carry(first[0], () => {
-      first[1]();
-      this.#next(lane);
-    });
-  }
-
-  attach(socket: EngineSocket, resumed: string | undefined): string {
-    const session = resumed?.split(".")[0] ?? `s${this.#sockets.size + 1}`;
-    this.#sockets.get(session)?.lose();
-    this.#sockets.set(session, socket);
-    return session;
-  }
-
-  /** Cuts every connection. */
-  cut(): void {
-    for (const socket of this.#sockets.values()) socket.lose();
-  }
-
-  receive(socket: EngineSocket, text: string): void {
-    const [, tag = "", command = "", , arg = ""] = /^@(\S+) (\S+)\n(.*)\n(.*)\n$/.exec(text) ?? [];
-    const answer = this.#perform(socket.session, tag, command, arg);
-    if (answer !== undefined) socket.say(`@${tag} ${answer}`);
+  wake(): void {
+    const { now } = this.#moment;
+    for (const session of this.#sessions.values()) if (session.endsAt <= now) this.#end(session);
+    this.engine.tick(this.#moment);
     this.#spread();
   }
 
-  #perform(session: string, tag: string, command: string, arg: string): string | undefined {
-    const [moment, request] = [this.#moment, `${session}.${tag}`];
-    const [first = "", second] = arg.split(" ");
-    switch (command) {
-      case "session":
-        return `ok ${session}.secret 600`;
-      case "l": {
-        const claim = { session, request, limit: 1, leaseSeconds: Number(second ?? 33), waitMs: Number(first) * 1000 };
-        const outcome = this.engine.acquire({ ...claim, mayWait: true }, moment);
-        if (outcome.status === "granted") return `ok ${outcome.token} ${outcome.leaseSeconds}`;
-        if (outcome.status !== "queued") return outcome.status;
-        this.#waiting.set(request, { session, tag });
-        return this.#outcomeOf(request);
-      }
-      case "cancel": {
-        const target = `${session}.${first}`;
-        if (this.#waiting.delete(target)) {
-          this.engine.cancel(target, moment);
-          this.#sockets.get(session)?.say(`@${first} cancelled`);
+  isOver(session: string): boolean {
+    return this.#sessions.get(session)?.isOver !== false;
+  }
+
+  opened(socket: FakeSocket, credential: string | undefined): void {
+    socket.accept();
+    const name = credential?.split(".")[0];
+    const session = name === undefined ? this.#begin() : this.#sessions.get(name);
+    if (!session || session.isOver) {
+      socket.hangUp(CLOSE.gone);
+      return;
+    }
+    session.socket?.hangUp(CLOSE.replaced);
+    this.#detach(session);
+    Object.assign(session, { socket, openedAt: this.#moment.now, endsAt: Number.POSITIVE_INFINITY });
+    session.isResumed = session.isResumable;
+  }
+
+  closed(socket: FakeSocket, code: number): void {
+    socket.hangUp(code);
+    const session = this.#sessionOn(socket);
+    if (!session) return;
+    if (LOST_CODES.has(code) && session.isResumable) this.#detach(session);
+    else this.#end(session);
+  }
+
+  received(socket: FakeSocket, text: string): void {
+    const session = this.#sessionOn(socket);
+    const [event] = new FrameReader().read(new TextEncoder().encode(text));
+    if (!session || event?.type !== "frame") return;
+    const { tag = "", command = "" } = splitTag(event.frame.command) ?? {};
+    const parsed = parseRequest(command, event.frame);
+    if (!parsed.ok) throw new Error(`not a request: ${JSON.stringify(text)}`);
+    this.requests.push(parsed.request.type);
+    this.#perform(session, tag, parsed.request);
+    this.#spread();
+  }
+
+  #perform(session: Session, tag: string, request: Request): void {
+    const say = (line: string) => session.socket?.say(`@${tag} ${line}\n`, () => {});
+    switch (request.type) {
+      case "resume":
+        session.isResumable = true;
+        return say(wireReply("ok", `${session.name}.secret`, GRACE_MS / 1000));
+      case "watch":
+        say(wireReply("ok"));
+        if (session.isResumed && !this.isForgetful) for (const loss of session.losses) this.#tellLoss(session, loss);
+        session.isWatching = true;
+        return;
+      case "cancel":
+        if (session.waiting.delete(request.tag)) {
+          this.engine.cancel(idOf(session, request.tag), this.#moment);
+          this.#answer(session, request.tag, { status: "cancelled" });
         }
-        return "ok";
+        return say(wireReply("ok"));
+      case "acquire":
+      case "enqueue":
+      case "wait":
+        return this.#claim(session, tag, request);
+      case "renew": {
+        const outcome = this.engine.renew(request.token, request.leaseSeconds ?? LEASE_S, this.#moment);
+        const isHeld = outcome.status === "renewed";
+        const line = isHeld ? wireReply("ok", outcome.leaseSeconds) : wireReply("not_held");
+        return session.socket?.say(`@${tag} ${line}\n`, () => isHeld || this.told.add(request.token));
       }
-      case "n": {
-        const outcome = this.engine.renew(first, Number(second), moment);
-        return outcome.status === "renewed" ? `ok ${outcome.leaseSeconds}` : "error";
+      case "release": {
+        const { status } = this.engine.release(request.token, session.name, this.#moment);
+        return say(wireReply(status === "released" ? "ok" : "not_held"));
       }
-      case "r":
-        return this.engine.release(first, session, moment).status === "released" ? "ok" : "error";
+      case "ping":
+        return say(wireReply("ok"));
       default:
-        return "ok";
+        throw new Error(`nobody answers ${request.type} here`);
     }
   }
 
-  /** What became of a waiting request; undefined while it waits. */
-  #outcomeOf(request: string): string | undefined {
-    const outcome = this.engine.pickUp(request, this.#moment);
-    if (outcome.status === "queued") return undefined;
-    this.#waiting.delete(request);
-    return outcome.status === "granted" ? `ok ${outcome.token} ${outcome.leaseSeconds}` : outcome.status;
+  #claim(session: Session, tag: string, request: Extract<Request, { type: "acquire" | "enqueue" | "wait" }>): void {
+    const [moment, id] = [this.#moment, idOf(session, tag)];
+    const by = { session: session.name, request: id };
+    if (request.type === "enqueue") {
+      const outcome = this.engine.enqueue({ ...by, ...request, leaseSeconds: request.leaseSeconds ?? LEASE_S }, moment);
+      this.#answer(session, tag, outcome.status === "granted" ? { ...outcome, status: "acquired" } : outcome);
+      return;
+    }
+    const wish = { ...by, waitMs: request.waitSeconds * 1000, mayWait: true };
+    if (request.type === "wait") return this.#answerInTime(session, tag, this.engine.wait(wish, moment));
+    const { limit, leaseSeconds = LEASE_S, steals } = request;
+    if (steals && session.steals.has(tag)) {
+      const outcome = this.engine.pickUp(id, moment);
+      this.#answer(session, tag, outcome.status === "granted" ? outcome : { status: "lease_expired" });
+      return;
+    }
+    if (steals) session.steals.add(tag);
+    this.#holders = this.engine.view().holders;
+    const claim = { ...wish, limit, leaseSeconds, ...(steals && { steals }) };
+    this.#answerInTime(session, tag, this.engine.acquire(claim, moment));
   }
 
-  /** Tells those who wait what has become of them, if they have a connection; otherwise they ask again. */
+  /** Answers a request, at once or when there is something to say. */
+  #answerInTime(session: Session, tag: string, outcome: AcquireOutcome | WaitOutcome): void {
+    if (outcome.status === "would_wait") throw new Error("everybody may wait");
+    session.waiting.add(tag);
+    // It may have been granted while its client was away.
+    if (outcome.status === "queued") this.#pickUp(session, tag);
+    else this.#answer(session, tag, outcome);
+  }
+
+  /** Tells a waiting request what has become of it, if anything has. */
+  #pickUp(session: Session, tag: string): void {
+    const outcome = this.engine.pickUp(idOf(session, tag), this.#moment);
+    if (outcome.status === "queued") return;
+    const { status } = outcome;
+    this.#answer(session, tag, status === "granted" ? outcome : { status: status === "unknown" ? "error" : status });
+  }
+
+  #answer(session: Session, tag: string, outcome: Outcome | Granted): void {
+    session.waiting.delete(tag);
+    const reply = outcome.status === "granted" ? { ...outcome, status: "ok" as const } : outcome;
+    session.socket?.say(`@${tag} ${wireReplyOf(reply)}\n`, () => {});
+  }
+
+  /** Brings the key's news to its sessions, until there are none. */
   #spread(): void {
-    for (const event of this.engine.takeEvents()) {
-      const waiting = event.type === "notice" ? this.#waiting.get(event.request) : undefined;
-      const socket = waiting && this.#sockets.get(waiting.session);
-      if (!waiting || !socket || socket.isOver || event.type !== "notice") continue;
-      const answer = this.#outcomeOf(event.request);
-      if (answer !== undefined) socket.say(`@${waiting.tag} ${answer}`);
+    for (let events = this.engine.takeEvents(); events.length > 0; events = this.engine.takeEvents()) {
+      for (const event of events) {
+        const session = this.#sessions.get(event.session);
+        if (event.type === "notice") this.engine.answer(event.request, this.#deliver(session, event), this.#moment);
+        else if (session && !session.isOver) this.#lose(session, event);
+      }
     }
     this.engine.takeChanges();
     this.engine.takeObservations();
   }
 
+  #deliver(session: Session | undefined, { request, kind }: Extract<KeyEvent, { type: "notice" }>): Answer {
+    if (!session || session.isOver) return "gone";
+    if (kind === "promoted") return "noted";
+    if (!session.socket) return "later";
+    const tag = request.slice(session.name.length + 1);
+    if (!session.waiting.has(tag))
+      return session.isResumed && this.#moment.now < session.openedAt + GRACE_MS ? "later" : "gone";
+    if (kind === "granted") this.#pickUp(session, tag);
+    else this.#answer(session, tag, { status: kind });
+    return "taken";
+  }
+
+  #lose(session: Session, { token, reason }: Extract<KeyEvent, { type: "lost" }>): void {
+    const { now } = this.#moment;
+    const loss = { line: `! lost key ${token} ${reason}\n`, token, at: now };
+    const hold = this.#holders.find(({ fence }) => token.startsWith(fence));
+    if (reason === "stolen" && hold) this.thefts.set(token, hold);
+    session.losses = [...session.losses.filter(({ at }) => at > now - LOSS_KEPT_MS), loss];
+    if (session.isWatching) this.#tellLoss(session, loss);
+  }
+
+  #tellLoss(session: Session, { line, token }: Session["losses"][number]): void {
+    session.socket?.say(line, () => this.told.add(token));
+  }
+
+  #begin(): Session {
+    const name = `s${this.#sessions.size + 1}`;
+    const is = { isResumable: false, isResumed: false, isWatching: false, isOver: false };
+    const empty = { waiting: new Set<string>(), steals: new Set<string>(), losses: [] };
+    const session = { name, socket: undefined, openedAt: 0, endsAt: Number.POSITIVE_INFINITY, ...is, ...empty };
+    this.#sessions.set(name, session);
+    return session;
+  }
+
+  /** The socket is lost, the session is not: what waits stays in the queue, and is asked for again. */
+  #detach(session: Session): void {
+    Object.assign(session, { socket: undefined, isWatching: false, endsAt: this.#moment.now + GRACE_MS });
+    session.waiting.clear();
+  }
+
+  #end(session: Session): void {
+    Object.assign(session, { socket: undefined, isOver: true, endsAt: Number.POSITIVE_INFINITY });
+    this.engine.leave(session.name, { keepsReported: false }, this.#moment);
+    this.#spread();
+  }
+
+  #sessionOn(socket: FakeSocket): Session | undefined {
+    return [...this.#sessions.values()].find((session) => session.socket === socket);
+  }
+
   get #moment(): Moment {
-    return {
-      now: this.#clock.wall(),
-      salt: () => "5a17".repeat(4),
-      fenceFloor: 0n,
-      maxWaiters: 0,
-      gcMaxIdleMs: IDLE_MS,
-    };
+    const limits = { fenceFloor: 0n, maxWaiters: 0, gcMaxIdleMs: IDLE_MS };
+    return { now: this.#clock.wall(), salt: () => "5a17".repeat(4), ...limits };
   }
 }
+
+const idOf = ({ name }: Session, tag: string) => `${name}.${tag}`;

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { ConnectionError, connect, type Lock } from "../../../src/client/index.ts";
 import { EngineService } from "./engine-service.ts";
 import { FakeClock, settled } from "./fake-clock.ts";
+import { Wire } from "./fake-network.ts";
 import { freshToken, world } from "./fake-service.ts";
 
 describe("an aborted wait", () => {
@@ -100,6 +101,27 @@ describe("an aborted wait", () => {
     const token = freshToken();
     await service.answer(service.last("w"), `ok ${token} 33`);
     expect(service.last("r")).toMatchObject({ arg: token });
+  });
+
+  it("of a place that has come up leaves the hold alone if the wait of an older ticket has taken it over", async () => {
+    const { service, locks } = await world();
+    service.reply = ({ command }) => (command === "e" ? "queued" : undefined);
+    const older = await locks.enqueue("key");
+    // It comes up and runs out while nobody waits for it: the service has room for another place of this client.
+    service.reply = () => undefined;
+    const stop = new AbortController();
+    const asked = locks.enqueue("key", { signal: stop.signal }).catch((reason) => reason);
+    const waiting = older.wait();
+    await settled();
+    stop.abort("enough");
+    expect(await asked).toBe("enough");
+    const [enqueued, waited, token] = [service.last("e"), service.last("w"), freshToken()];
+    await service.answer(enqueued, `acquired ${token} 33`);
+    await service.answer(waited, `ok ${token} 33`);
+    const lock = await waiting;
+    expect(service.count("r")).toBe(0);
+    await service.answer(service.last("w"), "error_not_enqueued");
+    expect([lock.isHeld, service.count("r")]).toEqual([true, 0]);
   });
 });
 
@@ -238,10 +260,14 @@ it("in whatever order lines, aborts and cuts happen: at most one holds, and noth
   await fc.assert(
     fc.asyncProperty(plan, cuts, fc.scheduler(), async (wishes, cutAt, scheduler) => {
       const clock = new FakeClock();
-      const service = new EngineService(clock, (label, deliver) => {
-        void scheduler.schedule(Promise.resolve(), label).then(deliver);
-      });
-      const clients = [1, 2, 3].map(() => connect("ws://service", { clock, WebSocket: service.WebSocket }));
+      const service = new EngineService(clock);
+      const wires = ["ada", "bob", "eve"].map(
+        (name) =>
+          new Wire(service, name, (label, arrive) => {
+            void scheduler.schedule(Promise.resolve(), label).then(arrive);
+          }),
+      );
+      const clients = wires.map(({ WebSocket }) => connect("ws://service", { clock, WebSocket }));
       const held = new Set<Lock>();
       let events = 0;
       const until = async (event: number) => {
@@ -269,7 +295,7 @@ it("in whatever order lines, aborts and cuts happen: at most one holds, and noth
       });
       const lastCut = Math.max(0, ...cutAt);
       for (let idle = 0; !isOver.value || events <= lastCut || idle < 20; events += 1) {
-        if (cutAt.includes(events)) service.cut();
+        if (cutAt.includes(events)) for (const wire of wires) wire.cut({ up: 0, down: 0 });
         if (scheduler.count() > 0) {
           idle = 0;
           await scheduler.waitOne();

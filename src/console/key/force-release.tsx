@@ -1,0 +1,150 @@
+import { useEffect, useRef, useState } from "hono/jsx/dom";
+import type { Holder } from "../../client/report.ts";
+import { lasted, left, ticking } from "../keys/clock.ts";
+import { inWords, Service, ServiceError } from "../service.ts";
+import { count, nameOf, shortFence } from "../words.ts";
+import type { KeyState } from "./history.ts";
+
+interface ForceReleaseProps {
+  readonly name: string;
+  /** As it was when somebody asked to remove it. */
+  readonly holder: Holder;
+  /** The key as it is now; undefined if it does not exist any more. */
+  readonly state: KeyState | undefined;
+  readonly at: number;
+  readonly service: Service;
+  readonly onClose: () => void;
+}
+
+type Progress =
+  | { readonly step: "asking"; readonly refusal?: string; readonly needsAdmin: boolean }
+  | { readonly step: "trying"; readonly needsAdmin: boolean }
+  | { readonly step: "over"; readonly outcome: string };
+
+/**
+ * Asks once more before a slot is taken from its holder, and says whom it would hit. The grant is named by its fence, so that it never hits
+ * whoever came after.
+ */
+export function ForceRelease({ name, holder, state, at, service, onClose }: ForceReleaseProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const secret = useRef<HTMLInputElement>(null);
+  const [progress, setProgress] = useState<Progress>({ step: "asking", needsAdmin: false });
+  useEffect(() => dialog.current?.showModal(), []);
+  const now = state?.held_by.find(({ fence }) => fence === holder.fence);
+  const needsAdmin = progress.step !== "over" && progress.needsAdmin;
+  const remove = async (event: Event) => {
+    event.preventDefault();
+    const shown = secret.current?.value.trim() ?? "";
+    setProgress({ step: "trying", needsAdmin });
+    setProgress(await removed(needsAdmin ? new Service(shown) : service, name, holder, needsAdmin));
+  };
+  return (
+    <dialog ref={dialog} class="force-release" aria-labelledby="force-release-title" onClose={onClose}>
+      <form onSubmit={remove}>
+        <h2 id="force-release-title">
+          Take <code>{name}</code> away from {nameOf(holder)}?
+        </h2>
+        {progress.step === "over" ? (
+          <p role="status">{progress.outcome}</p>
+        ) : (
+          <>
+            <Target holder={now ?? holder} at={at} state={state} isThere={now !== undefined} />
+            {needsAdmin && <AdminToken field={secret} />}
+            <p class="problem" role="alert">
+              {progress.step === "asking" ? (progress.refusal ?? "") : ""}
+            </p>
+          </>
+        )}
+        <div class="choices">
+          <button type="button" autofocus onClick={() => dialog.current?.close()}>
+            {progress.step === "over" ? "Close" : "Cancel"}
+          </button>
+          {progress.step !== "over" && (
+            <button type="submit" class="danger" disabled={progress.step === "trying" || !now}>
+              {progress.step === "trying" ? "Taking it away …" : `Take it away from ${nameOf(holder)}`}
+            </button>
+          )}
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+interface TargetProps {
+  readonly holder: Holder;
+  readonly at: number;
+  readonly state: KeyState | undefined;
+  readonly isThere: boolean;
+}
+
+/** Whom it would hit, and who would gain. */
+function Target({ holder, at, state, isThere }: TargetProps) {
+  if (!isThere) return <p role="status">It has already moved on: {nameOf(holder)} does not hold it any more.</p>;
+  const [next] = state?.queue ?? [];
+  return (
+    <>
+      <dl class="target">
+        <Fact term="Session">{String(holder.owner_conn_id)}</Fact>
+        <Fact term="Held for">{ticking(lasted(holder.held_s, at))}</Fact>
+        <Fact term="Lease left">{ticking(left(holder.lease_expires_in_s, at))}</Fact>
+        <Fact term="Fence">{shortFence(holder.fence)}</Fact>
+        <Fact term="Waiting">
+          {next ? `${count(state?.waiters ?? 0, "session")}; ${nameOf(next)} is next` : "nobody"}
+        </Fact>
+      </dl>
+      <p>
+        {nameOf(holder)} is told that it was stolen, if it listens; its work is not stopped.{" "}
+        {next ? `${nameOf(next)} gets the key at once.` : "Whoever is next gets the key at once."}
+      </p>
+    </>
+  );
+}
+
+function Fact({ term, children }: { readonly term: string; readonly children: string }) {
+  return (
+    <div>
+      <dt>{term}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** The token is used for this one request and kept nowhere. */
+function AdminToken({ field }: { readonly field: { current: HTMLInputElement | null } }) {
+  useEffect(() => field.current?.focus(), []);
+  return (
+    <>
+      <label for="admin-token">Administrator's token</label>
+      <input
+        id="admin-token"
+        type="password"
+        ref={field}
+        required
+        autocomplete="off"
+        autocapitalize="none"
+        spellcheck={false}
+        aria-describedby="admin-token-note"
+      />
+      <p class="note" id="admin-token-note">
+        It is forgotten when this closes. A service that was started without one lets nobody do this.
+      </p>
+    </>
+  );
+}
+
+async function removed(service: Service, name: string, holder: Holder, neededAdmin: boolean): Promise<Progress> {
+  const path = `/v1/admin/holders/${encodeURIComponent(name)}?token_fence=${holder.fence}`;
+  try {
+    await service.json(path, { method: "DELETE" });
+    return { step: "over", outcome: `Done. ${nameOf(holder)} does not hold it any more.` };
+  } catch (error) {
+    const code = error instanceof ServiceError ? error.code : "failed";
+    if (code === "not_held") return { step: "over", outcome: `It has already moved on. Nothing was taken away.` };
+    if (code !== "forbidden" && code !== "unauthorized")
+      return { step: "asking", refusal: inWords(error), needsAdmin: neededAdmin };
+    const refusal = neededAdmin
+      ? "That is not the administrator's token."
+      : "Only the administrator may do this. Show the administrator's token, and try again.";
+    return { step: "asking", refusal, needsAdmin: true };
+  }
+}

@@ -1,0 +1,56 @@
+import type { KeyReport } from "../../client/report.ts";
+
+/** A grant of the key, standing or ended. */
+export interface Grant {
+  readonly fence: string;
+  readonly owner_conn_id: number;
+  readonly label?: string;
+  /** RFC 3339, by the key's clock. */
+  readonly granted_at: string;
+  /** Absent where it is not known any more. */
+  readonly waited_s?: number;
+  /** Absent, like `ended`, while the hold stands. */
+  readonly held_s?: number;
+  readonly ended?: Ending;
+}
+
+export type Ending = "released" | "expired" | "disconnect" | "gone" | "stolen";
+
+export interface History {
+  /** What the key's clock shows. */
+  readonly now: string;
+  /** In the order of their hand-over. */
+  readonly grants: readonly Grant[];
+}
+
+/** `GET /v1/keys/{key}?history=true` */
+export interface KeyState extends KeyReport {
+  readonly history?: History;
+}
+
+/** How a grant is drawn: what matters is whether its holder gave it back himself. */
+export type Outcome = "held" | "released" | "expired" | "lost";
+
+export function outcomeOf({ ended }: Grant): Outcome {
+  if (ended === undefined) return "held";
+  return ended === "released" || ended === "expired" ? ended : "lost";
+}
+
+export const OUTCOME_WORDS: Readonly<Record<Outcome, string>> = {
+  held: "held now",
+  released: "released",
+  expired: "lease ran out",
+  lost: "taken away, or its client left",
+};
+
+const ENDING_WORDS: Readonly<Record<Ending, string>> = {
+  released: "released",
+  expired: "lease ran out",
+  disconnect: "its session ended",
+  gone: "its client withdrew",
+  stolen: "taken by an administrator",
+};
+
+export function endingOf({ ended }: Grant): string {
+  return ended === undefined ? "held now" : (ENDING_WORDS[ended] ?? ended);
+}

@@ -1,0 +1,67 @@
+import { compareKeys, type KeyEntry } from "./entry.ts";
+
+/** The keys from one cursor to the next. */
+export interface Page {
+  /** Empty for the first page. */
+  readonly cursor: string;
+  readonly entries: readonly KeyEntry[];
+}
+
+/**
+ * What is known of the list of keys, from its beginning, without gap and without any key twice. Each page is as old as the
+ * last time it was in view.
+ */
+export interface Listing {
+  readonly pages: readonly Page[];
+  /** The cursor of what is not known yet; undefined where nothing follows. */
+  readonly more: string | undefined;
+}
+
+/** A page as the service tells it. */
+export interface Reply {
+  readonly entries: readonly KeyEntry[];
+  /** Undefined of the last page. */
+  readonly next: string | undefined;
+}
+
+export const NOTHING_KNOWN: Listing = { pages: [], more: "" };
+
+/**
+ * The listing with this page as it is now. Keys that came or went have moved its end: what follows begins at the new one,
+ * and what the page reaches over is dropped from what was known before. Cursors are the service's own; none is made up.
+ */
+export function withPage({ pages, more }: Listing, index: number, reply: Reply): Listing {
+  const cursor = pages[index]?.cursor ?? more ?? "";
+  const told = [...pages.slice(0, index), { cursor, entries: reply.entries }];
+  const last = reply.entries.at(-1)?.key;
+  if (reply.next === undefined || last === undefined) return { pages: told, more: undefined };
+  const [following, ...others] = pages.slice(index).flatMap((page) => {
+    const entries = page.entries.filter(({ key }) => compareKeys(key, last) > 0);
+    return entries.length === 0 ? [] : [{ ...page, entries }];
+  });
+  if (!following) return { pages: told, more: reply.next };
+  return { pages: [...told, { ...following, cursor: reply.next }, ...others], more };
+}
+
+export function entriesIn({ pages }: Listing): KeyEntry[] {
+  return pages.flatMap(({ entries }) => entries);
+}
+
+/** The page that this row is on; the last one there is for rows behind the end. */
+export function pageOfRow({ pages }: Listing, row: number): number {
+  let end = 0;
+  const index = pages.findIndex(({ entries }) => {
+    end += entries.length;
+    return row < end;
+  });
+  return index === -1 ? Math.max(0, pages.length - 1) : index;
+}
+
+/** Where a page begins, in rows. Behind the last one: where the next would. */
+export function firstRowOf({ pages }: Listing, index: number): number {
+  return pages.slice(0, index).reduce((rows, { entries }) => rows + entries.length, 0);
+}
+
+export function hasPage({ pages, more }: Listing, index: number): boolean {
+  return index < pages.length || (index === pages.length && more !== undefined);
+}

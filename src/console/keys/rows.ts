@@ -1,0 +1,42 @@
+/** Rows of the list, by their number from 0. */
+export interface Rows {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Where the list stands in the window, in pixels. */
+export interface Placement {
+  /** Its upper edge, below that of the window. */
+  readonly top: number;
+  readonly windowHeight: number;
+  readonly rowHeight: number;
+  readonly count: number;
+}
+
+/** So many rows beyond both edges are there before they are seen, and for whoever goes from row to row by keyboard. */
+const BEYOND = 8;
+
+/** The rows of which something can be seen. */
+export function rowsInView({ top, windowHeight, rowHeight, count }: Placement): Rows {
+  const within = (row: number) => Math.max(0, Math.min(count - 1, row));
+  return {
+    first: within(Math.floor(-top / rowHeight)),
+    last: within(Math.ceil((windowHeight - top) / rowHeight) - 1),
+  };
+}
+
+/**
+ * The rows that are in the document: those in view and around, and the one that has the focus, wherever it is, between its
+ * neighbours, to which the keyboard leads.
+ */
+export function rowsToDraw({ first, last }: Rows, count: number, focused: number): number[] {
+  const around = between(first - BEYOND, last + BEYOND, count);
+  const besides = focused < 0 ? [] : between(focused - 1, focused + 1, count);
+  return [...new Set([...around, ...besides])].sort((a, b) => a - b);
+}
+
+function between(first: number, last: number, count: number): number[] {
+  const from = Math.max(0, first);
+  const to = Math.min(count - 1, last);
+  return Array.from({ length: Math.max(0, to - from + 1) }, (_, offset) => from + offset);
+}

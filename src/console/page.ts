@@ -1,0 +1,10 @@
+function meta(name: string): string {
+  return document.querySelector<HTMLMetaElement>(`meta[name="holdfast-${name}"]`)?.content ?? "";
+}
+
+/** What the service has written into the page. */
+export const page = {
+  version: meta("version"),
+  /** Nothing may be asked before a token or a ticket is shown. */
+  needsToken: meta("access") === "token",
+};

@@ -1,0 +1,98 @@
+import type { Holder, Waiter } from "../../client/index.ts";
+import { leaseOf } from "../lease.ts";
+import { FenceText } from "./fence-text.tsx";
+import type { Grant } from "./grants.ts";
+import { LeaseBar } from "./lease-bar.tsx";
+import { useGliding } from "./motion.ts";
+import type { Scene } from "./scene.ts";
+import type { Sight } from "./watch.ts";
+
+/** Others may give the key many more slots than the playground does. */
+const MOST_FREE = 3;
+
+/** The key itself, as the service sees it: who holds it, who waits, in which order. */
+export function KeyPanel({ scene }: { readonly scene: Scene }) {
+  const { terms, sight, sightProblem, grants } = scene;
+  return (
+    <section class="panel key-panel" aria-labelledby="key-panel-title">
+      <h2 id="key-panel-title">
+        <code>{terms.key}</code> as the service sees it
+      </h2>
+      {sightProblem !== undefined && <p class="problem">{sightProblem}</p>}
+      {sight && <Lane scene={scene} sight={sight} />}
+      <Fences grants={grants} />
+    </section>
+  );
+}
+
+/** Those who hold and those who wait. Whoever moves from one place to another is seen to do so. */
+function Lane({ scene, sight: { report, at } }: { readonly scene: Scene; readonly sight: Sight }) {
+  const lane = useGliding();
+  const moverOf = numbering();
+  const { held_by = [], queue = [], limit = scene.terms.limit } = report ?? {};
+  const free = Math.max(0, limit - held_by.length);
+  return (
+    <div class={limit === 1 ? "lane" : "lane shared"} ref={lane}>
+      <div>
+        <h3>{limit === 1 ? "Holds the lock" : `Hold the ${limit} slots`}</h3>
+        <ol class="slots" aria-label="Holders">
+          {held_by.map((holder) => (
+            <li key={holder.fence} class="chip" data-tone="holding" data-mover={moverOf(holder)}>
+              <b>{scene.nameOf(holder)}</b>
+              <FenceText fence={holder.fence} among={scene.grants} />
+              <LeaseBar lease={leaseOf(holder, at)} />
+            </li>
+          ))}
+          {Array.from({ length: Math.min(free, MOST_FREE) }, (_, index) => (
+            <li key={`free ${index}`} class="chip" data-tone="free">
+              free
+            </li>
+          ))}
+        </ol>
+      </div>
+      <div>
+        <h3>{queue.length === 0 ? "Nobody waits" : "Wait: first come, first served"}</h3>
+        <ol class="line-up" aria-label="Queue">
+          {queue.map((waiter) => {
+            const mover = moverOf(waiter);
+            return (
+              <li key={mover} class="chip" data-tone="waiting" data-mover={mover}>
+                <span class="position">{waiter.position}</span>
+                <b>{scene.nameOf(waiter)}</b>
+                {waiter.timeout_in_s === undefined && <small>has a place</small>}
+              </li>
+            );
+          })}
+        </ol>
+      </div>
+    </div>
+  );
+}
+
+/** Names for what moves: a session may be in several places, and is the same in the queue and in a slot. */
+function numbering(): (somebody: Holder | Waiter) => string {
+  const times = new Map<number, number>();
+  return ({ owner_conn_id }) => {
+    const time = (times.get(owner_conn_id) ?? 0) + 1;
+    times.set(owner_conn_id, time);
+    return `${owner_conn_id} ${time}`;
+  };
+}
+
+const SHOWN_FENCES = 4;
+
+function Fences({ grants }: { readonly grants: readonly Grant[] }) {
+  return (
+    <div class="fences">
+      <h3>Fences rise</h3>
+      <ol aria-label="Fences, rising">
+        {grants.slice(-SHOWN_FENCES).map(({ who, fence }) => (
+          <li key={fence}>
+            {who} <FenceText fence={fence} among={grants} />
+          </li>
+        ))}
+        {grants.length === 0 && <li class="note">Every grant gets a higher one.</li>}
+      </ol>
+    </div>
+  );
+}

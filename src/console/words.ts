@@ -1,0 +1,36 @@
+/** A time span as people say it: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d 4 h. */
+export function span(seconds: number): string {
+  if (seconds < 0.0005) return "0 s";
+  if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3_600) return two(whole, 60, "min", "s");
+  if (whole < 86_400) return two(Math.floor(whole / 60), 60, "h", "min");
+  return two(Math.floor(whole / 3_600), 24, "d", "h");
+}
+
+function two(amount: number, base: number, large: string, small: string): string {
+  const rest = amount % base;
+  return `${Math.floor(amount / base)} ${large}${rest === 0 ? "" : ` ${rest} ${small}`}`;
+}
+
+export function count(amount: number, one: string, many = `${one}s`): string {
+  return `${amount.toLocaleString("en")} ${amount === 1 ? one : many}`;
+}
+
+/** A rate per second, with as many digits as mean something. */
+export function rate(perSecond: number): string {
+  if (perSecond === 0) return "0";
+  return perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString("en");
+}
+
+/** A fence without its leading zeros: what changes is at the end. */
+export function shortFence(fence: string): string {
+  return fence.replace(/^0+(?=.)/, "");
+}
+
+/** How somebody is named to others: by his label, or by the number of his session. */
+export function nameOf({ label, owner_conn_id }: { readonly label?: string; readonly owner_conn_id: number }): string {
+  return label ?? `session ${owner_conn_id}`;
+}

@@ -1,0 +1,267 @@
+/** Whoever plays with the clients of the playground sees what the service does, and nothing else. */
+import { describe, expect, it } from "vitest";
+import { useStage } from "../browser/support/stage.ts";
+import { waitersOf } from "../client/support.ts";
+import { Playground } from "./support/playground.ts";
+import { expectUsable, picture } from "./support/visitor.ts";
+
+const AT_ONCE_MS = 2_000;
+const stage = useStage();
+
+describe("a visitor understands it by clicking", () => {
+  it("sees the whole story: a hand-over in order, rising fences, a lease that ends, an old fence refused", async () => {
+    const playground = await Playground.open(stage());
+    const { page, thing } = playground;
+    await playground.useLease("5 s");
+    await expectUsable(page);
+    await picture(page, "playground-desktop");
+    await playground.acquireInTurn("Ada");
+    expect(await playground.stepsDone()).toBe(1);
+    await playground.acquireInTurn("Ben", "Cleo");
+    expect(await playground.queued(2)).toEqual(["Ben", "Cleo"]);
+    await expect.poll(() => playground.stepsDone()).toBe(2);
+    await expectUsable(page);
+    await picture(page, "playground-queue");
+
+    const first = await playground.fenceOf("Ada");
+    await playground.does("Ada", "Release");
+    await playground.shows("Ben", "Holding");
+    const second = await playground.fenceOf("Ben");
+    expect(second > first).toBe(true);
+    await playground.shows("Cleo", "Waiting, position 1 of 1");
+    await expect.poll(() => playground.stepsDone()).toBe(3);
+
+    await playground.does("Ben", "Freeze");
+    await playground.shows("Ben", "Holding, frozen");
+    await expectUsable(page);
+    await picture(page, "playground-frozen");
+    await playground.shows("Cleo", "Holding");
+    const third = await playground.fenceOf("Cleo");
+    expect(third > second).toBe(true);
+    await playground.shows("Ben", "Believes it still holds");
+    expect(await playground.stepsDone()).toBe(4);
+
+    await playground.does("Cleo", "Write");
+    await thing.getByText("Accepted").waitFor();
+    await playground.does("Ben", "Thaw");
+    await playground.shows("Ben", "Lost: expired");
+    await playground.does("Ben", "Write");
+    await thing.getByText(`Refused: Ben’s fence ${second} is older than ${third}`).waitFor();
+    await page.getByText("You have seen it all").waitFor();
+    expect(await playground.stepsDone()).toBe(5);
+    const lines = await playground.log.locator("li span").allTextContents();
+    expect(lines.toReversed().map((line) => line.replace(/after [\d.]+ m?s/, "after a while"))).toEqual([
+      `Ada acquired it with fence ${first}`,
+      "Ben waits, next in the queue",
+      "Cleo waits, 1 ahead in the queue",
+      "Ada released it",
+      `Ben got it after a while, with fence ${second}`,
+      "Ben stands still: nothing is renewed any more",
+      `Cleo got it after a while, with fence ${third}`,
+      `Cleo wrote with fence ${third}`,
+      "Ben goes on as if nothing had happened",
+      "Ben lost it: expired",
+      `Ben was refused: fence ${second} is older than ${third}`,
+    ]);
+    await expectUsable(page);
+    await picture(page, "playground-refused");
+  });
+
+  it("finds the button that brings the story on", async () => {
+    const playground = await Playground.open(stage());
+    const hinted: string[] = [];
+    for (const name of ["Ada", "Ben", "Cleo", "Ada", "Ben"]) {
+      const button = playground.card(name).locator(".hinted");
+      await button.waitFor();
+      hinted.push(`${name}: ${await button.textContent()}`);
+      await button.click();
+    }
+    expect(hinted).toEqual(["Ada: Acquire", "Ben: Acquire", "Cleo: Acquire", "Ada: Release", "Ben: Freeze"]);
+    await expect.poll(() => playground.page.locator(".hinted").count()).toBe(0);
+  });
+
+  it("begins again with nothing", async () => {
+    const playground = await Playground.open(stage());
+    const key = await playground.key();
+    await playground.acquireInTurn("Ada", "Ben");
+    await playground.page.getByRole("button", { name: "Start over" }).click();
+    await playground.isReady();
+    expect(await playground.key()).not.toBe(key);
+    expect(await playground.stepsDone()).toBe(0);
+    await playground.shows("Ada", "Has nothing");
+    await expect.poll(async () => (await stage().observer.query(key))?.holders).toBe(0);
+  });
+});
+
+describe("the clients", () => {
+  it("get the lock in the order in which they asked, each with a higher fence", async () => {
+    const playground = await Playground.open(stage());
+    const fences: string[] = [];
+    await playground.acquireInTurn("Cleo", "Ada", "Ben");
+    expect(await playground.queued(2)).toEqual(["Ada", "Ben"]);
+    for (const name of ["Cleo", "Ada", "Ben"]) {
+      await playground.shows(name, "Holding");
+      fences.push(await playground.fenceOf(name));
+      await playground.does(name, "Release");
+    }
+    expect(fences).toEqual([...new Set(fences)].toSorted());
+    const rising = playground.page.getByRole("list", { name: "Fences, rising" });
+    expect(await rising.getByRole("listitem").allTextContents()).toEqual([
+      `Cleo ${fences[0]}`,
+      `Ada ${fences[1]}`,
+      `Ben ${fences[2]}`,
+    ]);
+    await playground.holders.getByText("free").waitFor();
+  });
+
+  it("hand over at once when they are closed, and can be added again, up to six", async () => {
+    const playground = await Playground.open(stage());
+    const { page } = playground;
+    await playground.useLease("60 s");
+    await playground.acquireInTurn("Ada", "Ben");
+    const started = performance.now();
+    await playground.does("Ada", "Close");
+    await playground.shows("Ben", "Holding");
+    expect(performance.now() - started).toBeLessThan(AT_ONCE_MS);
+    expect(await playground.card("Ada").count()).toBe(0);
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Add a client");
+    const add = page.getByRole("button", { name: "Add a client" });
+    for (const name of ["Ada", "Dan", "Eve", "Finn"]) {
+      await add.click();
+      await playground.shows(name, "connected");
+    }
+    expect(await add.isDisabled()).toBe(true);
+    await playground.acquireInTurn("Finn", "Eve");
+    expect(await playground.queued(2)).toEqual(["Finn", "Eve"]);
+    await expectUsable(page);
+    await picture(page, "playground-six");
+  });
+
+  it("take a place now and wait for it later", async () => {
+    const playground = await Playground.open(stage());
+    await playground.acquireInTurn("Ada");
+    await playground.does("Ben", "Enqueue");
+    await playground.shows("Ben", "Place taken, position 1 of 1");
+    await playground.queue.getByText("has a place").waitFor();
+    await playground.acquireInTurn("Cleo");
+    await playground.does("Ada", "Release");
+    await playground.shows("Ben", "The turn has come");
+    await playground.shows("Cleo", "Waiting, position 1 of 1");
+    await picture(playground.page, "playground-turn");
+    await playground.does("Ben", "Wait");
+    await playground.shows("Ben", "Holding");
+    await playground.does("Ben", "Release");
+    await playground.shows("Cleo", "Holding");
+  });
+
+  it("lose a place that has come up and that nobody waits for", async () => {
+    const playground = await Playground.open(stage());
+    await playground.useLease("5 s");
+    await playground.does("Ben", "Enqueue");
+    await playground.shows("Ben", "The turn has come");
+    await playground.acquireInTurn("Cleo");
+    await playground.shows("Cleo", "Holding");
+    await playground.shows("Ben", "Has nothing");
+    await playground.log.getByText("Ben has lost the place").waitFor();
+  });
+
+  it("leave the queue when they give up, waiting or not", async () => {
+    const playground = await Playground.open(stage());
+    const key = await playground.key();
+    await playground.acquireInTurn("Ada", "Ben");
+    await playground.does("Cleo", "Enqueue");
+    await playground.shows("Cleo", "Place taken, position 2 of 2");
+    await playground.does("Ben", "Give up");
+    await playground.shows("Ben", "Has nothing");
+    await playground.shows("Cleo", "Place taken, position 1 of 1");
+    await playground.does("Cleo", "Give up");
+    await waitersOf(stage().observer, key, 0);
+    expect(await playground.queued(0)).toEqual([]);
+    await playground.shows("Ada", "Holding");
+  });
+
+  it("share a semaphore of two slots, or of three", async () => {
+    const playground = await Playground.open(stage());
+    const key = await playground.key();
+    await playground.page.getByLabel("Slots").selectOption("2: a semaphore");
+    expect(await playground.key()).not.toBe(key);
+    await playground.acquireInTurn("Ada", "Ben", "Cleo");
+    expect(await playground.held(2)).toEqual(["Ada", "Ben"]);
+    expect(await playground.queued(1)).toEqual(["Cleo"]);
+    await playground.thing.getByText("fences are for locks").waitFor();
+    await expectUsable(playground.page);
+    await picture(playground.page, "playground-semaphore");
+    await playground.does("Ada", "Release");
+    await playground.shows("Cleo", "Holding");
+    expect((await playground.held(2)).toSorted()).toEqual(["Ben", "Cleo"]);
+    for (const name of ["Ben", "Cleo"]) await playground.does(name, "Release");
+    await playground.page.getByLabel("Slots").selectOption("3: a semaphore");
+    await playground.page.getByRole("button", { name: "Add a client" }).click();
+    await playground.acquireInTurn("Ada", "Ben", "Cleo", "Dan");
+    expect(await playground.held(3)).toEqual(["Ada", "Ben", "Cleo"]);
+    expect(await playground.queued(1)).toEqual(["Dan"]);
+    await playground.page.evaluate(() => scrollTo(0, 0));
+    await picture(playground.page, "playground-three-slots");
+  });
+});
+
+describe("a client that stands still", () => {
+  /** Shorter than the lease: it is not what decides. */
+  const stage = useStage({ RESUME_GRACE_S: "2" });
+
+  it("keeps the lock if it goes on before the lease ends", async () => {
+    const playground = await Playground.open(stage());
+    await playground.useLease("5 s");
+    await playground.acquireInTurn("Ada", "Ben");
+    const fence = await playground.fenceOf("Ada");
+    await playground.does("Ada", "Freeze");
+    await playground
+      .card("Ada")
+      .getByText(/^lease [123] of 5 s$/)
+      .waitFor();
+    await playground.does("Ada", "Thaw");
+    await playground
+      .card("Ada")
+      .getByText(/^lease [45] of 5 s$/)
+      .waitFor();
+    await playground.shows("Ada", "The client renews the lease by itself.");
+    await playground.shows("Ben", "Waiting, position 1 of 1");
+    expect(await playground.fenceOf("Ada")).toBe(fence);
+  });
+
+  it("can do nothing, not even write", async () => {
+    const playground = await Playground.open(stage());
+    await playground.acquireInTurn("Ada");
+    await playground.does("Ada", "Freeze");
+    for (const action of ["Acquire", "Release", "Write", "Enqueue", "Wait", "Give up"])
+      expect(await playground.button("Ada", action).isDisabled()).toBe(true);
+    await playground.button("Ada", "Write").click({ force: true });
+    await playground.thing.getByText("Nobody has written yet.").waitFor();
+  });
+
+  it("sleeps through its turn, and is told so", async () => {
+    const playground = await Playground.open(stage());
+    await playground.useLease("5 s");
+    await playground.acquireInTurn("Ada", "Ben", "Cleo");
+    await playground.does("Ben", "Freeze");
+    await playground.does("Ada", "Release");
+    await playground.shows("Ben", "Being frozen, the client does not know.");
+    await playground.shows("Cleo", "Holding");
+    await playground.does("Ben", "Thaw");
+    await playground.shows("Ben", "Lost: expired");
+    expect(await playground.button("Ben", "Write").isDisabled()).toBe(true);
+    await playground.acquireInTurn("Ben");
+    await playground.shows("Ben", "Waiting, position 1 of 1");
+  });
+
+  it("hands over at once when it is closed", async () => {
+    const playground = await Playground.open(stage());
+    await playground.useLease("60 s");
+    await playground.acquireInTurn("Ada", "Ben");
+    await playground.does("Ada", "Freeze");
+    const started = performance.now();
+    await playground.does("Ada", "Close");
+    await playground.shows("Ben", "Holding");
+    expect(performance.now() - started).toBeLessThan(AT_ONCE_MS);
+  });
+});

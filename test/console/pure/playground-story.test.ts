@@ -1,0 +1,139 @@
+/** The guided story goes on by what happens, whoever does it. */
+import { describe, expect, it } from "vitest";
+import type { Deed } from "../../../src/console/playground/happening.ts";
+import { type Hint, hintOf } from "../../../src/console/playground/hint.ts";
+import type { Standing } from "../../../src/console/playground/player.ts";
+import { UNTOUCHED } from "../../../src/console/playground/protected.ts";
+import { BEGINNING, nextStep, type Step, type Story, toldOf } from "../../../src/console/playground/story.ts";
+
+type Told = readonly [who: string, deed: Deed];
+
+const acquired: Deed = { type: "acquired", fence: "1", waitedMs: 0 };
+const waits: Deed = { type: "waits", ahead: 0 };
+const QUEUE: readonly Told[] = [
+  ["Ada", acquired],
+  ["Ben", waits],
+  ["Cleo", waits],
+];
+
+function storyOf(...told: readonly Told[]): Story {
+  return told.reduce((story, [who, deed]) => toldOf(story, { who, ...deed }), BEGINNING);
+}
+
+describe("a step is done", () => {
+  it("when somebody has the lock", () => {
+    expect(nextStep(BEGINNING)).toBe("acquire");
+    expect(storyOf(["Finn", acquired]).done).toEqual(["acquire"]);
+  });
+
+  it("when two wait at a time, not one after the other", () => {
+    expect(storyOf(["Ben", waits], ["Ben", { type: "gave up" }], ["Cleo", waits]).done).toEqual([]);
+    expect(storyOf(...QUEUE).done).toEqual(["acquire", "queue"]);
+    expect(storyOf(["Ben", waits], ["Ben", waits]).done).toEqual([]);
+  });
+
+  it("when a release hands the lock to somebody who waited", () => {
+    const released = storyOf(...QUEUE, ["Ada", { type: "released" }]);
+    expect(released.done).not.toContain("hand-over");
+    expect(toldOf(released, { who: "Ben", ...acquired }).done).toContain("hand-over");
+    expect(toldOf(released, { who: "Dan", ...acquired }).done).not.toContain("hand-over");
+  });
+
+  it("when somebody gets what a frozen holder did not give", () => {
+    const frozen = storyOf(...QUEUE, ["Ada", { type: "froze" }]);
+    expect(toldOf(frozen, { who: "Ben", ...acquired }).done).toContain("expiry");
+    const thawed = toldOf(frozen, { who: "Ada", type: "thawed" });
+    expect(toldOf(thawed, { who: "Ben", ...acquired }).done).not.toContain("expiry");
+  });
+
+  it("but not when another slot was released, or a client closed", () => {
+    const shared = storyOf(["Dan", acquired], ...QUEUE, ["Ada", { type: "froze" }]);
+    const released = toldOf(shared, { who: "Dan", type: "released" });
+    expect(toldOf(released, { who: "Ben", ...acquired }).done).not.toContain("expiry");
+    const closed = toldOf(shared, { who: "Ada", type: "left" });
+    expect(toldOf(closed, { who: "Ben", ...acquired }).done).toEqual(["acquire", "queue"]);
+  });
+
+  it("when an old fence is refused", () => {
+    const refused = storyOf(["Ben", { type: "refused", fence: "1", highest: "2" }]);
+    expect(refused.done).toEqual(["refusal"]);
+    expect(nextStep(refused)).toBe("acquire");
+  });
+});
+
+describe("the hint", () => {
+  const before = (step: Step): Story => {
+    const steps: Step[] = ["acquire", "queue", "hand-over", "expiry", "refusal"];
+    return { ...BEGINNING, done: steps.slice(0, steps.indexOf(step)) };
+  };
+  const holding = (fence: string): Standing => ({ kind: "holding", fence });
+  const nothing: Standing = { kind: "nothing" };
+  const waiting: Standing = { kind: "waiting" };
+  const seen = (name: string, standing: Standing, isFrozen = false) => ({
+    name,
+    standing,
+    isFrozen,
+    fence: standing.kind === "holding" || standing.kind === "lost" ? standing.fence : undefined,
+  });
+
+  it.each<[string, Step, ReturnType<typeof seen>[], string | undefined, Hint | undefined]>([
+    [
+      "lets the first who is free acquire",
+      "queue",
+      [seen("Ada", holding("1")), seen("Ben", nothing)],
+      undefined,
+      { who: "Ben", action: "acquire" },
+    ],
+    [
+      "lets the holder release when somebody waits",
+      "hand-over",
+      [seen("Ada", holding("1")), seen("Ben", waiting)],
+      undefined,
+      { who: "Ada", action: "release" },
+    ],
+    [
+      "finds somebody to wait first",
+      "expiry",
+      [seen("Ada", nothing), seen("Ben", holding("1"))],
+      undefined,
+      { who: "Ada", action: "acquire" },
+    ],
+    [
+      "freezes the holder",
+      "expiry",
+      [seen("Ben", holding("2")), seen("Cleo", waiting)],
+      undefined,
+      { who: "Ben", action: "freeze" },
+    ],
+    [
+      "waits for the lease to end",
+      "expiry",
+      [seen("Ben", holding("2"), true), seen("Cleo", waiting)],
+      undefined,
+      undefined,
+    ],
+    [
+      "lets the new holder write first",
+      "refusal",
+      [seen("Ben", holding("2"), true), seen("Cleo", holding("3"))],
+      undefined,
+      { who: "Cleo", action: "write" },
+    ],
+    [
+      "then thaws the old one",
+      "refusal",
+      [seen("Ben", holding("2"), true), seen("Cleo", holding("3"))],
+      "3",
+      { who: "Ben", action: "thaw" },
+    ],
+    [
+      "and lets it write",
+      "refusal",
+      [seen("Ben", { kind: "lost", reason: "expired", fence: "2" }), seen("Cleo", holding("3"))],
+      "3",
+      { who: "Ben", action: "write" },
+    ],
+  ])("%s", (_what, step, players, highest, hint) => {
+    expect(hintOf(before(step), players, { ...UNTOUCHED, highest })).toEqual(hint);
+  });
+});

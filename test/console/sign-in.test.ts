@@ -1,0 +1,95 @@
+/** Nobody sees anything before he has shown a token, where the service has one. */
+import type { Page } from "playwright-core";
+import { describe, expect, it } from "vitest";
+import { useStage } from "../browser/support/stage.ts";
+import { Api } from "../support/rest.ts";
+import { expectUsable, picture, visit } from "./support/visitor.ts";
+
+const TOKEN = "the shared token";
+const stage = useStage({ AUTH_TOKEN: TOKEN }, TOKEN);
+
+/** What the page asks of the service, from now on. */
+function requestsOf(page: Page): string[] {
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  page.on("websocket", (socket) => asked.push(socket.url()));
+  return asked;
+}
+
+async function signIn(page: Page, secret: string): Promise<void> {
+  await page.getByLabel("Token or ticket").fill(secret);
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
+describe("the way in", () => {
+  it("loads nothing but the page itself before somebody has shown a token", async () => {
+    const page = await stage().visit("about:blank", "console");
+    const asked = requestsOf(page);
+    await page.goto(`${stage().service}/`);
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await expectUsable(page);
+    await picture(page, "sign-in");
+    expect(asked.toSorted()).toEqual(["/", "/console.css", "/console.js"]);
+  });
+
+  it("opens with the token, which outlives a reload but not the tab", async () => {
+    const page = await visit(stage());
+    await signIn(page, TOKEN);
+    await page.getByRole("heading", { name: "Keys" }).waitFor();
+    expect(await page.evaluate(() => [localStorage.length, document.cookie, location.href.includes("token")])).toEqual([
+      0,
+      "",
+      false,
+    ]);
+    await page.reload();
+    await page.getByRole("heading", { name: "Keys" }).waitFor();
+    const other = await visit(stage());
+    await other.getByRole("heading", { name: "Sign in" }).waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await page.reload();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  });
+
+  it("refuses a wrong token in words, and lets one try again", async () => {
+    const page = await visit(stage());
+    await signIn(page, "a guess");
+    await page.getByRole("alert").getByText("does not accept this token").waitFor();
+    await picture(page, "sign-in-refused");
+    await expectUsable(page);
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+    await signIn(page, TOKEN);
+    await page.getByRole("heading", { name: "Keys" }).waitFor();
+    stage().forgive(/401/);
+  });
+
+  it("asks for a token when none was written", async () => {
+    const page = await visit(stage());
+    const asked = requestsOf(page);
+    await signIn(page, "  ");
+    await page.getByRole("alert").getByText("A token is needed").waitFor();
+    expect(asked).toEqual([]);
+  });
+
+  it("opens with a ticket, and shows what it covers", async () => {
+    const api = new Api(stage().server, { Authorization: `Bearer ${TOKEN}` });
+    const issued = await api.post("/v1/tickets", { keys: ["mine/*"], operations: ["stats", "lock"], ttl_s: 60 });
+    const { ticket } = JSON.parse(issued.body) as { ticket: string };
+    await using _mine = await stage().observer.acquire("mine/a");
+    await using _other = await stage().observer.acquire("other");
+    const page = await visit(stage());
+    await signIn(page, ticket);
+    await page.getByRole("link", { name: "mine/a" }).waitFor();
+    expect(await page.getByRole("link", { name: "other" }).count()).toBe(0);
+    await page.getByText("shows no figures of the whole service").waitFor();
+    await picture(page, "ticket");
+    stage().forgive(/403/);
+  });
+
+  it("shows the door to whoever's ticket has run out, and says why", async () => {
+    const page = await visit(stage(), "#/", { credential: "a ticket of yesterday" });
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await page.getByRole("alert").getByText("a ticket that has run out").waitFor();
+    stage().forgive(/401/);
+  });
+});
