@@ -62,7 +62,7 @@ export function soon(host: Host): Patience {
 }
 
 /**
- * Makes a lock of a grant. The grant of a request that was sent long ago may be old news: then the service is asked
+ * Makes a lock of a grant. The grant of a request that was sent long ago, or was read after a sleep, may be old news: then the service is asked
  * whether it still stands before anybody is told that he holds it.
  */
 export async function take(
@@ -76,7 +76,7 @@ export async function take(
   let lease = new Lease(host.clock, Number(seconds), sentAt);
   try {
     signal?.throwIfAborted();
-    if (lease.isDue) {
+    if (lease.isDue || host.isLapsed) {
       const renewal = { command: "n", ...place, arg: `${token} ${seconds}` } as const;
       const leftMs = timeout && Math.max(1, timeout - elapsedMs(host.clock, sentAt));
       const confirmed = await host.ask(renewal, patienceOf(host, place.key, { signal, timeout: leftMs }));

@@ -100,7 +100,7 @@ export class Channel {
   }
 
   proved(sentAt: Moment): void {
-    if (sentAt.steady > this.#provedAt.steady) this.#provedAt = sentAt;
+    if (sentAt.steady >= this.#provedAt.steady) this.#provedAt = sentAt;
     this.#standstill.proved(sentAt);
   }
 

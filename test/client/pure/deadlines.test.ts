@@ -112,6 +112,18 @@ describe("a grant that is old news", () => {
     expect((await asked).isHeld).toBe(true);
   });
 
+  it("is confirmed also if the machine has slept for longer than the grace: only then is it believed", async () => {
+    const { clock, service, locks } = await world();
+    const asked = locks.acquire("key");
+    await settled();
+    clock.sleep(20_000);
+    await service.answer(service.last("l"), `ok ${freshToken()} 300`);
+    expect(await Promise.race([asked, settled()])).toBeUndefined();
+    await clock.pass(1);
+    await service.answer(service.last("n"), "ok 300");
+    expect((await asked).isHeld).toBe(true);
+  });
+
   it("is confirmed within the time to wait, or not at all", async () => {
     const { clock, service, locks } = await world();
     const asked = locks.acquire("key", { timeout: 20_000 }).catch((error) => error);

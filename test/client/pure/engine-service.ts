@@ -113,38 +113,43 @@ export class EngineService implements Host {
   }
 
   #perform(session: Session, tag: string, request: Request): void {
-    const say = (line: string) => session.socket?.say(`@${tag} ${line}\n`, () => {});
+    const say = (line: string, heard = () => {}) => session.socket?.say(`@${tag} ${line}\n`, heard);
     switch (request.type) {
+      case "ping":
+        say(wireReply("ok"));
+        break;
       case "resume":
         session.isResumable = true;
-        return say(wireReply("ok", `${session.name}.secret`, GRACE_MS / 1000));
+        say(wireReply("ok", `${session.name}.secret`, GRACE_MS / 1000));
+        break;
       case "watch":
         say(wireReply("ok"));
         if (session.isResumed && !this.isForgetful) for (const loss of session.losses) this.#tellLoss(session, loss);
         session.isWatching = true;
-        return;
+        break;
       case "cancel":
-        if (session.waiting.delete(request.tag)) {
+        if (session.waiting.has(request.tag)) {
           this.engine.cancel(idOf(session, request.tag), this.#moment);
           this.#answer(session, request.tag, { status: "cancelled" });
         }
-        return say(wireReply("ok"));
+        say(wireReply("ok"));
+        break;
       case "acquire":
       case "enqueue":
       case "wait":
-        return this.#claim(session, tag, request);
+        this.#claim(session, tag, request);
+        break;
       case "renew": {
         const outcome = this.engine.renew(request.token, request.leaseSeconds ?? LEASE_S, this.#moment);
-        const isHeld = outcome.status === "renewed";
-        const line = isHeld ? wireReply("ok", outcome.leaseSeconds) : wireReply("not_held");
-        return session.socket?.say(`@${tag} ${line}\n`, () => isHeld || this.told.add(request.token));
+        if (outcome.status === "renewed") say(wireReply("ok", outcome.leaseSeconds));
+        else say(wireReply("not_held"), () => this.told.add(request.token));
+        break;
       }
       case "release": {
         const { status } = this.engine.release(request.token, session.name, this.#moment);
-        return say(wireReply(status === "released" ? "ok" : "not_held"));
+        say(wireReply(status === "released" ? "ok" : "not_held"));
+        break;
       }
-      case "ping":
-        return say(wireReply("ok"));
       default:
         throw new Error(`nobody answers ${request.type} here`);
     }
@@ -159,7 +164,10 @@ export class EngineService implements Host {
       return;
     }
     const wish = { ...by, waitMs: request.waitSeconds * 1000, mayWait: true };
-    if (request.type === "wait") return this.#answerInTime(session, tag, this.engine.wait(wish, moment));
+    if (request.type === "wait") {
+      this.#answerInTime(session, tag, this.engine.wait(wish, moment));
+      return;
+    }
     const { limit, leaseSeconds = LEASE_S, steals } = request;
     if (steals && session.steals.has(tag)) {
       const outcome = this.engine.pickUp(id, moment);
