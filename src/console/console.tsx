@@ -1,4 +1,4 @@
-import { useCallback, useMemo, useState } from "hono/jsx/dom";
+import { useCallback, useEffect, useMemo, useRef, useState } from "hono/jsx/dom";
 import { credential } from "./credential.ts";
 import { Header } from "./header.tsx";
 import { KeyPage } from "./key/key-page.tsx";
@@ -13,6 +13,8 @@ import { SignIn } from "./sign-in.tsx";
 export function Console() {
   const [secret, setSecret] = useState<string | undefined>(page.needsToken ? credential.get() : undefined);
   const [refusal, setRefusal] = useState<string | undefined>(undefined);
+  // Also a service that was open when the page was loaded may want a token by now.
+  const [hasLeft, setHasLeft] = useState(page.needsToken);
   const service = useMemo(() => new Service(secret), [secret]);
   const enter = useCallback((shown: string) => {
     credential.keep(shown);
@@ -22,9 +24,10 @@ export function Console() {
   const leave = useCallback((why?: string) => {
     credential.forget();
     setRefusal(why);
+    setHasLeft(true);
     setSecret(undefined);
   }, []);
-  if (page.needsToken && secret === undefined) return <SignIn refusal={refusal} onEnter={enter} />;
+  if (hasLeft && secret === undefined) return <SignIn refusal={refusal} onEnter={enter} />;
   return <SignedIn service={service} onLeave={leave} />;
 }
 
@@ -35,17 +38,30 @@ interface SignedInProps {
 
 function SignedIn({ service, onLeave }: SignedInProps) {
   const route = useRoute();
+  const content = useRef<HTMLElement>(null);
+  useEffect(() => {
+    document.title = titleOf(route);
+  }, [titleOf(route)]);
+  // Whoever has just signed in had the focus in the form, which is gone.
+  useEffect(() => {
+    if (document.activeElement === document.body) content.current?.focus();
+  }, []);
   return (
     <>
       <button type="button" class="skip" onClick={skipToContent}>
         Skip to content
       </button>
       <Header service={service} route={route} onLeave={onLeave} />
-      <main id="content" tabindex={-1}>
+      <main id="content" tabindex={-1} ref={content}>
         <Content service={service} route={route} />
       </main>
     </>
   );
+}
+
+function titleOf(route: Route): string {
+  if (route.name === "keys") return "holdfast";
+  return `${route.name === "key" ? route.key : "Playground"} · holdfast`;
 }
 
 /** No link: what stands behind the `#` of the address is a place in the console. */

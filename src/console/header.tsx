@@ -3,7 +3,7 @@ import { useLive } from "./live.ts";
 import { page } from "./page.ts";
 import { hrefOf, type Route } from "./route.ts";
 import type { Service } from "./service.ts";
-import { ThroughputWatch } from "./throughput.ts";
+import { type Throughput, ThroughputWatch } from "./throughput.ts";
 import { rate, span } from "./words.ts";
 
 const ASK_EVERY_MS = 5_000;
@@ -39,11 +39,7 @@ export function Header({ service, route, onLeave }: HeaderProps) {
       </nav>
       <p class={problem ? "connection lost" : "connection"} role="status">
         <span class="dot" aria-hidden="true" />
-        {problem
-          ? `${code === "unreachable" ? "Connection lost" : "Not up to date"}. ${problem}`
-          : value
-            ? "Live"
-            : "Connecting …"}
+        {problem ? `${code === "unreachable" ? "Connection lost" : "Not up to date"}. ${problem}` : stateOf(value)}
       </p>
       {value && (
         <dl class="figures" aria-label="The service at this moment">
@@ -63,13 +59,18 @@ export function Header({ service, route, onLeave }: HeaderProps) {
         </dl>
       )}
       {value && !value.flow && <p class="note">This ticket shows no figures of the whole service.</p>}
-      {page.needsToken && (
+      {service.credential !== undefined && (
         <button type="button" class="quiet" onClick={() => onLeave()}>
           Sign out
         </button>
       )}
     </header>
   );
+}
+
+function stateOf(value: Throughput | undefined): string {
+  if (!value) return "Connecting …";
+  return value.flow?.isDraining ? "Draining: the service takes no new work" : "Live";
 }
 
 function Figure({ term, value }: { readonly term: string; readonly value: string }) {

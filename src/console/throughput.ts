@@ -11,6 +11,8 @@ export interface Throughput {
 export interface Flow {
   readonly keys: number;
   readonly waiters: number;
+  /** It takes no new work. */
+  readonly isDraining: boolean;
   /** Undefined until there are two moments to compare. */
   readonly grantsPerSecond: number | undefined;
   /** Seconds; since the page was opened, or over all time if nothing happened since. Undefined if nothing ever did. */
@@ -76,7 +78,10 @@ export class ThroughputWatch {
 
   #flowOf(samples: readonly Sample[]): Flow {
     const [at, grants] = [performance.now(), sumOf(samples, "dflockd_grants_total")];
-    this.#looks = [...this.#looks.filter((look) => look.at > at - WINDOW_MS), { at, grants }];
+    // However long ago the last look was, there is always one to compare with.
+    const before = this.#looks.filter((look) => look.at <= at - WINDOW_MS).slice(-1);
+    const recent = this.#looks.filter((look) => look.at > at - WINDOW_MS);
+    this.#looks = [...(recent.length > 0 ? [] : before), ...recent, { at, grants }];
     const [oldest] = this.#looks;
     const seconds = oldest ? (at - oldest.at) / 1000 : 0;
     const now = {
@@ -87,6 +92,7 @@ export class ThroughputWatch {
     return {
       keys: sumOf(samples, "dflockd_keys"),
       waiters: sumOf(samples, "dflockd_lock_waiters") + sumOf(samples, "dflockd_semaphore_waiters"),
+      isDraining: sumOf(samples, "dflockd_draining") > 0,
       grantsPerSecond: oldest && seconds > 0 ? Math.max(0, grants - oldest.grants) / seconds : undefined,
       waitP95: p95(this.#first.wait, now.wait),
       holdP95: p95(this.#first.hold, now.hold),

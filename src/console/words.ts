@@ -30,6 +30,11 @@ export function shortFence(fence: string): string {
   return fence.replace(/^0+(?=.)/, "");
 }
 
+/** Text of others within a sentence of ours: in whatever direction it is read, it does not turn the words around it. */
+export function isolated(text: string): string {
+  return `\u2068${text}\u2069`;
+}
+
 /** How somebody is named to others: by his label, or by the number of his session. */
 export function nameOf({ label, owner_conn_id }: { readonly label?: string; readonly owner_conn_id: number }): string {
   return label ?? `session ${owner_conn_id}`;

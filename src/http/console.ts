@@ -4,6 +4,8 @@ import type { AppContext } from "./context.ts";
 import { html } from "./reference/markup.ts";
 
 const HEADERS = { "X-Content-Type-Options": "nosniff", "Cache-Control": "public, max-age=60" };
+/** Whether a token is needed stands in it, and that may change. */
+const PAGE_HEADERS = { ...HEADERS, "Cache-Control": "no-store" };
 
 /** Nothing but what the service itself serves is loaded, and no markup can bring a script or a style of its own. */
 const POLICY = [
@@ -27,7 +29,7 @@ export function getConsole(context: AppContext): Response {
     pageOf({ needsToken: config.authToken !== undefined, origin: new URL(context.req.url).origin }),
     200,
     {
-      ...HEADERS,
+      ...PAGE_HEADERS,
       "Content-Type": "text/html; charset=utf-8",
       "Content-Security-Policy": POLICY,
       "Referrer-Policy": "no-referrer",
@@ -60,7 +62,7 @@ function pageOf({ needsToken, origin }: { readonly needsToken: boolean; readonly
 <script type="module" src="/console.js"></script>
 </head>
 <body>
-<div id="console"></div>
+<div id="console"><main class="plain"><p>Loading … If this stays, load the page again: the service may limit how often it is asked.</p></main></div>
 <noscript><main class="plain"><h1>holdfast</h1><p>The console needs JavaScript. Without it: <code>curl ${origin}/v1/stats</code>, or the
 <a href="/docs">API reference</a>.</p></main></noscript>
 </body>

@@ -163,6 +163,27 @@ describe("whoever takes a key away", () => {
     stage().forgive(/404|ERR_FAILED/);
   });
 
+  it("cannot look away before it is known what came of it", async () => {
+    const key = freshKey("robbed/slowly");
+    await using story = await holdWithQueue(key);
+    const page = await open(key, ADMIN);
+    let answer = () => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    await page.route(/\/v1\/admin\//, async (route) => {
+      const response = await route.fetch();
+      await answered;
+      await route.fulfill({ response });
+    });
+    await confirmation(page).click();
+    await story.held.lost;
+    await page.keyboard.press("Escape");
+    expect(await dialogOf(page).getByRole("button", { name: "Cancel" }).isDisabled()).toBe(true);
+    answer();
+    await dialogOf(page).getByText("Done. victim does not hold it any more.").waitFor();
+  });
+
   it("sees the question whole on a phone in the dark", async () => {
     const key = freshKey("a-key-with-a-name-so-long-that-it-does-not-fit-in-one-line-of-a-phone");
     await using _story = await holdWithQueue(key);

@@ -1,5 +1,5 @@
 /** The list of keys: who holds what and who waits, at a glance and as it happens. */
-import { execFile } from "node:child_process";
+import { spawn } from "node:child_process";
 import type { Locator, Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hide } from "../browser/support/lifecycle.ts";
@@ -45,7 +45,15 @@ async function show(page: Page): Promise<void> {
   await control.send("Emulation.setFocusEmulationEnabled", { enabled: true });
 }
 
-const shell = (command: string) => execFile("bash", ["-c", command]);
+/** Runs a command, and ends it with all that it has started. */
+function shell(command: string): Disposable {
+  const { pid } = spawn("bash", ["-c", command], { detached: true, stdio: "ignore" });
+  return {
+    [Symbol.dispose]() {
+      if (pid !== undefined) process.kill(-pid);
+    },
+  };
+}
 
 describe("a service that nobody uses", () => {
   it("gives its commands to the clipboard, where there is one", async () => {
@@ -71,9 +79,8 @@ describe("a service that nobody uses", () => {
     shell(rest);
     const row = rowOf(page, "hello");
     await says(row, /with curl/);
-    const connection = shell(wire.replace("6388", String(stage().server.tcpPort)));
+    using _connection = shell(wire.replace("6388", String(stage().server.tcpPort)));
     await says(row, "1 waiting");
-    connection.kill();
   });
 
   it("says so of a prefix, and clears it", async () => {
@@ -333,5 +340,23 @@ describe("looks", () => {
     await rowOf(page, `${place}backup`).waitFor();
     await expectUsable(page);
     await picture(page, `keys-${size}-${scheme}`);
+  });
+
+  it("in the few colours of those who choose their own", async () => {
+    using clients = new Clients(stage().server);
+    using _scene = await makeScene("forced/", clients);
+    const page = await visit(stage());
+    await filter(page, "forced/");
+    const row = rowOf(page, "forced/import");
+    await row.waitFor();
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ forcedColors: "active", colorScheme });
+      const [bar, fill] = await row
+        .locator(".lease, .fill")
+        .evaluateAll((parts) => parts.map((part) => getComputedStyle(part).backgroundColor));
+      expect(fill).not.toBe(bar);
+      await expectUsable(page);
+      await picture(page, `keys-forced-colors-${colorScheme}`);
+    }
   });
 });

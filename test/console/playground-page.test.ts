@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { hide } from "../browser/support/lifecycle.ts";
 import { useStage } from "../browser/support/stage.ts";
-import { freshKey } from "../client/support.ts";
+import { connectTo, freshKey, waitersOf } from "../client/support.ts";
 import { Api } from "../support/rest.ts";
 import { Playground } from "./support/playground.ts";
 import { expectUsable, picture } from "./support/visitor.ts";
@@ -26,6 +26,26 @@ describe("the key", () => {
     expect((await again).fence > lock.fence).toBe(true);
     expect(await playground.held(1)).toEqual(["observer"]);
     await (await again).release();
+  });
+
+  it("tells also those who stand behind all that it lists that they wait", async () => {
+    const playground = await Playground.open(stage());
+    const key = freshKey("crowd");
+    await using _held = await stage().observer.acquire(key, { lease: 60_000 });
+    await using crowd = connectTo(stage().server.httpPort, { label: "crowd" });
+    for (let waiter = 0; waiter < 120; waiter += 1) crowd.acquire(key).catch(() => {});
+    await waitersOf(stage().observer, key, 120);
+    await playground.useKey(key);
+    expect(await playground.queued(100)).toEqual(Array(100).fill("crowd"));
+    await playground.page.getByText("and 20 more").waitFor();
+    await playground.does("Ada", "Acquire");
+    await playground.shows("Ada", "Waiting, behind the first 100 of 121");
+    await playground.log.getByText("Ada waits, at least 100 ahead in the queue").waitFor();
+    await playground.does("Ben", "Enqueue");
+    await playground.shows("Ben", "Place taken, behind the first 100 of 122");
+    await playground.page.getByText("and 22 more").waitFor();
+    await expectUsable(playground.page);
+    await picture(playground.page, "playground-crowd");
   });
 
   it("keeps the clients of two visitors apart, though they have the same names", async () => {
@@ -68,7 +88,11 @@ describe("the key", () => {
     await using _slot = await stage().observer.acquire(key, { limit: 3 });
     await playground.useKey(key);
     await playground.does("Ada", "Acquire");
-    await playground.card("Ada").getByRole("alert").getByText(`${key} exists with another number of slots.`).waitFor();
+    await playground
+      .card("Ada")
+      .getByRole("alert")
+      .getByText(`\u2068${key}\u2069 exists with another number of slots.`)
+      .waitFor();
     await playground.shows("Ada", "Has nothing");
     await expectUsable(page);
     await picture(page, "playground-mismatch");
@@ -182,6 +206,24 @@ describe("the page", () => {
     await expectUsable(dark.page);
     await picture(dark.page, "playground-dark");
   });
+
+  it("shows what is possible and what is left of a lease in the few colours of those who choose their own", async () => {
+    const playground = await Playground.open(stage());
+    const { page } = playground;
+    await playground.acquireInTurn("Ada", "Ben");
+    const colourOf = (action: string) =>
+      playground.button("Ada", action).evaluate((button) => getComputedStyle(button).color);
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ forcedColors: "active", colorScheme });
+      const bar = playground.card("Ada").locator(".drain");
+      const grounds = await bar.evaluate((drain) =>
+        [drain, drain.firstElementChild ?? drain].map((part) => getComputedStyle(part).backgroundColor),
+      );
+      expect(grounds[0]).not.toBe(grounds[1]);
+      expect(await colourOf("Acquire")).not.toBe(await colourOf("Release"));
+      await picture(page, `playground-forced-colors-${colorScheme}`);
+    }
+  });
 });
 
 describe("whoever may not do everything", () => {
@@ -198,7 +240,7 @@ describe("whoever may not do everything", () => {
   it("is told in words that a ticket does not cover the key, and plays with one that it covers", async () => {
     const playground = await Playground.open(stage(), { credential: await ticketFor("mine/*") });
     const key = await playground.key();
-    const words = `This token or ticket does not cover the key ${key}.`;
+    const words = `This token or ticket does not cover the key \u2068${key}\u2069.`;
     await playground.page.getByRole("region", { name: "as the service sees it" }).getByText(words).waitFor();
     await playground.does("Ada", "Acquire");
     await playground.card("Ada").getByRole("alert").getByText(words).waitFor();

@@ -16,6 +16,14 @@ function requestsOf(page: Page): string[] {
   return asked;
 }
 
+/** A ticket for all keys that begin with `mine/`, good for so many seconds. */
+async function ticketFor(seconds: number): Promise<string> {
+  const api = new Api(stage().server, { Authorization: `Bearer ${TOKEN}` });
+  const scope = { keys: ["mine/*"], operations: ["stats", "lock"], ttl_s: seconds };
+  const { body } = await api.post("/v1/tickets", scope);
+  return (JSON.parse(body) as { ticket: string }).ticket;
+}
+
 async function signIn(page: Page, secret: string): Promise<void> {
   await page.getByLabel("Token or ticket").fill(secret);
   await page.getByRole("button", { name: "Sign in" }).click();
@@ -72,9 +80,7 @@ describe("the way in", () => {
   });
 
   it("opens with a ticket, and shows what it covers", async () => {
-    const api = new Api(stage().server, { Authorization: `Bearer ${TOKEN}` });
-    const issued = await api.post("/v1/tickets", { keys: ["mine/*"], operations: ["stats", "lock"], ttl_s: 60 });
-    const { ticket } = JSON.parse(issued.body) as { ticket: string };
+    const ticket = await ticketFor(60);
     await using _mine = await stage().observer.acquire("mine/a");
     await using _other = await stage().observer.acquire("other");
     const page = await visit(stage());
@@ -86,10 +92,18 @@ describe("the way in", () => {
     stage().forgive(/403/);
   });
 
-  it("shows the door to whoever's ticket has run out, and says why", async () => {
-    const page = await visit(stage(), "#/", { credential: "a ticket of yesterday" });
+  it("tells whoever looks at a key that his ticket does not cover just that", async () => {
+    await using _other = await stage().observer.acquire("other");
+    const page = await visit(stage(), "#/keys/other", { credential: await ticketFor(60) });
+    await page.getByRole("alert").getByText("This token or ticket may not do that.").waitFor();
+    stage().forgive(/403/);
+  });
+
+  it("shows the door to whoever's ticket runs out, and says why", async () => {
+    const page = await visit(stage(), "#/", { credential: await ticketFor(2) });
     await page.getByRole("heading", { name: "Sign in" }).waitFor();
     await page.getByRole("alert").getByText("a ticket that has run out").waitFor();
-    stage().forgive(/401/);
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+    stage().forgive(/40[13]/);
   });
 });

@@ -75,7 +75,7 @@ function checkForm(request: HttpRequest, { status, headers, body }: HttpReply, a
   const operation = operationFor(request) ?? "";
   expect(headers["x-content-type-options"], about).toBe("nosniff");
   const isFile = FILES.has(operation) && status === 200;
-  const isCacheable = isFile || (operation === "getOpenAPI" && status === 200);
+  const isCacheable = (isFile && operation !== "getConsole") || (operation === "getOpenAPI" && status === 200);
   expect(headers["cache-control"], about).toBe(isCacheable ? "public, max-age=60" : "no-store");
   if (isFile || (operation === "getMetrics" && status === 200)) return;
   expect(headers["content-type"], about).toBe("application/json");

@@ -14,18 +14,21 @@ interface ForceReleaseProps {
   readonly at: number;
   readonly service: Service;
   readonly onClose: () => void;
+  /** What came of it, if that shows only after the dialog was closed. */
+  readonly onLate: (outcome: string) => void;
 }
 
 type Progress =
   | { readonly step: "asking"; readonly refusal?: string; readonly needsAdmin: boolean }
   | { readonly step: "trying"; readonly needsAdmin: boolean }
   | { readonly step: "over"; readonly outcome: string };
+type Outcome = Exclude<Progress, { readonly step: "trying" }>;
 
 /**
  * Asks once more before a slot is taken from its holder, and says whom it would hit. The grant is named by its fence, so that it never hits
  * whoever came after.
  */
-export function ForceRelease({ name, holder, state, at, service, onClose }: ForceReleaseProps) {
+export function ForceRelease({ name, holder, state, at, service, onClose, onLate }: ForceReleaseProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const secret = useRef<HTMLInputElement>(null);
   const [progress, setProgress] = useState<Progress>({ step: "asking", needsAdmin: false });
@@ -36,13 +39,29 @@ export function ForceRelease({ name, holder, state, at, service, onClose }: Forc
     event.preventDefault();
     const shown = secret.current?.value.trim() ?? "";
     setProgress({ step: "trying", needsAdmin });
-    setProgress(await removed(needsAdmin ? new Service(shown) : service, name, holder, needsAdmin));
+    const next = await removed(needsAdmin ? new Service(shown) : service, name, holder, needsAdmin);
+    if (dialog.current?.open) setProgress(next);
+    else onLate(next.step === "over" ? next.outcome : `Nothing was taken away. ${next.refusal ?? ""}`);
+  };
+  // It is too late for second thoughts: whoever asks to close it waits for the outcome.
+  const cancel = (event: Event) => {
+    if (progress.step === "trying") event.preventDefault();
   };
   return (
-    <dialog ref={dialog} class="force-release" aria-labelledby="force-release-title" onClose={onClose}>
+    <dialog
+      ref={dialog}
+      class="force-release"
+      aria-labelledby="force-release-title"
+      onCancel={cancel}
+      onClose={onClose}
+    >
       <form onSubmit={remove}>
         <h2 id="force-release-title">
-          Take <code>{name}</code> away from {nameOf(holder)}?
+          Take{" "}
+          <code>
+            <bdi>{name}</bdi>
+          </code>{" "}
+          away from <bdi>{nameOf(holder)}</bdi>?
         </h2>
         {progress.step === "over" ? (
           <p role="status">{progress.outcome}</p>
@@ -56,7 +75,7 @@ export function ForceRelease({ name, holder, state, at, service, onClose }: Forc
           </>
         )}
         <div class="choices">
-          <button type="button" autofocus onClick={() => dialog.current?.close()}>
+          <button type="button" autofocus disabled={progress.step === "trying"} onClick={() => dialog.current?.close()}>
             {progress.step === "over" ? "Close" : "Cancel"}
           </button>
           {progress.step !== "over" && (
@@ -132,7 +151,7 @@ function AdminToken({ field }: { readonly field: { current: HTMLInputElement | n
   );
 }
 
-async function removed(service: Service, name: string, holder: Holder, neededAdmin: boolean): Promise<Progress> {
+async function removed(service: Service, name: string, holder: Holder, neededAdmin: boolean): Promise<Outcome> {
   const path = `/v1/admin/holders/${encodeURIComponent(name)}?token_fence=${holder.fence}`;
   try {
     await service.json(path, { method: "DELETE" });

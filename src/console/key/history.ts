@@ -28,6 +28,22 @@ export interface KeyState extends KeyReport {
   readonly history?: History;
 }
 
+/** A page shows no more than this, however long it is open. */
+const MOST_GRANTS = 400;
+
+/**
+ * The key as it is, with the ended grants that were told before: the service keeps them in memory only, and forgets them when
+ * the key sleeps.
+ */
+export function withPast(state: KeyState, before: KeyState | undefined): KeyState {
+  if (!state.history || !before?.history) return state;
+  const told = new Set(state.history.grants.map(({ fence }) => fence));
+  const past = before.history.grants.filter(({ fence, ended }) => ended !== undefined && !told.has(fence));
+  if (past.length === 0) return state;
+  const grants = [...past, ...state.history.grants].sort((a, b) => (a.granted_at < b.granted_at ? -1 : 1));
+  return { ...state, history: { ...state.history, grants: grants.slice(-MOST_GRANTS) } };
+}
+
 /** How a grant is drawn: what matters is whether its holder gave it back himself. */
 export type Outcome = "held" | "released" | "expired" | "lost";
 

@@ -6,7 +6,7 @@ import { hrefOf } from "../route.ts";
 import { type Service, ServiceError } from "../service.ts";
 import { ForceRelease } from "./force-release.tsx";
 import { Grants } from "./grants.tsx";
-import type { KeyState } from "./history.ts";
+import { type KeyState, withPast } from "./history.ts";
 import { Holders, Queue } from "./members.tsx";
 
 const ASK_EVERY_MS = 1_000;
@@ -31,6 +31,7 @@ export function KeyPage({ name, service }: KeyPageProps) {
   };
   const { value, problem, refresh } = useLive(load, ASK_EVERY_MS, [service, name]);
   const [removing, setRemoving] = useState<Holder | undefined>(undefined);
+  const [late, setLate] = useState<string | undefined>(undefined);
   const heading = useRef<HTMLHeadingElement>(null);
   useSeconds();
   useEffect(() => {
@@ -49,10 +50,13 @@ export function KeyPage({ name, service }: KeyPageProps) {
         <a href={hrefOf.keys}>Back to all keys</a>
       </p>
       <h1 class="mono" tabindex={-1} ref={heading}>
-        {name}
+        <bdi>{name}</bdi>
       </h1>
       <p class="notice" role="alert" hidden={problem === undefined}>
         {problem && `Not up to date. ${problem}`}
+      </p>
+      <p class="note" role="status" hidden={late === undefined}>
+        {late}
       </p>
       {value ? <Present seen={value} onRemove={setRemoving} /> : !problem && <p class="note">Looking …</p>}
       {removing && (
@@ -63,6 +67,7 @@ export function KeyPage({ name, service }: KeyPageProps) {
           at={value?.at ?? 0}
           service={service}
           onClose={close}
+          onLate={setLate}
         />
       )}
     </div>
@@ -106,10 +111,13 @@ function kindOf({ kind, limit, idle_s }: KeyState, at: number): string {
 async function look(service: Service, name: string, signal: AbortSignal, last: Seen | undefined): Promise<Seen> {
   if (name === "." || name === "..")
     throw new ServiceError("unnameable", "Addresses cannot name this key: only the list of all keys shows it.");
-  if (!last?.state && !(await isListed(service, name, signal))) return { state: undefined, at: performance.now() };
+  // A ticket's list shows its own keys only: what the key itself answers is heard once.
+  const isListTrusted = last !== undefined || service.credential === undefined;
+  if (!last?.state && isListTrusted && !(await isListed(service, name, signal)))
+    return { state: undefined, at: performance.now() };
   try {
     const state = await service.json<KeyState>(`/v1/keys/${encodeURIComponent(name)}?history=true`, { signal });
-    return { state, at: performance.now() };
+    return { state: withPast(state, last?.state), at: performance.now() };
   } catch (error) {
     if (error instanceof ServiceError && error.code === "not_found") return { state: undefined, at: performance.now() };
     throw error;

@@ -5,6 +5,9 @@ import { nameOf, shortFence } from "../words.ts";
 import { clockTime } from "./clock-time.ts";
 import type { KeyState } from "./history.ts";
 
+/** Who says he waits for years waits for ever: clients that set no limit send the largest number there is. */
+const FOR_EVER_S = 10 * 365 * 86_400;
+
 interface MembersProps {
   readonly state: KeyState;
   /** When it was so, by the page's own clock. */
@@ -106,20 +109,25 @@ function WaiterItem({ waiter, at }: { readonly waiter: Waiter; readonly at: numb
       </span>
       <span class="time">
         for {ticking(lasted(waiter.waited_s, at))}
-        <span class="note">
-          {waiter.timeout_in_s === undefined
-            ? ", has a place only"
-            : `, gives up in ${ticking(left(waiter.timeout_in_s, at))}`}
-        </span>
+        <span class="note">{patienceOf(waiter, at)}</span>
       </span>
     </li>
   );
 }
 
+function patienceOf({ timeout_in_s }: Waiter, at: number): string {
+  if (timeout_in_s === undefined) return ", has a place only";
+  return timeout_in_s > FOR_EVER_S
+    ? ", waits however long it takes"
+    : `, gives up in ${ticking(left(timeout_in_s, at))}`;
+}
+
 function Who({ member }: { readonly member: Holder | Waiter }) {
   return (
     <>
-      <strong>{nameOf(member)}</strong>{" "}
+      <strong>
+        <bdi>{nameOf(member)}</bdi>
+      </strong>{" "}
       {member.label !== undefined && <span class="note">session {member.owner_conn_id}</span>}
     </>
   );

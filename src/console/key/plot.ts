@@ -25,7 +25,7 @@ export async function loadPlotter(): Promise<Plotter> {
 /** The timeline on a canvas. It takes the width of its element and the colours of the page, whenever those change. */
 export class TimelinePlot {
   readonly #element: HTMLElement;
-  readonly #scheme = matchMedia("(prefers-color-scheme: dark)");
+  readonly #looks = ["(prefers-color-scheme: dark)", "(forced-colors: active)"].map((query) => matchMedia(query));
   readonly #resized = new ResizeObserver(() => this.#fit());
   readonly #plot: uPlot;
   #colours: Colours;
@@ -37,7 +37,7 @@ export class TimelinePlot {
     this.#colours = coloursIn(element);
     this.#plot = new Plotter(this.#options(), dataOf(timeline), element);
     this.#resized.observe(element);
-    this.#scheme.addEventListener("change", this.#recolour);
+    for (const look of this.#looks) look.addEventListener("change", this.#recolour);
   }
 
   show(timeline: Timeline): void {
@@ -49,7 +49,7 @@ export class TimelinePlot {
 
   destroy(): void {
     this.#resized.disconnect();
-    this.#scheme.removeEventListener("change", this.#recolour);
+    for (const look of this.#looks) look.removeEventListener("change", this.#recolour);
     this.#plot.destroy();
   }
 

@@ -14,10 +14,11 @@ export function EmptyService() {
         <a href={hrefOf.playground}>the playground</a>, or with one of these:
       </p>
       <Copyable title="HTTP" text={restCommand(place)}>
-        Opens a session and takes the lock <code>hello</code> for 33 seconds.
+        Opens a session and takes the lock <code>hello</code> for one lease.
       </Copyable>
       <Copyable title="Wire protocol" text={wireCommand(place)}>
-        The same over TCP, for as long as the connection stands. 6388 is the default port.
+        The same over TCP, for as long as the connection stands. 6388 is the default port; a deployed Worker is reached
+        through <code>holdfast bridge</code>.
       </Copyable>
       <Copyable title="Client" text={clientProgram(place)}>
         In Node or a browser; the client renews the lease by itself.

@@ -75,7 +75,12 @@ function Found({ watch, onClear }: { readonly watch: KeysWatch; readonly onClear
         <>
           <p class="note" role="status">
             {isWhole ? count(entries.length, "key") : `The first ${count(entries.length, "key")}; more below`}
-            {watch.prefix !== "" && ` beginning with ${watch.prefix}`}
+            {watch.prefix !== "" && (
+              <>
+                {" "}
+                beginning with <bdi>{watch.prefix}</bdi>
+              </>
+            )}
           </p>
           <KeyList watch={watch} entries={entries} isWhole={isWhole} onView={see} />
         </>

@@ -1,6 +1,6 @@
 import type { Holder, Waiter } from "../../client/report.ts";
 import { hrefOf } from "../route.ts";
-import { count, nameOf, span } from "../words.ts";
+import { count, isolated, nameOf, span } from "../words.ts";
 import { lasted, left, ticking } from "./clock.ts";
 import type { KeyEntry } from "./entry.ts";
 import { LeaseBar } from "./lease-bar.tsx";
@@ -72,7 +72,7 @@ function Holders({ entry: { heldBy, holders, idleSeconds, at }, most }: MembersP
 function HeldBy({ holder, at }: { readonly holder: Holder; readonly at: number }) {
   return (
     <span class="holder">
-      <span class="name" title={`${nameOf(holder)}, since ${holder.since}`}>
+      <span class="name" title={`${isolated(nameOf(holder))}, since ${holder.since}`}>
         {nameOf(holder)}
       </span>
       <span class="time">
@@ -108,7 +108,7 @@ function Queue({ entry: { waiters, queue, at }, most }: MembersProps) {
 
 function WaitsAt({ waiter, at }: { readonly waiter: Waiter; readonly at: number }) {
   return (
-    <li value={waiter.position} title={`${nameOf(waiter)}, for ${span(waiter.waited_s)}`}>
+    <li value={waiter.position} title={`${isolated(nameOf(waiter))}, for ${span(waiter.waited_s)}`}>
       <span class="place">{waiter.position}</span> <span class="name">{nameOf(waiter)}</span>{" "}
       <span class="time">{ticking(lasted(waiter.waited_s, at))}</span>
     </li>

@@ -5,8 +5,8 @@ import { span } from "../words.ts";
 export type Deed =
   | { readonly type: "joined" | "left" | "froze" | "thawed" | "released" | "gave up" | "lapsed" }
   | { readonly type: "acquired"; readonly fence: string; readonly waitedMs: number }
-  /** Its place in the queue is known: so many stand before it. */
-  | { readonly type: "waits" | "enqueued"; readonly ahead: number }
+  /** Its place in the queue is known: so many stand before it, or at least so many. */
+  | { readonly type: "waits" | "enqueued"; readonly ahead: number; readonly isAtLeast?: true }
   | { readonly type: "lost"; readonly reason: LossReason; readonly fence: string | undefined }
   | { readonly type: "wrote"; readonly fence: string }
   | { readonly type: "refused"; readonly fence: string; readonly highest: string }
@@ -44,9 +44,9 @@ export function sentenceOf(happening: Happening): readonly Phrase[] {
         ? [`${who} acquired it with fence `, { fence: happening.fence }]
         : [`${who} got it after ${span(happening.waitedMs / 1000)}, with fence `, { fence: happening.fence }];
     case "waits":
-      return [`${who} waits, ${placeInWords(happening.ahead)}`];
+      return [`${who} waits, ${placeInWords(happening)}`];
     case "enqueued":
-      return [`${who} has a place, ${placeInWords(happening.ahead)}`];
+      return [`${who} has a place, ${placeInWords(happening)}`];
     case "lost":
       return [`${who} lost it: ${happening.reason}`];
     case "wrote":
@@ -63,6 +63,7 @@ export function sentenceOf(happening: Happening): readonly Phrase[] {
   }
 }
 
-function placeInWords(ahead: number): string {
+function placeInWords({ ahead, isAtLeast }: { readonly ahead: number; readonly isAtLeast?: true }): string {
+  if (isAtLeast) return `at least ${ahead} ahead in the queue`;
   return ahead === 0 ? "next in the queue" : `${ahead} ahead in the queue`;
 }

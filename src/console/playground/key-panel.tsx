@@ -29,8 +29,8 @@ export function KeyPanel({ scene }: { readonly scene: Scene }) {
 function Lane({ scene, sight: { report, at } }: { readonly scene: Scene; readonly sight: Sight }) {
   const lane = useGliding();
   const moverOf = numbering();
-  const { held_by = [], queue = [], limit = scene.terms.limit } = report ?? {};
-  const free = Math.max(0, limit - held_by.length);
+  const { held_by = [], queue = [], holders = 0, waiters = 0, limit = scene.terms.limit } = report ?? {};
+  const free = Math.max(0, limit - holders);
   return (
     <div class={limit === 1 ? "lane" : "lane shared"} ref={lane}>
       <div>
@@ -49,6 +49,7 @@ function Lane({ scene, sight: { report, at } }: { readonly scene: Scene; readonl
             </li>
           ))}
         </ol>
+        <Unlisted shown={held_by.length} all={holders} />
       </div>
       <div>
         <h3>{queue.length === 0 ? "Nobody waits" : "Wait: first come, first served"}</h3>
@@ -64,9 +65,15 @@ function Lane({ scene, sight: { report, at } }: { readonly scene: Scene; readonl
             );
           })}
         </ol>
+        <Unlisted shown={queue.length} all={waiters} />
       </div>
     </div>
   );
+}
+
+/** The report lists the first of many only. */
+function Unlisted({ shown, all }: { readonly shown: number; readonly all: number }) {
+  return all > shown ? <p class="note">and {(all - shown).toLocaleString("en")} more</p> : null;
 }
 
 /** Names for what moves: a session may be in several places, and is the same in the queue and in a slot. */
@@ -88,7 +95,7 @@ function Fences({ grants }: { readonly grants: readonly Grant[] }) {
       <ol aria-label="Fences, rising">
         {grants.slice(-SHOWN_FENCES).map(({ who, fence }) => (
           <li key={fence}>
-            {who} <FenceText fence={fence} among={grants} />
+            <bdi>{who}</bdi> <FenceText fence={fence} among={grants} />
           </li>
         ))}
         {grants.length === 0 && <li class="note">Every grant gets a higher one.</li>}

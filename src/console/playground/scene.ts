@@ -1,11 +1,11 @@
-import { connect, type KeyReport, type Locks } from "../../client/index.ts";
+import { connect, type Locks } from "../../client/index.ts";
 import { checkKey } from "../../client/wire.ts";
 import { nameOf } from "../words.ts";
 import { type Grant, withGrant } from "./grants.ts";
 import type { Deed } from "./happening.ts";
 import { type LogLine, logged } from "./log.ts";
 import { Pause } from "./pause.ts";
-import { type Place, placeOf } from "./place.ts";
+import { aheadOf, type Place, placeOf } from "./place.ts";
 import { Player, type Standing, type Terms } from "./player.ts";
 import { type ProtectedThing, UNTOUCHED, written } from "./protected.ts";
 import { BEGINNING, type Story, toldOf } from "./story.ts";
@@ -214,21 +214,20 @@ export class Scene {
     this.#sightProblem = undefined;
     for (const holder of sight.report?.held_by ?? [])
       this.#grants = withGrant(this.#grants, { who: this.nameOf(holder), fence: holder.fence });
-    for (const player of this.#players) this.#announce(player, sight.report);
+    for (const player of this.#players) this.#announce(player);
     this.#changed();
   }
 
   /** A client does not know its place in the queue; whoever looks at the key does. */
-  #announce(player: Player, report: KeyReport | null): void {
-    const { standing, name, label } = player;
+  #announce(player: Player): void {
+    const { standing, name } = player;
     if (standing.kind !== "waiting" && standing.kind !== "enqueued") return;
-    const position = report?.queue.find((waiter) => waiter.label === label)?.position;
-    const isUp = report?.held_by.some((holder) => holder.label === label) ?? false;
-    if (position !== undefined && !this.#announced.has(standing)) {
+    const place = this.placeOf(player);
+    if (place && place.kind !== "slot" && !this.#announced.has(standing)) {
       this.#announced.add(standing);
-      this.#tell(name, { type: standing.kind === "waiting" ? "waits" : "enqueued", ahead: position - 1 });
+      this.#tell(name, { type: standing.kind === "waiting" ? "waits" : "enqueued", ...aheadOf(place) });
     }
-    if (isUp) this.#cameUp.add(standing);
+    if (place?.kind === "slot") this.#cameUp.add(standing);
     else if (standing.kind === "enqueued" && this.#cameUp.has(standing)) player.lapse();
   }
 }

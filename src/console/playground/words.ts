@@ -7,17 +7,18 @@ import {
   type Status,
 } from "../../client/index.ts";
 import { inWords } from "../service.ts";
-import type { Place } from "./place.ts";
+import { isolated } from "../words.ts";
+import type { Place, QueuePlace } from "./place.ts";
 import type { Player } from "./player.ts";
 
 /** Why the client could not do what it was asked for. */
 export function failureInWords(error: unknown, key: string): string {
-  if (error instanceof AuthError) return `This token or ticket does not cover the key ${key}.`;
+  if (error instanceof AuthError) return `This token or ticket does not cover the key ${isolated(key)}.`;
   if (error instanceof LimitMismatchError)
-    return `${key} exists with another number of slots. It is forgotten a while after its last use; until then take another key.`;
+    return `${isolated(key)} exists with another number of slots. It is forgotten a while after its last use; until then take another key.`;
   if (error instanceof CapacityError)
     return error.code === "max_waiters"
-      ? `The queue of ${key} is as long as the service lets it be.`
+      ? `The queue of ${isolated(key)} is as long as the service lets it be.`
       : "The service has as many keys as it may have.";
   if (error instanceof DrainingError) return "The service takes no new work: it is about to stop.";
   if (error instanceof ConnectionError) return "The connection was lost for too long: what was asked for is given up.";
@@ -92,14 +93,20 @@ type TitleAndDetail = Omit<StandingWords, "tone">;
 function placeInWords(place: Place | undefined, title: string): TitleAndDetail {
   if (place?.kind === "slot") return { title: "The turn has come", detail: "Wait for it before the lease is over." };
   const detail = "It moves up by itself. Wait for it when you are ready.";
-  return { title: place ? `${title}, position ${place.position} of ${place.of}` : title, detail };
+  return { title: place ? `${title}, ${positionInWords(place)}` : title, detail };
 }
 
 function waitInWords(place: Place | undefined, isFrozen: boolean): TitleAndDetail {
   if (place?.kind === "slot")
     return { title: "The turn has come", detail: isFrozen ? "Being frozen, the client does not know." : "" };
   if (!place) return { title: "Asking …", detail: "" };
-  return { title: `Waiting, position ${place.position} of ${place.of}`, detail: "First come, first served." };
+  return { title: `Waiting, ${positionInWords(place)}`, detail: "First come, first served." };
+}
+
+function positionInWords(place: QueuePlace): string {
+  return place.kind === "queue"
+    ? `position ${place.position} of ${place.of}`
+    : `behind the first ${place.behind} of ${place.of}`;
 }
 
 function holdInWords(place: Place | undefined, isFrozen: boolean): TitleAndDetail {

@@ -1,5 +1,5 @@
 import { failures } from "./failures.ts";
-import { type Operation, page } from "./operation.ts";
+import { type Operation, page, text } from "./operation.ts";
 
 const SHARED = { method: "get", tags: ["introspection"], security: [] } satisfies Partial<Operation>;
 const FAILURES = failures("RateLimited", "Failed");
@@ -13,7 +13,7 @@ export const consoleOperations = {
     description:
       "A page for browsers: who holds what and who waits, live, and a playground. It loads nothing from elsewhere, and shows " +
       "nothing before its user has shown a token, where one is set.",
-    responses: { 200: page("The page.", "text/html", "<!doctype html>…"), ...FAILURES },
+    responses: { 200: text("The page.", "text/html", "<!doctype html>…"), ...FAILURES },
   },
   getConsoleScript: {
     ...SHARED,

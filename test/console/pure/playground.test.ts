@@ -6,7 +6,7 @@ import { withGrant } from "../../../src/console/playground/grants.ts";
 import { sentenceOf } from "../../../src/console/playground/happening.ts";
 import { type LogLine, logged } from "../../../src/console/playground/log.ts";
 import { Pause } from "../../../src/console/playground/pause.ts";
-import { placeOf } from "../../../src/console/playground/place.ts";
+import { aheadOf, placeOf, type QueuePlace } from "../../../src/console/playground/place.ts";
 import { UNTOUCHED, written } from "../../../src/console/playground/protected.ts";
 import { failureInWords, standingInWords } from "../../../src/console/playground/words.ts";
 
@@ -107,6 +107,26 @@ describe("words", () => {
     expect(placeOf({ report: null, at: 0 }, "Ada x")).toBeUndefined();
   });
 
+  it("say that somebody waits whom the report does not list, as it lists the first of many only", () => {
+    const crowd = { report: { ...report, waiters: 520 }, at: 1_000 };
+    const place = placeOf(crowd, "Cleo x");
+    expect(place).toEqual({ kind: "unlisted", behind: 2, of: 520 });
+    const titleOf = (kind: "waiting" | "enqueued") =>
+      standingInWords({ standing: { kind }, isFrozen: false }, place).title;
+    expect(titleOf("waiting")).toBe("Waiting, behind the first 2 of 520");
+    expect(titleOf("enqueued")).toBe("Place taken, behind the first 2 of 520");
+    expect(placeOf(crowd, "Ben x")).toEqual({ kind: "queue", position: 2, of: 520 });
+    const frozen = { standing: { kind: "holding", fence: "1" }, isFrozen: true } as const;
+    expect(standingInWords(frozen, place).title).toBe("Believes it still holds");
+  });
+
+  it("say how many stand ahead, or at least how many", () => {
+    const waits = (place: QueuePlace) => sentenceOf({ who: "Ada", type: "waits", ...aheadOf(place) });
+    expect(waits({ kind: "queue", position: 1, of: 2 })).toEqual(["Ada waits, next in the queue"]);
+    expect(waits({ kind: "queue", position: 3, of: 3 })).toEqual(["Ada waits, 2 ahead in the queue"]);
+    expect(waits({ kind: "unlisted", behind: 100, of: 520 })).toEqual(["Ada waits, at least 100 ahead in the queue"]);
+  });
+
   it("say what a frozen client believes, and what the service knows better", () => {
     const frozen = { standing: { kind: "holding", fence: "1" }, isFrozen: true } as const;
     expect(standingInWords(frozen, placeOf(sight, "Ada x")).title).toBe("Holding, frozen");
@@ -116,9 +136,9 @@ describe("words", () => {
   });
 
   it("say every failure of the client", () => {
-    expect(failureInWords(new AuthError("no"), "k")).toBe("This token or ticket does not cover the key k.");
+    expect(failureInWords(new AuthError("no"), "k")).toBe("This token or ticket does not cover the key \u2068k\u2069.");
     expect(failureInWords(new LimitMismatchError("k"), "k")).toContain("another number of slots");
-    expect(failureInWords(new CapacityError("max_waiters", "k"), "k")).toContain("The queue of k");
+    expect(failureInWords(new CapacityError("max_waiters", "k"), "k")).toContain("The queue of \u2068k\u2069");
     expect(failureInWords(new CapacityError("max_locks", "k"), "k")).toContain("as many keys");
     expect(failureInWords(new DrainingError(), "k")).toContain("no new work");
     expect(failureInWords(new RangeError("a lease is a time above zero"), "k")).toBe("a lease is a time above zero");

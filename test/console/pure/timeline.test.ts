@@ -1,7 +1,7 @@
 /** The picture of a key's grants, and the numbers beside it. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Ending, Grant } from "../../../src/console/key/history.ts";
+import { type Ending, type Grant, type KeyState, withPast } from "../../../src/console/key/history.ts";
 import { spreadOf } from "../../../src/console/key/percentiles.ts";
 import { timelineOf } from "../../../src/console/key/timeline.ts";
 
@@ -27,6 +27,30 @@ function grant({ ago, waited, held, ended = "released" }: Made): Grant {
     ...(held !== undefined && { held_s: held, ended }),
   };
 }
+
+describe("the history of a key", () => {
+  const state = (...grants: Grant[]) => ({ history: { now, grants } }) as unknown as KeyState;
+
+  it("keeps what has ended and is not told any more, in its order", () => {
+    const [first, second, third] = [grant({ ago: 30, held: 1 }), grant({ ago: 20, held: 1 }), grant({ ago: 10 })];
+    const before = state(first, second, third);
+    expect(withPast(state({ ...third, held_s: 4, ended: "released" }), before).history?.grants).toEqual([
+      first,
+      second,
+      { ...third, held_s: 4, ended: "released" },
+    ]);
+    expect(withPast(state(), before).history?.grants).toEqual([first, second]);
+    expect(withPast(before, undefined)).toBe(before);
+  });
+
+  it("does not grow for ever", () => {
+    const many = Array.from({ length: 390 }, (_, index) => grant({ ago: 1_000 - index, held: 1 }));
+    const more = Array.from({ length: 200 }, (_, index) => grant({ ago: 500 - index, held: 1 }));
+    const { history } = withPast(state(...more), state(...many));
+    expect(history?.grants).toHaveLength(400);
+    expect(history?.grants.at(-1)).toEqual(more.at(-1));
+  });
+});
 
 describe("the timeline", () => {
   it("shows a grant from its hand-over to its end, and one that stands until now", () => {

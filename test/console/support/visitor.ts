@@ -16,20 +16,22 @@ export interface Look {
   readonly scheme?: "light" | "dark";
   /** Shown before, in this very tab. */
   readonly credential?: string;
+  /** Another service than the stage's own. */
+  readonly service?: string;
 }
 
 /** Opens the console in a tab of its own, at a place behind its `#`. */
 export async function visit(
   stage: Stage,
   place = "#/",
-  { size = "desktop", scheme = "light", credential }: Look = {},
+  { size = "desktop", scheme = "light", credential, service = stage.service }: Look = {},
 ): Promise<Page> {
   const page = await stage.visit("about:blank", "console");
   await page.setViewportSize(SIZES[size]);
   await page.emulateMedia({ colorScheme: scheme });
   if (credential !== undefined)
     await page.addInitScript((secret) => sessionStorage.setItem("holdfast.credential", secret), credential);
-  await page.goto(`${stage.service}/${place}`);
+  await page.goto(`${service}/${place}`);
   return page;
 }
 
