@@ -1,7 +1,7 @@
 /**
  * A job that many machines start at the same time, by cron, and one of them does:
  *
- *     node examples/node/nightly.ts http://127.0.0.1:6389
+ *     node_modules/.bin/node examples/node/nightly.ts http://127.0.0.1:6389
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { connect, LockLostError } from "holdfast/client";

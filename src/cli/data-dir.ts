@@ -65,7 +65,9 @@ const SQLITE_BUSY = 5;
 /** Takes a lock that the kernel drops when this process dies. SQLite's file lock is the only such lock Node offers. */
 async function lock(dataDir: string): Promise<() => void> {
   const { DatabaseSync } = await import("node:sqlite").catch(() => {
-    throw new Failure(`Node ${process.versions.node} is too old: holdfast serve needs Node 24`);
+    throw new Failure(
+      `Node ${process.versions.node} is too old: holdfast serve needs Node 24, which npm start brings along`,
+    );
   });
   try {
     const database = new DatabaseSync(join(dataDir, "serve.lock"));

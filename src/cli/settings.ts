@@ -31,7 +31,7 @@ const SERVED: Record<ServedVariable, string> = {
   AUTO_RELEASE_ON_DISCONNECT: "release what a client holds when it disconnects",
   DRAINING: "refuse new locks; holders may renew and release",
   FENCE_FLOOR: "no fence below this number",
-  HTTP_SESSION_IDLE_S: "seconds after which an idle HTTP session ends, 0 = never",
+  HTTP_SESSION_IDLE_S: "seconds after which an HTTP session should be pinged; it ends after twice that, 0 = never",
   HTTP_MAX_SESSIONS: "most HTTP sessions, 0 = unlimited",
   HTTP_MAX_SESSIONS_PER_IP: "most HTTP sessions per client address, 0 = unlimited",
   HTTP_RATE_LIMIT_PER_IP: "HTTP requests per second and client address, 0 = unlimited",

@@ -53,7 +53,11 @@ export function patienceOf(
 ): Patience {
   if (timeout === undefined || timeout === Number.POSITIVE_INFINITY) return { signal };
   if (timeout === 0) return { signal, ...soon(host) };
-  return { signal, withinMs: timeout, tooLate: () => new AcquireTimeoutError(key, host.problem) };
+  return {
+    signal,
+    withinMs: timeout,
+    tooLate: () => new AcquireTimeoutError(key, host.isConnected ? undefined : host.problem),
+  };
 }
 
 /** For requests that the service answers without waiting for anything. */

@@ -258,7 +258,7 @@ export class Channel {
     if (leftMs > 0) this.#cancelGrace = this.#options.clock.after(leftMs, () => this.#checkGrace());
     else {
       this.#isOverdue = true;
-      this.#events.overdue(new ConnectionError("the connection was lost for too long", this.#problem));
+      this.#events.overdue(new ConnectionError("out of reach for too long", this.#problem));
     }
   }
 

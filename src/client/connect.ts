@@ -29,6 +29,6 @@ export interface ConnectOptions {
 export function connect(url: string | URL, options: ConnectOptions = {}): Locks {
   const { token, label, clock = systemClock } = options;
   const WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: SocketConstructor }).WebSocket;
-  if (!WebSocket) throw new TypeError("no WebSocket here: give one");
+  if (!WebSocket) throw new TypeError("no WebSocket here: give one, as that of ws");
   return new Locks({ url: addressOf(url, label), token, WebSocket, clock });
 }

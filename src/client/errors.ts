@@ -26,11 +26,11 @@ export class LockError extends Error {
   }
 }
 
-/** The time to wait is over, and nothing is left in the queue. */
+/** The time to wait is over, and nothing is left in the queue. With a cause, there was no connection at that moment. */
 export class AcquireTimeoutError extends LockError {
   override readonly name = "AcquireTimeoutError";
   constructor(key: string, cause?: unknown) {
-    super("timeout", `${key} was not free in time`, cause);
+    super("timeout", `${key} was not ${cause ? "reached" : "free"} in time`, cause);
   }
 }
 

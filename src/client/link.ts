@@ -155,10 +155,10 @@ function sessionOf(status: string, rest: string): Session | undefined {
   return { credential, graceMs: Number(seconds) * 1000 };
 }
 
-/** What went wrong, where the event of a socket says so: that of a browser never does. */
+/** What went wrong, where the event of a socket says so: those of browsers and of Node's own sockets do not. */
 function causeOf(event: unknown): unknown {
-  const { error, message } = event as { readonly error?: unknown; readonly message?: unknown };
-  return error ?? message;
+  const { error, message } = event as { readonly error?: Partial<Error>; readonly message?: unknown };
+  return error?.message ? error : message || undefined;
 }
 
 /** Does nothing to a socket that is closed already. */

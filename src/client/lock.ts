@@ -18,13 +18,12 @@ export interface Grant extends Place {
  */
 export class Lock implements AsyncDisposable {
   readonly key: string;
-  /** What proves the hold to the service: whoever knows it may release it. */
-  readonly token: string;
   /**
    * Resolves when the lock is lost, with the reason in it. Never rejects; stays pending when the lock is released.
    */
   readonly lost: Promise<LockLostError>;
   readonly #host: Host;
+  readonly #token: string;
   readonly #place: Place;
   readonly #heldSince: Moment;
   readonly #maxHold: number;
@@ -42,7 +41,7 @@ export class Lock implements AsyncDisposable {
   constructor(host: Host, { key, limit, token, lease, maxHold }: Grant) {
     this.#host = host;
     this.key = key;
-    this.token = token;
+    this.#token = token;
     this.#place = { key, limit };
     this.#lease = lease;
     this.#heldSince = momentOf(host.clock);
@@ -52,6 +51,11 @@ export class Lock implements AsyncDisposable {
     });
     host.hold(this);
     this.#arm();
+  }
+
+  /** What proves the hold to the service: whoever knows it may release it. Not shown when the lock is logged. */
+  get token(): string {
+    return this.#token;
   }
 
   /** Aborts when the lock is lost, with a `LockLostError`; not when it is released. */

@@ -29,7 +29,7 @@ export function addressOf(url: string | URL, label: string | undefined): string 
   const address = new URL(url, page);
   address.protocol = address.protocol.replace(/^http/, "ws");
   if (!/^wss?:$/.test(address.protocol)) throw new TypeError(`not an address: ${url}`);
-  if (!address.pathname.endsWith(PATH)) address.pathname = address.pathname.replace(/\/*$/, PATH);
+  address.pathname = address.pathname.replace(/(\/v1\/ws)?\/*$/, PATH);
   address.hash = "";
   if (label !== undefined) {
     if (!LABEL.test(label)) throw new TypeError(`not a label: ${JSON.stringify(label)}`);

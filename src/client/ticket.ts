@@ -46,7 +46,7 @@ export class Ticket implements AsyncDisposable {
     signal?.throwIfAborted();
     if (this.#isOver) throw errorOf("error_not_enqueued", this.key);
     if (this.#sessionNumber !== this.#host.sessionNumber)
-      throw new ConnectionError("the place was lost with the session", this.#host.problem);
+      throw new ConnectionError("the session is gone", this.#host.problem);
     this.#isOver = true;
     const leaving = new AbortController();
     this.#leaving = leaving;

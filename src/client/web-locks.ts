@@ -90,11 +90,11 @@ function infoOf(key: string, { owner_conn_id }: { readonly owner_conn_id: number
 
 function checkSupport(name: string, { mode = "exclusive", ifAvailable, steal, signal }: WebLockOptions): void {
   const problem =
-    (name.startsWith("-") && "a name that begins with a hyphen") ||
+    (name.startsWith("-") && "a hyphen in front") ||
     (mode !== "exclusive" && "shared mode") ||
     (steal && ifAvailable && "steal with ifAvailable") ||
     (signal && (steal || ifAvailable) && "signal with steal or ifAvailable");
-  if (problem) throw new DOMException(`not supported: ${problem}`, "NotSupportedError");
+  if (problem) throw new DOMException(problem, "NotSupportedError");
 }
 
 /** The service has no key without text. */

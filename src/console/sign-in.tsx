@@ -1,6 +1,6 @@
 import { useState } from "hono/jsx/dom";
 import { page } from "./page.ts";
-import { inWords, Service } from "./service.ts";
+import { inWords, Service, ServiceError } from "./service.ts";
 
 interface SignInProps {
   /** Why somebody who was in is not any more. */
@@ -27,7 +27,8 @@ export function SignIn({ refusal, onEnter }: SignInProps) {
       onEnter(secret);
     } catch (error) {
       setTrying(false);
-      setProblem(inWords(error));
+      const mayNotLook = error instanceof ServiceError && error.code === "forbidden";
+      setProblem(mayNotLook ? "This ticket lacks the operation stats, which the console needs." : inWords(error));
       field.select();
     }
   };

@@ -48,6 +48,20 @@ describe("the key", () => {
     await picture(playground.page, "playground-crowd");
   });
 
+  it("can be watched in another tab while it is played with", async () => {
+    const playground = await Playground.open(stage());
+    const key = await playground.key();
+    await playground.acquireInTurn("Ada", "Ben");
+    const [tab] = await Promise.all([
+      playground.page.waitForEvent("popup"),
+      playground.page.getByRole("link", { name: "Watch this key" }).click(),
+    ]);
+    await tab.getByRole("heading", { name: key, level: 1 }).waitFor();
+    await tab.getByRole("region", { name: "1 waiting" }).waitFor();
+    await playground.shows("Ada", "Holding");
+    await tab.close();
+  });
+
   it("keeps the clients of two visitors apart, though they have the same names", async () => {
     const [one, two] = [await Playground.open(stage()), await Playground.open(stage())];
     const key = await one.key();

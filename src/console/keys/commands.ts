@@ -26,7 +26,8 @@ export function clientProgram({ origin, needsToken }: Place): string {
   const token = needsToken ? ", token: process.env.TOKEN" : "";
   return [
     'import { connect } from "holdfast/client";',
-    `const lock = await connect("${origin}", { label: "my program"${token} }).acquire("hello");`,
-    "setTimeout(() => lock.release(), 20_000);",
+    `const locks = connect("${origin}", { label: "my program"${token} });`,
+    'await locks.request("hello", () => new Promise((done) => setTimeout(done, 20_000)));',
+    "await locks.close();",
   ].join("\n");
 }

@@ -1,5 +1,6 @@
 import type { Holder, Waiter } from "../../client/index.ts";
 import { leaseOf } from "../lease.ts";
+import { hrefOf } from "../route.ts";
 import { FenceText } from "./fence-text.tsx";
 import type { Grant } from "./grants.ts";
 import { LeaseBar } from "./lease-bar.tsx";
@@ -21,6 +22,13 @@ export function KeyPanel({ scene }: { readonly scene: Scene }) {
       {sightProblem !== undefined && <p class="problem">{sightProblem}</p>}
       {sight && <Lane scene={scene} sight={sight} />}
       <Fences grants={grants} />
+      <p class="note">
+        {/* With an opener the new tab is signed in as this one is. */}
+        <a href={hrefOf.key(terms.key)} target="_blank" rel="noopener opener">
+          Watch this key
+        </a>{" "}
+        in another tab: when this one is left, its clients are gone.
+      </p>
     </section>
   );
 }

@@ -19,6 +19,7 @@ describe("an address", () => {
     ["http://127.0.0.1:6389/", "ws://127.0.0.1:6389/v1/ws"],
     ["https://locks.example", "wss://locks.example/v1/ws"],
     ["wss://locks.example/v1/ws", "wss://locks.example/v1/ws"],
+    ["wss://locks.example/v1/ws/", "wss://locks.example/v1/ws"],
     ["https://example/locks/#top", "wss://example/locks/v1/ws"],
     ["https://example/v1/ws?ticket=abc", "wss://example/v1/ws?ticket=abc"],
   ])("may be written %s", async (url, expected) => {

@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ConnectionError, LockLostError } from "../../../src/client/index.ts";
 import { settled } from "./fake-clock.ts";
@@ -191,6 +192,11 @@ describe("a request with a callback", () => {
       return (await lock.lost).reason;
     });
     expect(await result).toBe("stolen");
+  });
+
+  it("does not show its token to whoever logs the lock", async () => {
+    const lock = await held(await world());
+    expect(`${inspect(lock)} ${JSON.stringify(lock)}`).not.toContain(lock.token);
   });
 
   it("gives the lock back with `await using`", async () => {

@@ -32,7 +32,11 @@ describe("a request made while there is no connection", () => {
       each.catch((error) => error),
     );
     await clock.pass(700);
-    expect(await wait).toMatchObject({ code: "timeout", cause: expect.anything() });
+    expect(await wait).toMatchObject({
+      code: "timeout",
+      message: "key was not reached in time",
+      cause: expect.anything(),
+    });
     expect(await now(others[0] as Promise<unknown>)).toBe("pending");
     await clock.pass(9_500);
     for (const other of others) expect(await other).toBeInstanceOf(ConnectionError);
