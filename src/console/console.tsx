@@ -15,10 +15,12 @@ export function Console() {
   const [refusal, setRefusal] = useState<string | undefined>(undefined);
   // Also a service that was open when the page was loaded may want a token by now.
   const [hasLeft, setHasLeft] = useState(page.needsToken);
+  const [hasEntered, setHasEntered] = useState(false);
   const service = useMemo(() => new Service(secret), [secret]);
   const enter = useCallback((shown: string) => {
     credential.keep(shown);
     setRefusal(undefined);
+    setHasEntered(true);
     setSecret(shown);
   }, []);
   const leave = useCallback((why?: string) => {
@@ -28,23 +30,24 @@ export function Console() {
     setSecret(undefined);
   }, []);
   if (hasLeft && secret === undefined) return <SignIn refusal={refusal} onEnter={enter} />;
-  return <SignedIn service={service} onLeave={leave} />;
+  return <SignedIn service={service} takesFocus={hasEntered} onLeave={leave} />;
 }
 
 interface SignedInProps {
   readonly service: Service;
+  /** Whoever has just signed in had the focus in the form, which is gone. */
+  readonly takesFocus: boolean;
   readonly onLeave: (why?: string) => void;
 }
 
-function SignedIn({ service, onLeave }: SignedInProps) {
+function SignedIn({ service, takesFocus, onLeave }: SignedInProps) {
   const route = useRoute();
   const content = useRef<HTMLElement>(null);
   useEffect(() => {
     document.title = titleOf(route);
   }, [titleOf(route)]);
-  // Whoever has just signed in had the focus in the form, which is gone.
   useEffect(() => {
-    if (document.activeElement === document.body) content.current?.focus();
+    if (takesFocus) content.current?.focus();
   }, []);
   return (
     <>
