@@ -1,4 +1,5 @@
 /** The console of services that are set up, or change, in ways that people meet. */
+import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { useStage } from "../browser/support/stage.ts";
 import { connectTo } from "../client/support.ts";
@@ -9,6 +10,14 @@ import { expectUsable, picture, visit } from "./support/visitor.ts";
 const stage = useStage();
 
 const addressOf = ({ httpPort }: TestServer) => `http://127.0.0.1:${httpPort}`;
+
+/** Lets a page find a server that has come back on another port at its old address, as it would in life. */
+async function redirect(page: Page, oldPort: number, server: TestServer): Promise<void> {
+  await page.route(`http://127.0.0.1:${oldPort}/**`, async (route) => {
+    const moved = route.request().url().replace(`:${oldPort}/`, `:${server.httpPort}/`);
+    await route.fulfill({ response: await route.fetch({ url: moved }) });
+  });
+}
 
 it("a service that drains says so above all", async () => {
   await using server = await startServer({ variables: { DRAINING: "true" } });
@@ -43,11 +52,7 @@ it("a service that has got a token meanwhile is asked for nothing before the pag
   await page.getByText("Live", { exact: true }).waitFor();
   const { httpPort } = server;
   await server.restart({ AUTH_TOKEN: "fresh" });
-  // The same address leads to it, as it would in life.
-  await page.route(`http://127.0.0.1:${httpPort}/**`, async (route) => {
-    const moved = route.request().url().replace(`:${httpPort}/`, `:${server.httpPort}/`);
-    await route.fulfill({ response: await route.fetch({ url: moved }) });
-  });
+  await redirect(page, httpPort, server);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await page.getByRole("alert").getByText("does not accept this token").waitFor();
   await page.getByLabel("Token or ticket").fill("fresh");
@@ -67,10 +72,7 @@ it("a key's page keeps the grants it was told of when the service forgets them",
   for (let round = 0; round < 3; round += 1) await (await locks.acquire("kept")).release();
   await page.getByText("Of the last 3 grants").waitFor();
   await server.restart();
-  await page.route(`http://127.0.0.1:${httpPort}/**`, async (route) => {
-    const moved = route.request().url().replace(`:${httpPort}/`, `:${server.httpPort}/`);
-    await route.fulfill({ response: await route.fetch({ url: moved }) });
-  });
+  await redirect(page, httpPort, server);
   await using others = connectTo(server.httpPort);
   await (await others.acquire("kept")).release();
   await poll(
