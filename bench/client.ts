@@ -2,11 +2,20 @@
 import { connect } from "node:net";
 import { WebSocket } from "ws";
 import type { Transport } from "./options.ts";
+import { openRest } from "./rest.ts";
 
-export interface Client {
+/** A client that takes and gives back locks, one request at a time. */
+export interface LockClient {
+  /** Resolves with the token of the grant. */
+  acquire(key: string, waitSeconds: number): Promise<string>;
+  release(key: string, token: string): Promise<void>;
+  close(): void;
+}
+
+/** A client of the three-line protocol. */
+export interface Client extends LockClient {
   /** Sends one request and resolves with its reply, LF included. Rejects if the connection ends first. */
   ask(frame: string): Promise<string>;
-  close(): void;
 }
 
 export interface Address {
@@ -14,8 +23,31 @@ export interface Address {
   readonly port: number;
 }
 
-export function openClient(transport: Transport, address: Address): Promise<Client> {
+export function openLockClient(transport: Transport, address: Address): Promise<LockClient> {
+  return transport === "rest" ? openRest(address) : openClient(transport, address);
+}
+
+export function openClient(transport: Exclude<Transport, "rest">, address: Address): Promise<Client> {
   return transport === "tcp" ? openTcp(address) : openWebSocket(address);
+}
+
+type Ask = (frame: string) => Promise<string>;
+
+function lockClient(ask: Ask, close: () => void): Client {
+  return {
+    ask,
+    close,
+    async acquire(key, waitSeconds) {
+      const reply = await ask(`l\n${key}\n${waitSeconds}\n`);
+      const [status, token] = reply.split(" ");
+      if (status !== "ok" || !token) throw new Error(`an acquire was answered ${JSON.stringify(reply)}`);
+      return token;
+    },
+    async release(key, token) {
+      const reply = await ask(`r\n${key}\n${token}\n`);
+      if (!reply.startsWith("ok")) throw new Error(`a release was answered ${JSON.stringify(reply)}`);
+    },
+  };
 }
 
 /** The one reply that is awaited at any time. */
@@ -57,15 +89,11 @@ function openTcp({ host, port }: Address): Promise<Client> {
       pending.fail(error.message);
     });
     socket.once("close", () => pending.fail("the server closed the connection"));
-    socket.once("connect", () =>
-      resolve({
-        ask(frame) {
-          socket.write(frame);
-          return pending.next();
-        },
-        close: () => socket.end(),
-      }),
-    );
+    const ask = (frame: string) => {
+      socket.write(frame);
+      return pending.next();
+    };
+    socket.once("connect", () => resolve(lockClient(ask, () => socket.end())));
   });
 }
 
@@ -79,14 +107,10 @@ function openWebSocket({ host, port }: Address): Promise<Client> {
       pending.fail(error.message);
     });
     socket.once("close", () => pending.fail("the server closed the connection"));
-    socket.once("open", () =>
-      resolve({
-        ask(frame) {
-          socket.send(frame);
-          return pending.next();
-        },
-        close: () => socket.close(),
-      }),
-    );
+    const ask = (frame: string) => {
+      socket.send(frame);
+      return pending.next();
+    };
+    socket.once("open", () => resolve(lockClient(ask, () => socket.close())));
   });
 }

@@ -1,5 +1,5 @@
 import { performance } from "node:perf_hooks";
-import { type Address, type Client, openClient } from "./client.ts";
+import { type Address, type LockClient, openLockClient } from "./client.ts";
 import { cpuMs } from "./cpu.ts";
 import type { Pattern, Transport } from "./options.ts";
 
@@ -15,8 +15,8 @@ export interface Server {
   readonly addresses: { readonly [T in Transport]?: Address };
   /** False of the floor, which lets everybody in at once: nothing is handed over there. */
   readonly isLocking: boolean;
-  /** Its process, if it runs on this machine by our doing. */
-  readonly pid?: number;
+  /** Its processes; none if it was not started by the benchmark. */
+  readonly pids: readonly number[];
 }
 
 /** Times in milliseconds. */
@@ -36,6 +36,8 @@ export interface Result {
   readonly acquire: Latency;
   /** From the sending of a release to the grant of a client that stood in line by then; none if nobody ever did. */
   readonly handOver: (Latency & { readonly count: number }) | undefined;
+  /** Median hand-over of each turn. */
+  readonly handOverTurns: readonly number[];
   /** Processor time of the server per cycle, in milliseconds, if known. It hardly depends on what else is running. */
   readonly cpuPerCycle: number | undefined;
   /** Share of the time in which this process was busy. Near 1 the clients are the limit, not the server. */
@@ -50,13 +52,14 @@ const LEAD_IN_MS = 200;
 /** The clients of one case at one server. They stay connected from turn to turn, so that only cycles are measured. */
 export class Crew {
   readonly #server: Server;
-  readonly #clients: readonly Client[];
+  readonly #clients: readonly LockClient[];
   readonly #keyOf: (index: number) => string;
   readonly #hasHandOvers: boolean;
   readonly #cycles: number[] = [];
   readonly #acquires: number[] = [];
   readonly #handOvers: number[] = [];
   readonly #turns: number[] = [];
+  readonly #handOverTurns: number[] = [];
   #lastReleaseAt = 0;
   #measuredMs = 0;
   #busyMs = 0;
@@ -64,7 +67,7 @@ export class Crew {
   /** Cycles of all turns, their lead-in included. */
   #cyclesRun = 0;
 
-  private constructor(server: Server, { pattern }: Case, clients: readonly Client[]) {
+  private constructor(server: Server, { pattern }: Case, clients: readonly LockClient[]) {
     this.#server = server;
     this.#clients = clients;
     this.#hasHandOvers = server.isLocking && pattern === "hot";
@@ -75,7 +78,7 @@ export class Crew {
     const { transport, clients } = kase;
     const address = server.addresses[transport];
     if (!address) throw new Error(`${server.name} does not speak ${transport}`);
-    const connections = await Promise.all(Array.from({ length: clients }, () => openClient(transport, address)));
+    const connections = await Promise.all(Array.from({ length: clients }, () => openLockClient(transport, address)));
     return new Crew(server, kase, connections);
   }
 
@@ -92,10 +95,12 @@ export class Crew {
     const until = from + ms;
     const before = performance.eventLoopUtilization();
     const countBefore = this.#cycles.length;
+    const handOversBefore = this.#handOvers.length;
     const cpuBefore = this.#serverCpuMs();
     await this.#cycleUntil(until, isStopped, from);
     this.#cpuMs += this.#serverCpuMs() - cpuBefore;
     this.#turns.push(((this.#cycles.length - countBefore) / ms) * 1000);
+    this.#handOverTurns.push(latency(this.#handOvers.slice(handOversBefore)).p50);
     this.#measuredMs += ms;
     this.#busyMs += performance.eventLoopUtilization(before).utilization * ms;
   }
@@ -110,6 +115,7 @@ export class Crew {
       cycle: latency(this.#cycles),
       acquire: latency(this.#acquires),
       handOver: this.#handOvers.length > 0 ? { ...latency(this.#handOvers), count: this.#handOvers.length } : undefined,
+      handOverTurns: this.#handOverTurns,
       cpuPerCycle: Number.isNaN(this.#cpuMs) ? undefined : this.#cpuMs / this.#cyclesRun,
       clientsBusy: this.#busyMs / this.#measuredMs,
     };
@@ -120,8 +126,8 @@ export class Crew {
   }
 
   #serverCpuMs(): number {
-    const { pid } = this.#server;
-    return (pid === undefined ? undefined : cpuMs(pid)) ?? Number.NaN;
+    const { pids } = this.#server;
+    return pids.length === 0 ? Number.NaN : pids.reduce((sum, pid) => sum + (cpuMs(pid) ?? Number.NaN), 0);
   }
 
   /** Counts the cycles that end between `from` and `until`. */
@@ -138,28 +144,21 @@ export class Crew {
     }
   }
 
-  async #cycle(client: Client, key: string, from: number, until: number): Promise<void> {
+  async #cycle(client: LockClient, key: string, from: number, until: number): Promise<void> {
     const startedAt = performance.now();
-    const token = tokenOf(await client.ask(`l\n${key}\n${WAIT_SECONDS}\n`));
+    const token = await client.acquire(key, WAIT_SECONDS);
     const grantedAt = performance.now();
     // Of a key with one holder at a time, the last release before a grant is the one that made room for it.
     const releasedAt = this.#lastReleaseAt;
     this.#lastReleaseAt = grantedAt;
-    const reply = await client.ask(`r\n${key}\n${token}\n`);
+    await client.release(key, token);
     const endedAt = performance.now();
     this.#cyclesRun += 1;
-    if (!reply.startsWith("ok")) throw new Error(`a release was answered ${JSON.stringify(reply)}`);
     if (endedAt < from || endedAt > until) return;
     this.#cycles.push(endedAt - startedAt);
     this.#acquires.push(grantedAt - startedAt);
     if (this.#hasHandOvers && startedAt < releasedAt) this.#handOvers.push(grantedAt - releasedAt);
   }
-}
-
-function tokenOf(reply: string): string {
-  const [status, token] = reply.split(" ");
-  if (status !== "ok" || !token) throw new Error(`an acquire was answered ${JSON.stringify(reply)}`);
-  return token;
 }
 
 function latency(times: readonly number[]): Latency {

@@ -1,8 +1,12 @@
 import { parseArgs } from "node:util";
 
-export type Transport = "tcp" | "ws";
+export const TRANSPORTS = ["tcp", "ws", "rest"] as const;
+export type Transport = (typeof TRANSPORTS)[number];
 /** `own`: each client cycles on a key of its own; `hot`: all of them on one key. */
 export type Pattern = "own" | "hot";
+/** Parts of the report: holdfast beside the floor; hand-overs by transport; the front door beside none. */
+export const SECTIONS = ["cases", "hand-over", "door"] as const;
+export type Section = (typeof SECTIONS)[number];
 
 /** Another server of the three-line protocol, reached over TCP. */
 export interface Target {
@@ -16,6 +20,7 @@ export interface Options {
   readonly seconds: number;
   readonly rounds: number;
   readonly clients: readonly number[];
+  readonly sections: readonly Section[];
   readonly transports: readonly Transport[];
   readonly patterns: readonly Pattern[];
   readonly targets: readonly Target[];
@@ -28,10 +33,13 @@ export const USAGE = `Usage: npm run bench -- [options]
   --seconds N             measured seconds per case and server (3)
   --rounds N              turns into which they are split, servers alternating (6)
   --clients N,N           numbers of clients (1,10,50)
-  --transports tcp,ws     carriers (both)
-  --patterns own,hot      one key per client, one key for all (both)
+  --sections LIST         parts of the report: cases,hand-over,door (all)
+  --transports LIST       transports of cases and door: tcp,ws,rest (all)
+  --patterns own,hot      patterns of cases: one key per client, one key for all (both)
   --target [NAME=]H:P     also measure this server, over TCP; repeatable
-  --json FILE             where the results go (bench/results/<time>.json)`;
+  --json FILE             where the results go (bench/results/<time>.json)
+
+How fast clients connect, and come back after a crash: npm run bench:connections -- [options]`;
 
 /** What was asked for, or undefined when it was help. */
 export function readOptions(args: string[]): Options | undefined {
@@ -41,7 +49,8 @@ export function readOptions(args: string[]): Options | undefined {
     seconds: positive("--seconds", values.seconds),
     rounds: whole("--rounds", values.rounds),
     clients: values.clients.split(",").map((text) => whole("--clients", text)),
-    transports: listOf("--transports", values.transports, ["tcp", "ws"]),
+    sections: listOf("--sections", values.sections, SECTIONS),
+    transports: listOf("--transports", values.transports, TRANSPORTS),
     patterns: listOf("--patterns", values.patterns, ["own", "hot"]),
     targets: values.target.map(targetFrom),
     json: values.json,
@@ -56,7 +65,8 @@ function parse(args: string[]) {
         seconds: { type: "string", default: "3" },
         rounds: { type: "string", default: "6" },
         clients: { type: "string", default: "1,10,50" },
-        transports: { type: "string", default: "tcp,ws" },
+        sections: { type: "string", default: SECTIONS.join() },
+        transports: { type: "string", default: TRANSPORTS.join() },
         patterns: { type: "string", default: "own,hot" },
         target: { type: "string", multiple: true, default: [] },
         json: { type: "string" },
@@ -83,7 +93,7 @@ function whole(flag: string, text: string): number {
 function listOf<Word extends string>(flag: string, text: string, words: readonly Word[]): Word[] {
   return text.split(",").map((word) => {
     const known = words.find((each) => each === word);
-    if (!known) throw new UsageError(`${flag} knows ${words.join(" and ")}, not ${word}`);
+    if (!known) throw new UsageError(`${flag} knows ${words.join(", ")}, not ${word}`);
     return known;
   });
 }

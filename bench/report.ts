@@ -1,4 +1,5 @@
 import type { Case, Result } from "./measure.ts";
+import { inWords, isNoisy, ratioOf } from "./ratio.ts";
 import type { RowsPerCycle } from "./rows.ts";
 
 /** Share of the floor's throughput that holdfast is meant to reach. */
@@ -17,28 +18,10 @@ export interface CaseReport extends Case {
  */
 export const isLikeForLike = ({ pattern, clients }: Case) => pattern === "own" || clients === 1;
 
-/** Throughput of one server over that of another, turn by turn: the median, and the quartiles to show the noise. */
-export interface Ratio {
-  readonly median: number;
-  readonly low: number;
-  readonly high: number;
-}
+/** The aim is set for the transports on which a client has a connection of its own. */
+const hasAim = (report: CaseReport) => report.transport !== "rest" && isLikeForLike(report);
 
-export function ratioOf(one: Result, other: Result): Ratio {
-  const ratios = one.turns.map((rate, turn) => rate / (other.turns[turn] ?? Number.NaN)).sort((a, b) => a - b);
-  const at = (share: number) => {
-    const place = (ratios.length - 1) * share;
-    const below = ratios[Math.floor(place)] ?? Number.NaN;
-    const above = ratios[Math.ceil(place)] ?? Number.NaN;
-    return below + (above - below) * (place % 1);
-  };
-  return { median: at(0.5), low: at(0.25), high: at(0.75) };
-}
-
-export const ratioToFloor = ({ holdfast, floor }: CaseReport) => ratioOf(holdfast, floor);
-
-/** The turns disagree by more than the aim leaves room for: the machine was busy with something else. */
-const isNoisy = ({ low, high }: Ratio) => high > low * 1.3;
+export const ratioToFloor = ({ holdfast, floor }: CaseReport) => ratioOf(holdfast.turns, floor.turns);
 
 const COLUMNS = [
   ["case", 22],
@@ -65,7 +48,9 @@ export function caseLines(report: CaseReport): string[] {
   return [
     line(title, "holdfast", holdfast, `${inWords(ratioToFloor(report))} of floor${note}`),
     line("", "floor", floor, ""),
-    ...targets.map(({ name, result }) => line("", name, result, `${inWords(ratioOf(result, holdfast))} of holdfast`)),
+    ...targets.map(({ name, result }) =>
+      line("", name, result, `${inWords(ratioOf(result.turns, holdfast.turns))} of holdfast`),
+    ),
   ];
 }
 
@@ -76,7 +61,7 @@ export function rowsLine({ key, session, directory }: RowsPerCycle): string {
 
 export function verdict(reports: readonly CaseReport[]): string {
   const judged = reports
-    .filter(isLikeForLike)
+    .filter(hasAim)
     .map((report) => ({ ...report, ratio: ratioToFloor(report) }))
     .sort((a, b) => a.ratio.median - b.ratio.median);
   const [worst] = judged;
@@ -120,4 +105,3 @@ function inColumns(cells: readonly string[]): string {
 }
 
 const ms = (time: number) => (Number.isNaN(time) ? "-" : time.toFixed(2));
-const inWords = ({ median, low, high }: Ratio) => `${median.toFixed(2)} (${low.toFixed(2)}-${high.toFixed(2)})`;

@@ -1,4 +1,4 @@
-import { openClient } from "./client.ts";
+import { openLockClient } from "./client.ts";
 import type { Lab } from "./servers.ts";
 
 /** Rows written per acquire and release of a free lock on a key in use, by the kind of object that wrote them. */
@@ -10,13 +10,11 @@ const KEY = "rows";
 /** Counts in SQLite what one WebSocket client's uncontended cycles write. */
 export async function countRows(lab: Lab): Promise<RowsPerCycle> {
   const server = await lab.start("counted");
-  const client = await openClient("ws", { host: "127.0.0.1", port: server.httpPort });
-  const cycle = async () => {
-    const [, token] = (await client.ask(`l\n${KEY}\n0\n`)).split(" ");
-    await client.ask(`r\n${KEY}\n${token}\n`);
-  };
+  const address = server.addresses.ws;
+  const client = await openLockClient("ws", address);
+  const cycle = async () => client.release(KEY, await client.acquire(KEY, 0));
   const written = async () => {
-    const response = await fetch(`http://127.0.0.1:${server.httpPort}/rows-written?key=${KEY}`);
+    const response = await fetch(`http://${address.host}:${address.port}/rows-written?key=${KEY}`);
     return (await response.json()) as RowsPerCycle;
   };
   await cycle();

@@ -1,32 +1,20 @@
 /** Measures holdfast beside its floor and, if asked, other servers. See docs/benchmarks.md. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, loadavg } from "node:os";
 import { dirname } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { workerdBinary } from "../src/cli/package.ts";
-import type { RunningWorkerd } from "../src/cli/server.ts";
+import { workerdBinary } from "../src/front/package.ts";
+import { DOOR_AIM, type DoorReport, doorLines, measureDoor } from "./door-cost.ts";
 import { fsyncMs } from "./fsync.ts";
+import { HAND_OVER_LIMIT, type HandOverReport, handOverLines, measureHandOvers } from "./hand-over.ts";
 import { type Case, Crew, type Result, type Server } from "./measure.ts";
-import { type Options, readOptions, USAGE, UsageError } from "./options.ts";
-import {
-  AIM,
-  type CaseReport,
-  caseLines,
-  heading,
-  isLikeForLike,
-  ratioOf,
-  ratioToFloor,
-  rowsLine,
-  verdict,
-} from "./report.ts";
+import { type Options, readOptions, type Section, USAGE, UsageError } from "./options.ts";
+import { ratioOf } from "./ratio.ts";
+import { AIM, type CaseReport, caseLines, heading, isLikeForLike, ratioToFloor, rowsLine, verdict } from "./report.ts";
 import { countRows } from "./rows.ts";
 import { Lab } from "./servers.ts";
-
-/** After a case the servers tidy up behind its clients; the next one is not to pay for that. */
-const SETTLE_MS = 700;
-const WARM_UP_MS = 500;
+import { inTurns } from "./turns.ts";
 
 const stop = new AbortController();
 const isStopped = () => stop.signal.aborted;
@@ -55,50 +43,76 @@ async function measureAll(lab: Lab, options: Options): Promise<void> {
   console.log("Ratios are the result; absolute times hold for this machine, this disk and this minute only.");
   console.log(
     `node ${machine.node}, ${machine.workerd}, ${machine.cores} cores, clients on the same machine, ` +
-      `fsync ${machine.fsyncMs.toFixed(2)} ms.\nTimes in ms; cpu = processor time of the server per cycle; ` +
-      "busy = load of the client process; ratio = median over turns (quartiles)\n",
+      `fsync ${machine.fsyncMs.toFixed(2)} ms.\n${loadLine()}\n` +
+      "Ratios = median over turns (quartiles)",
   );
+  const holdfast = await lab.startService();
+  const has = (section: Section) => options.sections.includes(section) && !isStopped();
+  const cases = has("cases") ? await reportCases(lab, holdfast, options) : undefined;
+  const handOvers = has("hand-over") ? await reportHandOvers(holdfast, options) : undefined;
+  const door = has("door") ? await reportDoor(lab, holdfast, options) : undefined;
+  if (isStopped()) return;
+  console.log(`\n${loadLine()}`);
+  const path = options.json ?? defaultPath();
+  mkdirSync(dirname(path), { recursive: true });
+  const results = { at: new Date(), machine, options, ...cases, handOvers, door };
+  writeFileSync(path, `${JSON.stringify(results, null, 2)}\n`);
+  console.log(`results: ${path}`);
+}
+
+/** Whoever else uses the machine decides how far the turns disagree. */
+const loadLine = () =>
+  `load of the machine (1, 5, 15 minutes): ${loadavg()
+    .map((load) => load.toFixed(2))
+    .join(" ")}`;
+
+async function reportCases(lab: Lab, holdfast: Server, options: Options) {
   const rows = await countRows(lab);
-  const servers = await startServers(lab, options);
+  const servers: Server[] = [
+    holdfast,
+    await lab.start("floor"),
+    ...options.targets.map(({ name, ...tcp }) => ({ name, isLocking: true, pids: [], addresses: { tcp } })),
+  ];
+  console.log(
+    "\nholdfast beside the floor. Times in ms; cpu = processor time of the server per cycle, front door included; " +
+      "busy = load of the client process",
+  );
   const reports: CaseReport[] = [];
   console.log(heading());
   for (const kase of casesOf(options)) {
     const report = await measureCase(kase, servers, options);
-    if (isStopped()) return;
+    if (isStopped()) return undefined;
     reports.push(report);
     console.log(caseLines(report).join("\n"));
   }
   console.log(`\n${rowsLine(rows)}\n${verdict(reports)}`);
-  const path = options.json ?? defaultPath();
-  mkdirSync(dirname(path), { recursive: true });
   const cases = reports.map((report) => ({
     ...report,
     ratioToFloor: ratioToFloor(report),
     isLikeForLike: isLikeForLike(report),
-    targets: report.targets.map((target) => ({ ...target, ratioToHoldfast: ratioOf(target.result, report.holdfast) })),
+    targets: report.targets.map((target) => ({
+      ...target,
+      ratioToHoldfast: ratioOf(target.result.turns, report.holdfast.turns),
+    })),
   }));
-  writeFileSync(path, `${JSON.stringify({ at: new Date(), machine, options, rows, aim: AIM, cases }, null, 2)}\n`);
-  console.log(`results: ${path}`);
+  return { rows, aim: AIM, cases };
+}
+
+async function reportHandOvers(holdfast: Server, options: Options) {
+  const reports: HandOverReport[] = await measureHandOvers(holdfast, options, isStopped);
+  if (!isStopped()) console.log(`\n${handOverLines(reports).join("\n")}`);
+  return { limit: HAND_OVER_LIMIT, reports };
+}
+
+async function reportDoor(lab: Lab, holdfast: Server, options: Options) {
+  const reports: DoorReport[] = await measureDoor(holdfast, await lab.start("direct"), options, isStopped);
+  if (!isStopped()) console.log(`\n${doorLines(reports).join("\n")}`);
+  return { aim: DOOR_AIM, reports };
 }
 
 function describeMachine(folder: string) {
   const workerd = execFileSync(workerdBinary(), ["--version"], { encoding: "utf8" }).trim();
   return { node: process.versions.node, workerd, cores: availableParallelism(), fsyncMs: fsyncMs(folder) };
-}
-
-async function startServers(lab: Lab, options: Options): Promise<Server[]> {
-  const host = "127.0.0.1";
-  const own = (name: string, isLocking: boolean, { pid, tcpPort, httpPort }: RunningWorkerd): Server => ({
-    name,
-    isLocking,
-    pid,
-    addresses: { tcp: { host, port: tcpPort }, ws: { host, port: httpPort } },
-  });
-  return [
-    own("holdfast", true, await lab.start("holdfast")),
-    own("floor", false, await lab.start("floor")),
-    ...options.targets.map(({ name, ...tcp }) => ({ name, isLocking: true, addresses: { tcp } })),
-  ];
 }
 
 function casesOf({ transports, patterns, clients }: Options): Case[] {
@@ -107,25 +121,15 @@ function casesOf({ transports, patterns, clients }: Options): Case[] {
   );
 }
 
-/** Servers take turns, so that whatever else the machine does hits all of them. */
 async function measureCase(kase: Case, servers: readonly Server[], options: Options): Promise<CaseReport> {
-  const crews = new Map<string, Crew>();
-  for (const server of servers) {
-    if (server.addresses[kase.transport]) crews.set(server.name, await Crew.connect(server, kase));
-  }
-  for (const crew of crews.values()) await crew.warmUp(WARM_UP_MS, isStopped);
-  for (let round = 0; round < options.rounds && !isStopped(); round++) {
-    const inTurn = round % 2 === 0 ? [...crews.values()] : [...crews.values()].reverse();
-    for (const crew of inTurn) await crew.work((options.seconds / options.rounds) * 1000, isStopped);
-  }
-  for (const crew of crews.values()) crew.close();
-  await pause(SETTLE_MS);
-  const { holdfast, floor, ...targets } = Object.fromEntries([...crews].map(([name, crew]) => [name, crew.result()]));
+  const speakers = servers.filter(({ addresses }) => addresses[kase.transport]);
+  const crews = await Promise.all(speakers.map((server) => Crew.connect(server, kase)));
+  const [holdfast, floor, ...others] = await inTurns(crews, options, isStopped);
   return {
     ...kase,
     holdfast: holdfast as Result,
     floor: floor as Result,
-    targets: Object.entries(targets).map(([name, result]) => ({ name, result })),
+    targets: others.map((result, index) => ({ name: speakers[index + 2]?.name ?? "", result })),
   };
 }
 

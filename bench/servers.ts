@@ -1,58 +1,55 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { type RunningWorkerd, startWorkerd } from "../src/cli/server.ts";
+import { startWorkerd } from "../src/front/workerd.ts";
+import type { Address } from "./client.ts";
+import type { Server } from "./measure.ts";
+import type { Transport } from "./options.ts";
+import type { Serving } from "./serve.ts";
+
+const HOST = "127.0.0.1";
 
 const pathOf = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
+/** Workers on a workerd of their own, without a front door. */
 export const WORKERS = {
   /** The service as it is delivered; `npm run bench` builds it first. */
-  holdfast: { built: pathOf("../dist/worker.js") },
+  direct: { built: pathOf("../dist/worker.js") },
   floor: { source: pathOf("floor/worker.ts") },
   counted: { source: pathOf("floor/counted.ts") },
 } as const;
 
 type WorkerFile = { readonly built: string } | { readonly source: string };
 
+export interface RunningServer extends Server {
+  readonly addresses: Readonly<Record<Transport, Address>>;
+  /** Ends it at once, with all its processes. */
+  kill(): Promise<void>;
+}
+
 /** Everything that has to be gone at the end: processes and their data, all in one temporary folder. */
 export class Lab {
   readonly #folder = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
-  readonly #running: Promise<RunningWorkerd>[] = [];
+  readonly #running: Promise<RunningServer>[] = [];
   #isClosed = false;
 
   get folder(): string {
     return this.#folder;
   }
 
+  /** Starts holdfast behind its front door, as `holdfast serve` does. */
+  startService(): Promise<RunningServer> {
+    return this.#keep(startBehindDoor(join(this.#folder, "holdfast")));
+  }
+
   /** Starts a Worker in a workerd of its own, on free ports and an empty disk. */
-  async start(name: keyof typeof WORKERS): Promise<RunningWorkerd> {
+  async start(name: keyof typeof WORKERS): Promise<RunningServer> {
     const worker = await this.#bundle(name, WORKERS[name]);
-    if (this.#isClosed) throw new Error("the benchmark was stopped");
-    const starting = startWorkerd({
-      worker,
-      dataDir: join(this.#folder, name),
-      host: "127.0.0.1",
-      tcpPort: 0,
-      httpPort: 0,
-      variables: {},
-      log: (text) => process.stderr.write(`[${name}] ${text}`),
-    });
-    this.#running.push(starting);
-    const running = await starting;
-    let isWanted = true;
-    void running.exited.then(({ code, signal }) => {
-      const isNews = isWanted && !this.#isClosed;
-      if (isNews) process.stderr.write(`[${name}] workerd ended by itself: ${signal ?? `exit code ${code}`}\n`);
-    });
-    return {
-      ...running,
-      kill() {
-        isWanted = false;
-        return running.kill();
-      },
-    };
+    return this.#keep(startDirect(name, worker, join(this.#folder, name)));
   }
 
   async close(): Promise<void> {
@@ -61,6 +58,15 @@ export class Lab {
       if (result.status === "fulfilled") await result.value.kill();
     }
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #keep(starting: Promise<RunningServer>): Promise<RunningServer> {
+    this.#running.push(starting);
+    if (this.#isClosed) {
+      void starting.then((server) => server.kill());
+      throw new Error("the benchmark was stopped");
+    }
+    return starting;
   }
 
   async #bundle(name: string, worker: WorkerFile): Promise<string> {
@@ -79,4 +85,55 @@ export class Lab {
     });
     return outfile;
   }
+}
+
+async function startBehindDoor(dataDir: string): Promise<RunningServer> {
+  const child = fork(pathOf("serve.ts"), [dataDir], { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const serving = await Promise.race([once(child, "message"), exited]);
+  if (!serving) throw new Error("holdfast did not start");
+  const [{ tcpPort, httpPort, workerdPid }] = serving as [Serving];
+  let isWanted = true;
+  void exited.then(() => {
+    if (isWanted) process.stderr.write("[holdfast] the front door ended by itself\n");
+  });
+  return {
+    ...serverAt("holdfast", tcpPort, httpPort),
+    isLocking: true,
+    pids: [child.pid ?? 0, workerdPid],
+    async kill() {
+      isWanted = false;
+      if (child.connected) child.disconnect();
+      await exited;
+    },
+  };
+}
+
+async function startDirect(name: string, worker: string, dataDir: string): Promise<RunningServer> {
+  const workerd = await startWorkerd({
+    worker,
+    dataDir,
+    http: { host: HOST, port: 0 },
+    tcp: { host: HOST, port: 0 },
+    variables: { CLIENT_IP_HEADER: "", HTTP_SESSION_IDLE_S: "3600" },
+    log: (text) => process.stderr.write(`[${name}] ${text}`),
+  });
+  let isWanted = true;
+  void workerd.exited.then(({ code, signal }) => {
+    if (isWanted) process.stderr.write(`[${name}] workerd ended by itself: ${signal ?? `exit code ${code}`}\n`);
+  });
+  return {
+    ...serverAt(name, workerd.tcpPort, workerd.httpPort),
+    isLocking: name !== "floor",
+    pids: [workerd.pid],
+    kill() {
+      isWanted = false;
+      return workerd.kill();
+    },
+  };
+}
+
+function serverAt(name: string, tcpPort: number, httpPort: number) {
+  const http = { host: HOST, port: httpPort };
+  return { name, addresses: { tcp: { host: HOST, port: tcpPort }, ws: http, rest: http } };
 }

@@ -1,5 +1,6 @@
 /** `wrangler dev` on the service's own ports, with everything switched off that would call home or look things up. */
 import { spawn } from "node:child_process";
+import { devArguments } from "./dev-arguments.ts";
 
 const OFFLINE = {
   WRANGLER_SEND_METRICS: "false",
@@ -9,7 +10,7 @@ const OFFLINE = {
   X_LOCAL_OBSERVABILITY: "false",
 };
 
-const wrangler = spawn("wrangler", ["dev", ...process.argv.slice(2)], {
+const wrangler = spawn("wrangler", devArguments(process.argv.slice(2), process.cwd()), {
   env: { ...process.env, ...OFFLINE },
   stdio: "inherit",
   shell: process.platform === "win32",

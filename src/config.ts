@@ -13,6 +13,8 @@ export interface Config {
   readonly maxWaiters: number;
   readonly maxConnections: number;
   readonly maxConnectionsPerIp: number;
+  /** Keys whose objects may be awake in one isolate; 0 is no limit. Only self-hosting needs one, for its open files. */
+  readonly maxAwakeKeys: number;
   readonly autoRelease: boolean;
   readonly draining: boolean;
   /** How long a session whose socket was lost may be taken up again; 0 is not at all. */
@@ -28,6 +30,8 @@ export interface Config {
   /** Size of an address's bucket; 0 is the rate. */
   readonly httpRateLimitBurst: number;
   readonly corsOrigins: readonly string[];
+  /** Host names the service answers to besides localhost and IP addresses, in lower case; `*` is any, an empty list as well. */
+  readonly allowedHosts: readonly string[];
   readonly debug: boolean;
   /** Header that names the client's address, or empty when no header may be believed. */
   readonly clientIpHeader: string;
@@ -65,6 +69,7 @@ type Rule =
   | { readonly kind: "fence" }
   | { readonly kind: "secret"; readonly minBytes: number }
   | { readonly kind: "origins"; readonly fallback: "" }
+  | { readonly kind: "hosts"; readonly fallback: "" }
   | { readonly kind: "header"; readonly fallback: string }
   | { readonly kind: "unsupported" };
 
@@ -86,6 +91,7 @@ export const VARIABLES = {
   MAX_WAITERS: count,
   MAX_CONNECTIONS: count,
   MAX_CONNECTIONS_PER_IP: count,
+  MAX_AWAKE_KEYS: count,
   AUTO_RELEASE_ON_DISCONNECT: { kind: "boolean", fallback: true },
   DRAINING: { kind: "boolean", fallback: false },
   FENCE_FLOOR: { kind: "fence" },
@@ -95,6 +101,7 @@ export const VARIABLES = {
   HTTP_RATE_LIMIT_PER_IP: rate,
   HTTP_RATE_LIMIT_BURST: rate,
   HTTP_CORS_ALLOWED_ORIGINS: { kind: "origins", fallback: "" },
+  HTTP_ALLOWED_HOSTS: { kind: "hosts", fallback: "" },
   DEBUG: { kind: "boolean", fallback: false },
   CLIENT_IP_HEADER: { kind: "header", fallback: "CF-Connecting-IP" },
   BRIDGE_SECRET: secret,
@@ -130,6 +137,8 @@ export function ruleInWords(name: VariableName): string {
       return `must be ${rule.minBytes} to ${MAX_SECRET_BYTES} bytes, not blank, without line breaks`;
     case "origins":
       return "must be * or a comma list of origins such as https://app.example, without a path";
+    case "hosts":
+      return "must be * or a comma list of host names such as locks.example, without scheme and port";
     case "header":
       return "must be the name of a header, or empty";
     case "unsupported":
@@ -175,7 +184,9 @@ function parse(rule: Rule, text: string): Value | typeof BAD {
       return bytes >= rule.minBytes && bytes <= MAX_SECRET_BYTES && !/[\r\n]/.test(text) ? text : BAD;
     }
     case "origins":
-      return originsOf(text).every(isOrigin) ? text : BAD;
+      return entriesOf(text).every(isOrigin) ? text : BAD;
+    case "hosts":
+      return entriesOf(text).every(isHost) ? text : BAD;
     case "header":
       return /^[\w!#$%&'*+.^`|~-]*$/.test(text) ? text : BAD;
     case "unsupported":
@@ -188,6 +199,7 @@ function fallbackOf(rule: Rule): Value {
     case "integer":
     case "boolean":
     case "origins":
+    case "hosts":
     case "header":
       return rule.fallback;
     case "fence":
@@ -238,6 +250,7 @@ export function readConfig(variables: Variables): ConfigResult {
       maxWaiters: number("MAX_WAITERS"),
       maxConnections: number("MAX_CONNECTIONS"),
       maxConnectionsPerIp: number("MAX_CONNECTIONS_PER_IP"),
+      maxAwakeKeys: number("MAX_AWAKE_KEYS"),
       autoRelease: values.AUTO_RELEASE_ON_DISCONNECT as boolean,
       draining: values.DRAINING as boolean,
       resumeGraceMs: ms("RESUME_GRACE_S"),
@@ -248,7 +261,8 @@ export function readConfig(variables: Variables): ConfigResult {
       httpMaxSessionsPerIp: number("HTTP_MAX_SESSIONS_PER_IP"),
       httpRateLimitPerIp: number("HTTP_RATE_LIMIT_PER_IP"),
       httpRateLimitBurst: number("HTTP_RATE_LIMIT_BURST"),
-      corsOrigins: originsOf(values.HTTP_CORS_ALLOWED_ORIGINS as string),
+      corsOrigins: entriesOf(values.HTTP_CORS_ALLOWED_ORIGINS as string),
+      allowedHosts: entriesOf(values.HTTP_ALLOWED_HOSTS as string).map((host) => host.toLowerCase().replace(/\.$/, "")),
       debug: values.DEBUG as boolean,
       clientIpHeader: values.CLIENT_IP_HEADER as string,
       bridgeSecret: values.BRIDGE_SECRET as string | undefined,
@@ -263,9 +277,14 @@ function isOrigin(text: string): boolean {
   return text === "*" || text === "null" || /^[a-z][a-z0-9+.-]*:\/\/[^/?#\s@]+$/i.test(text);
 }
 
-function originsOf(list: string): readonly string[] {
+/** A name, or an address, which needs no listing but does no harm. */
+function isHost(text: string): boolean {
+  return text === "*" || /^(?:[\w-]+(?:\.[\w-]+)*\.?|\[[0-9a-f:.]+\])$/i.test(text);
+}
+
+function entriesOf(list: string): readonly string[] {
   return list
     .split(",")
-    .map((origin) => origin.trim())
-    .filter((origin) => origin !== "");
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== "");
 }

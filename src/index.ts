@@ -8,6 +8,7 @@ export { KeyObject } from "./objects/key.ts";
 export { MetricsObject } from "./objects/metrics.ts";
 export { RateLimitObject } from "./objects/rate-limit.ts";
 export { SessionObject } from "./objects/session.ts";
+export { StorageProbeObject } from "./objects/storage-probe.ts";
 
 export default {
   fetch: app.fetch,

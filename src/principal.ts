@@ -1,5 +1,5 @@
 import type { Config } from "./config.ts";
-import { type Operation, permits, type Scope, seesKey } from "./scope.ts";
+import { type Operation, permits, type Scope } from "./scope.ts";
 import { sameSecret } from "./secrets.ts";
 import { readTicket } from "./tickets.ts";
 
@@ -60,11 +60,6 @@ export function mayUse(principal: Principal, operation: Operation, key?: string)
 /** Whether the principal may make, keep and end a session: whoever may lock something needs one. */
 export function mayHaveSession(principal: Principal): boolean {
   return mayUse(principal, "lock") || mayUse(principal, "semaphore");
-}
-
-/** Whether the key may show in what the principal is told. */
-export function maySee(principal: Principal, key: string): boolean {
-  return principal.type !== "ticket" || seesKey(principal.scope, key);
 }
 
 /** Whether the principal may use what no ticket opens: metrics, and the issuing of tickets. */

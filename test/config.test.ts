@@ -180,6 +180,31 @@ describe("HTTP_CORS_ALLOWED_ORIGINS", () => {
   });
 });
 
+describe("HTTP_ALLOWED_HOSTS", () => {
+  it("is a comma list of names in any case, nothing when unset", () => {
+    expect(good({}).allowedHosts).toEqual([]);
+    expect(good({ HTTP_ALLOWED_HOSTS: " " }).allowedHosts).toEqual([]);
+    expect(good({ HTTP_ALLOWED_HOSTS: "*" }).allowedHosts).toEqual(["*"]);
+    expect(good({ HTTP_ALLOWED_HOSTS: " Locks.LAN ,, b_1.example., 192.0.2.7,[::1]" }).allowedHosts).toEqual([
+      ...["locks.lan", "b_1.example", "192.0.2.7", "[::1]"],
+    ]);
+  });
+
+  it.each([
+    "http://locks.lan",
+    "locks.lan:6389",
+    "locks.lan/",
+    "*.lan",
+    "a b",
+    "a..b",
+    ".lan",
+    "::1",
+    "b\u00fccher.example",
+  ])("refuses what no Host header can match: %s", (hosts) =>
+    expect(names({ HTTP_ALLOWED_HOSTS: hosts })).toEqual(["HTTP_ALLOWED_HOSTS"]),
+  );
+});
+
 describe("several bad variables", () => {
   it("are all named, in the order of the table, whatever the order they were set in", () => {
     const variables = {

@@ -15,7 +15,12 @@ interface FloorEnv {
   readonly KEY: DurableObjectNamespace<KeyObject>;
 }
 
-const REPLY = `ok ${"0".repeat(32)} 33\n`;
+interface WorkerEnv extends FloorEnv {
+  readonly HTTP_SESSION: DurableObjectNamespace<HttpSessionObject>;
+}
+
+const TOKEN = "0".repeat(32);
+const REPLY = `ok ${TOKEN} 33\n`;
 
 /** Takes one whole request per message, as the benchmark's clients send them, and answers it with one line. */
 export class SessionObject extends DurableObject<FloorEnv> {
@@ -77,12 +82,34 @@ export class KeyObject extends DurableObject<FloorEnv> {
   }
 }
 
-/** Nobody asks it anything; the launcher wants it to exist. */
+/** Where requests of the REST API pass on their way to the key. */
+export class HttpSessionObject extends DurableObject<FloorEnv> {
+  async commit(key: string): Promise<string> {
+    return this.env.KEY.getByName(key).commit();
+  }
+}
+
+/** Nobody asks these anything; the launcher wants them to exist. */
 export class DirectoryObject extends DurableObject<FloorEnv> {}
+export class MetricsObject extends DurableObject<FloorEnv> {}
+export class RateLimitObject extends DurableObject<FloorEnv> {}
+export class StorageProbeObject extends DurableObject<FloorEnv> {}
+
+/** Answers in the shapes of the REST API. */
+async function serveHttp(request: Request, env: WorkerEnv): Promise<Response> {
+  const [, , resource, key = "", action] = new URL(request.url).pathname.split("/");
+  if (resource === "sessions") {
+    return key === "" ? Response.json({ session_id: crypto.randomUUID() }) : new Response(null, { status: 204 });
+  }
+  await request.json();
+  await env.HTTP_SESSION.getByName(request.headers.get("X-Dflockd-Session") ?? "").commit(key);
+  if (action === "release") return new Response(null, { status: 204 });
+  return Response.json({ status: "ok", token: TOKEN, lease_ttl_s: 33 });
+}
 
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
-    if (request.headers.get("Upgrade") !== "websocket") return new Response("ok");
+    if (request.headers.get("Upgrade") !== "websocket") return serveHttp(request, env as unknown as WorkerEnv);
     const { webSocket } = await openSession(env, {
       transport: "ws",
       address: "unknown",

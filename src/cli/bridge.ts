@@ -1,23 +1,26 @@
-import { createServer, type Server, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { WebSocket } from "ws";
+import { formatAddress, plainIp } from "../front/addresses.ts";
+import { listen } from "../front/listener.ts";
+import { rateLimitedLog } from "../front/log.ts";
+import { packageVersion } from "../front/package.ts";
+import { Pump } from "../front/pump.ts";
 import { WINDOW_HEADER } from "../transports/window.ts";
-import { formatAddress, plainIp } from "./addresses.ts";
 import type { BridgeSettings } from "./bridge-settings.ts";
-import { codeOf, Failure, reasonOf } from "./failure.ts";
-import { packageVersion } from "./package.ts";
 import { readProxyHeader } from "./proxy-reader.ts";
-import { Pump } from "./pump.ts";
 import { stopRequested } from "./signals.ts";
 
 const HANDSHAKE_LIMIT_MS = 10_000;
 const STOP_GRACE_MS = 1_500;
-const KEEP_ALIVE_MS = 30_000;
 
 /** Runs the bridge until a signal stops it. */
 export async function bridge(settings: BridgeSettings): Promise<void> {
   const stopping = stopRequested(() => process.exit(0));
-  const running = await startBridge(settings, rateLimitedLog());
+  const running = await startBridge(
+    settings,
+    rateLimitedLog((line) => console.error(`holdfast: ${line}`)),
+  );
   console.log(
     `holdfast ${packageVersion()} bridge ready: ${settings.tls ? "tls" : "tcp"} ${formatAddress(settings.listen)}` +
       ` -> ${settings.to.href}`,
@@ -37,24 +40,17 @@ export async function startBridge(settings: BridgeSettings, log: (line: string) 
   const tls = settings.tls && createSecureContext({ cert: settings.tls.cert, key: settings.tls.key });
   const clients = new Set<Socket>();
   const pumps = new Set<Pump>();
-  const server = createServer({
-    allowHalfOpen: true,
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: KEEP_ALIVE_MS,
-  });
-  server.on("connection", (client) => {
+  const listener = await listen(settings.listen, (client) => {
     clients.add(client);
     client.once("close", () => clients.delete(client));
     // Until the pump takes over, a reset needs no more than the close that follows it.
     client.on("error", () => client.destroy());
     void accept(client, settings, tls, log, pumps);
   });
-  const port = await listen(server, settings);
   return {
-    port,
+    port: listener.port,
     async stop() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const closed = listener.close();
       for (const pump of pumps) pump.goAway();
       const timer = setTimeout(() => {
         for (const pump of pumps) pump.cut();
@@ -64,22 +60,6 @@ export async function startBridge(settings: BridgeSettings, log: (line: string) 
       clearTimeout(timer);
     },
   };
-}
-
-function listen(server: Server, { listen: { host, port } }: BridgeSettings): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (error) => {
-      const isTaken = codeOf(error) === "EADDRINUSE";
-      const reason = isTaken
-        ? `port ${port} on ${host} is already in use`
-        : `cannot listen on ${host}: ${reasonOf(error)}`;
-      reject(new Failure(reason));
-    });
-    server.listen(host === "*" ? { port } : { port, host }, () => {
-      const address = server.address();
-      resolve(typeof address === "object" && address ? address.port : port);
-    });
-  });
 }
 
 async function accept(
@@ -115,20 +95,4 @@ function openWebSocket({ to, secret }: BridgeSettings, address: string): WebSock
     headers["X-Holdfast-Client-Address"] = address;
   }
   return new WebSocket(to, "dflockd.v2", { headers, perMessageDeflate: false, handshakeTimeout: HANDSHAKE_LIMIT_MS });
-}
-
-/** At most one line per second; what was left out is counted in the next one. */
-function rateLimitedLog(): (line: string) => void {
-  let quietUntil = 0;
-  let leftOut = 0;
-  return (line) => {
-    const now = performance.now();
-    if (now < quietUntil) {
-      leftOut++;
-      return;
-    }
-    console.error(`holdfast: ${line}${leftOut > 0 ? ` (and ${leftOut} more like it)` : ""}`);
-    quietUntil = now + 1000;
-    leftOut = 0;
-  };
 }

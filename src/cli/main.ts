@@ -1,8 +1,9 @@
 import { Command, CommanderError, Option } from "commander";
+import { Failure, reasonOf } from "../front/failure.ts";
+import { packageVersion } from "../front/package.ts";
 import { bridge } from "./bridge.ts";
 import { BRIDGE_HELP, type BridgeFlags, readBridgeSettings } from "./bridge-settings.ts";
-import { Failure, reasonOf } from "./failure.ts";
-import { packageVersion } from "./package.ts";
+import { misnamedVariables } from "./misnamed.ts";
 import { serve } from "./serve.ts";
 import { readSettings, SETTINGS, type Setting } from "./settings.ts";
 
@@ -22,8 +23,16 @@ function program(): Command {
     .command("serve")
     .description("run the service on this machine")
     .addHelpText("after", "\nEvery flag is also an environment variable; a flag wins. Stop with Ctrl-C or SIGTERM.")
-    .action((values: Record<string, string | true>) => serve(readSettings(flagsOf(values), process.env)));
-  for (const setting of SETTINGS) serveCommand.addOption(optionOf(setting));
+    .action((values: Record<string, string | true>) => {
+      const flags = flagsOf(values);
+      const settings = readSettings(flags, process.env);
+      for (const line of misnamedVariables(SETTINGS, flags, process.env)) console.error(`holdfast: ${line}`);
+      return serve(settings);
+    });
+  for (const setting of SETTINGS) {
+    serveCommand.addOption(optionOf(setting));
+    if (setting.alias) serveCommand.addOption(optionOf({ ...setting, ...setting.alias }).hideHelp());
+  }
 
   const bridgeCommand = root
     .command("bridge")
@@ -42,9 +51,11 @@ function optionOf({ flag, env, help, fallback, isBoolean }: Setting): Option {
 /** Commander's values by flag name; a bare switch means true. */
 function flagsOf(values: Record<string, string | true>): Record<string, string> {
   const flags: Record<string, string> = {};
-  for (const { flag } of SETTINGS) {
-    const value = values[new Option(flag).attributeName()];
-    if (value !== undefined) flags[flag] = String(value);
+  for (const { flag, alias } of SETTINGS) {
+    for (const name of alias ? [flag, alias.flag] : [flag]) {
+      const value = values[new Option(name).attributeName()];
+      if (value !== undefined) flags[name] = String(value);
+    }
   }
   return flags;
 }

@@ -1,10 +1,10 @@
 import { checkVariable, VARIABLES, type VariableName, WITHOUT_COUNTERPART } from "../config.ts";
-import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "./addresses.ts";
-import { UsageFailure } from "./failure.ts";
+import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "../front/addresses.ts";
+import { UsageFailure } from "../front/failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
 
-/** Variables of the Worker that only make sense elsewhere: behind an edge, or handled by the launcher. */
-type NotForWorkers = "CLIENT_IP_HEADER" | SecretFile | "TLS_CERT" | "TLS_KEY";
+/** Variables of the Worker that the launcher handles. */
+type NotForWorkers = SecretFile | "TLS_CERT" | "TLS_KEY";
 type ServedVariable = Exclude<VariableName, NotForWorkers>;
 
 /** Secrets that a file may hold instead of the command line, where other users would see them. */
@@ -28,6 +28,8 @@ const SERVED: Record<ServedVariable, string> = {
   MAX_WAITERS: "most waiters per key, 0 = unlimited",
   MAX_CONNECTIONS: "most connections, 0 = unlimited",
   MAX_CONNECTIONS_PER_IP: "most connections per client address, 0 = unlimited",
+  MAX_AWAKE_KEYS:
+    "most keys kept ready in memory, each with 3 open files, 0 = unlimited (default: what the open files allow)",
   AUTO_RELEASE_ON_DISCONNECT: "release what a client holds when it disconnects",
   DRAINING: "refuse new locks; holders may renew and release",
   FENCE_FLOOR: "no fence below this number",
@@ -37,6 +39,9 @@ const SERVED: Record<ServedVariable, string> = {
   HTTP_RATE_LIMIT_PER_IP: "HTTP requests per second and client address, 0 = unlimited",
   HTTP_RATE_LIMIT_BURST: "HTTP requests at once before the rate counts, 0 = the rate",
   HTTP_CORS_ALLOWED_ORIGINS: "origins of web pages that may call the HTTP API, comma list or *",
+  HTTP_ALLOWED_HOSTS:
+    "names by which clients may address the HTTP listener, comma list or *; localhost and IP addresses always may (default: any with a token, none without)",
+  CLIENT_IP_HEADER: "header in which a proxy before the service tells the client's address (default: the connection's)",
   DEBUG: "log more",
   RESUME_GRACE_S: "seconds in which a client that lost its WebSocket may take its session up again, 0 = none",
   BRIDGE_SECRET: "believe the client addresses told by bridges that know this secret",
@@ -59,13 +64,22 @@ const LAUNCHER = {
 
 const DEFAULTS = { HOST: "127.0.0.1", PORT: 6388, HTTP_PORT: 6389, DATA_DIR: ".holdfast" } as const;
 
+/** A list has effect as soon as it names something, and loopback names are allowed by every list. */
+const LOOPBACK_NAMES_ONLY = "localhost";
+
 type SettingName = ServedVariable | keyof typeof LAUNCHER | (typeof WITHOUT_COUNTERPART)[number];
 
-/** One setting as flag and as environment variable. */
-export interface Setting {
-  readonly name: SettingName;
+/** What a setting is called on the command line and in the environment. */
+export interface SettingLabels {
   readonly flag: string;
   readonly env: string;
+}
+
+/** One setting as flag and as environment variable. */
+export interface Setting extends SettingLabels {
+  readonly name: SettingName;
+  /** Other names for the same setting. */
+  readonly alias: SettingLabels | undefined;
   readonly help: string | undefined;
   readonly fallback: string | undefined;
   readonly isBoolean: boolean;
@@ -73,16 +87,33 @@ export interface Setting {
 
 function fallbackOf(name: string): string | undefined {
   if (name in DEFAULTS) return String(DEFAULTS[name as keyof typeof DEFAULTS]);
+  // What holds on Cloudflare's network does not hold here.
+  if (name === "CLIENT_IP_HEADER" || name === "MAX_AWAKE_KEYS") return undefined;
   const rule = name in VARIABLES ? VARIABLES[name as VariableName] : undefined;
   if (rule && "fallback" in rule && rule.fallback !== "") return String(rule.fallback);
   return name === "FENCE_FLOOR" ? "0" : undefined;
 }
 
+/** dflockd's flag for this setting is longer than its variable; here either name works in both places. */
+const SESSION_IDLE = {
+  flag: "--http-session-idle-timeout",
+  env: "DFLOCKD_HTTP_SESSION_IDLE_S",
+  alias: { flag: "--http-session-idle", env: "DFLOCKD_HTTP_SESSION_IDLE_TIMEOUT_S" },
+};
+
+function labelsOf(name: SettingName): Pick<Setting, "flag" | "env" | "alias"> {
+  if (name === "HTTP_SESSION_IDLE_S") return SESSION_IDLE;
+  return {
+    flag: `--${name.replace(/_S$/, "").toLowerCase().replaceAll("_", "-")}`,
+    env: name === "DATA_DIR" ? "HOLDFAST_DATA_DIR" : `DFLOCKD_${name}`,
+    alias: undefined,
+  };
+}
+
 function setting(name: SettingName, help?: string): Setting {
   return {
     name,
-    flag: `--${name.replace(/_S$/, "").toLowerCase().replaceAll("_", "-")}`,
-    env: name === "DATA_DIR" ? "HOLDFAST_DATA_DIR" : `DFLOCKD_${name}`,
+    ...labelsOf(name),
     help,
     fallback: fallbackOf(name),
     isBoolean: name in VARIABLES && VARIABLES[name as VariableName].kind === "boolean",
@@ -140,6 +171,8 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
     if (bad) throw new UsageFailure(`${value.label} ${bad.rule}`);
     variables[name] = value.text;
   }
+  // An open service must not be readable under a DNS name that somebody else controls.
+  if (variables.AUTH_TOKEN === undefined) variables.HTTP_ALLOWED_HOSTS ??= LOOPBACK_NAMES_ONLY;
   return {
     host,
     port,
@@ -153,14 +186,23 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
 }
 
 /** An empty environment variable counts as unset; an empty flag was typed by somebody and is refused. */
-function given({ name, flag, env: envName }: Setting, flags: Flags, env: Environment): Given | undefined {
-  const flagText = flags[flag];
-  if (flagText !== undefined) {
-    if (flagText.trim() === "" && name !== "HTTP_CORS_ALLOWED_ORIGINS") throw new UsageFailure(`${flag} is empty`);
-    return { label: flag, text: flagText };
+function given(setting: Setting, flags: Flags, env: Environment): Given | undefined {
+  const labels = setting.alias ? [setting, setting.alias] : [setting];
+  const flag = onlyOne(labels.flatMap(({ flag }) => givenAs(flag, flags[flag])));
+  if (flag === undefined) return onlyOne(labels.flatMap(({ env: name }) => givenAs(name, env[name] || undefined)));
+  if (flag.text.trim() === "" && setting.name !== "HTTP_CORS_ALLOWED_ORIGINS") {
+    throw new UsageFailure(`${flag.label} is empty`);
   }
-  const envText = env[envName];
-  return envText === undefined || envText === "" ? undefined : { label: envName, text: envText };
+  return flag;
+}
+
+function givenAs(label: string, text: string | undefined): Given[] {
+  return text === undefined ? [] : [{ label, text }];
+}
+
+function onlyOne([first, second]: readonly Given[]): Given | undefined {
+  if (first && second) throw new UsageFailure(`${first.label} and ${second.label} are one setting: give one of them`);
+  return first;
 }
 
 function read<T>(value: Given | undefined, parse: (text: string) => T | undefined, rule: string): T | undefined {

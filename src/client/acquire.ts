@@ -1,10 +1,11 @@
 import type { Answer, Patience } from "./calls.ts";
-import { elapsedMs } from "./clock.ts";
+import { elapsedMs, type Moment } from "./clock.ts";
 import { AcquireTimeoutError, ConnectionError, errorOf, LockLostError } from "./errors.ts";
 import { ANSWERED_WITHIN_MS, giveBack, type Host, type Place } from "./host.ts";
 import { Lease } from "./lease.ts";
 import { Lock } from "./lock.ts";
-import { checkHold, checkKey, leaseArg, limitArg, waitArg } from "./wire.ts";
+import { check, checkOptions } from "./options.ts";
+import { leaseArg, limitArg, waitArg } from "./wire.ts";
 
 /** What is asked for. Times are milliseconds. */
 export interface LockOptions {
@@ -32,17 +33,15 @@ export interface AcquireOptions extends LockOptions, WaitOptions {
  * Resolves once the lock is held. Rejects with the signal's reason at once when that aborts, and with an
  * `AcquireTimeoutError` when the time is over.
  */
-export async function acquire(host: Host, key: string, options: AcquireOptions): Promise<Lock> {
-  const { limit = 1, lease, timeout = Number.POSITIVE_INFINITY, steal = false, maxHold } = options;
-  checkKey(key);
-  checkHold(maxHold);
-  const [waiting, slots, leasing] = [waitArg(timeout), limitArg(limit), leaseArg(lease)];
-  const request = steal
-    ? ({ command: "steal", key, limit, arg: `${limit}${leasing}` } as const)
-    : ({ command: "l", key, limit, arg: `${waiting}${slots}${leasing}` } as const);
-  const patience = patienceOf(host, key, { ...options, timeout: steal ? 0 : timeout });
-  const answer = await host.ask({ ...request, isClaim: true }, patience);
-  return take(host, { key, limit }, answer, options);
+export async function acquire(host: Host, key: string, options: AcquireOptions, call = "acquire"): Promise<Lock> {
+  check(call, "key", key);
+  checkOptions(call, options, "lease limit maxHold signal steal timeout");
+  const { limit = 1, lease, timeout = Number.POSITIVE_INFINITY, steal = false } = options;
+  const place = { key, limit };
+  const arg = `${steal ? limit : waitArg(timeout) + limitArg(limit)}${leaseArg(lease)}`;
+  const request = { command: steal ? "steal" : "l", ...place, arg, isClaim: true } as const;
+  const answer = await host.ask(request, patienceOf(host, key, { ...options, timeout: steal ? 0 : timeout }));
+  return take(host, place, answer, options);
 }
 
 /** How long to wait for the answer to a request that may wait for a lock. */
@@ -60,6 +59,11 @@ export function patienceOf(
   };
 }
 
+/** What is left of a time to wait. One that is not over leaves something. */
+export function leftMs(host: Host, timeout: number | undefined, since: Moment): number | undefined {
+  return timeout && Math.max(1, timeout - elapsedMs(host.clock, since));
+}
+
 /** For requests that the service answers without waiting for anything. */
 export function soon(host: Host): Patience {
   return { withinMs: ANSWERED_WITHIN_MS, tooLate: () => new ConnectionError("no answer in time", host.problem) };
@@ -75,15 +79,15 @@ export async function take(
   { status, rest, sentAt }: Answer,
   { signal, maxHold, timeout }: WaitOptions,
 ): Promise<Lock> {
-  if (status !== "ok") throw errorOf(status, place.key);
+  if (status !== "ok") throw errorOf(status, place);
   const [token = "", seconds] = rest.split(" ");
   let lease = new Lease(host.clock, Number(seconds), sentAt);
   try {
     signal?.throwIfAborted();
     if (lease.isDue || host.isLapsed) {
       const renewal = { command: "n", ...place, arg: `${token} ${seconds}` } as const;
-      const leftMs = timeout && Math.max(1, timeout - elapsedMs(host.clock, sentAt));
-      const confirmed = await host.ask(renewal, patienceOf(host, place.key, { signal, timeout: leftMs }));
+      const patience = patienceOf(host, place.key, { signal, timeout: leftMs(host, timeout, sentAt) });
+      const confirmed = await host.ask(renewal, patience);
       if (confirmed.status !== "ok") throw new LockLostError(place.key, "expired");
       lease = new Lease(host.clock, Number(confirmed.rest), confirmed.sentAt);
     }

@@ -116,10 +116,9 @@ export class Calls {
     for (const call of this.#calls.values()) this.#send(call);
   }
 
-  /** Nobody waits any longer for what has been sent, or with `all` for anything. It is taken back if the session goes on. */
-  fail(error: Error, { all }: { readonly all: boolean }): void {
+  /** Nobody waits any longer for anything. It is taken back if the session goes on. */
+  fail(error: Error): void {
     for (const call of [...this.#calls.values()]) {
-      if (!all && !call.firstSentAt) continue;
       if (!call.isAbandoned) call.settle(error);
       this.#abandon(call);
     }

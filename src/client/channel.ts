@@ -32,9 +32,7 @@ export interface ChannelEvents {
   message(message: Message): void;
   /** The connection is lost, and another is tried for. */
   interrupted(): void;
-  /** By now the service may have given away what the session had. It may still be taken up again, to clean up. */
-  overdue(error: ConnectionError): void;
-  /** The session and all it had are gone; the next one begins with nothing. */
+  /** The session and all it had are gone, or may be given away from now on; the next one begins with nothing. */
   gone(error: ConnectionError): void;
   refused(error: AuthError): void;
 }
@@ -50,6 +48,8 @@ export class Channel {
   readonly #standstill: Standstill;
   #state: "idle" | "connecting" | "ready" | "leaving" | "closed" = "idle";
   #link: Link | undefined;
+  /** The last one that was left while the client goes on. */
+  #parted: Link | undefined;
   #session: Session | undefined;
   /** When something was sent that has been answered: the service surely had us on the line then. */
   #provedAt: Moment;
@@ -137,7 +137,7 @@ export class Channel {
     this.#link = undefined;
     this.#standstill.end();
     this.#problem = "the page was left";
-    void link.close();
+    this.#partWith(link);
     this.#events.interrupted();
     this.#forget();
   }
@@ -163,7 +163,17 @@ export class Channel {
     const left = returned.then(() => this.#link?.close());
     await within(this.#options.clock, CLOSED_WITHIN_MS, left).catch(() => {});
     this.#state = "closed";
+    this.#problem = undefined;
     void this.#link?.close();
+    // Nobody may be there to answer it.
+    for (const link of [this.#link, this.#parted]) link?.terminate();
+  }
+
+  /** Leaves on this connection, with its session. */
+  #partWith(link: Link): void {
+    this.#parted?.terminate();
+    this.#parted = link;
+    void link.close();
   }
 
   /** A session without connection is taken up once more, to be left in due form: else everybody waits out its grace. */
@@ -205,6 +215,16 @@ export class Channel {
   #becomeReady(asked: Session | undefined, given: Session | undefined): void {
     if (this.#state === "leaving") {
       this.#tellReturned();
+      return;
+    }
+    this.#problem = undefined;
+    const link = this.#link;
+    if (this.#isOverdue && asked && link) {
+      // All that the session had has been told lost. It is left, so that nobody waits for it, and a new one begins.
+      this.#isOverdue = false;
+      this.#session = undefined;
+      this.#partWith(link);
+      this.#connect();
       return;
     }
     this.#state = "ready";
@@ -258,7 +278,7 @@ export class Channel {
     if (leftMs > 0) this.#cancelGrace = this.#options.clock.after(leftMs, () => this.#checkGrace());
     else {
       this.#isOverdue = true;
-      this.#events.overdue(new ConnectionError("out of reach for too long", this.#problem));
+      this.#events.gone(new ConnectionError("out of reach too long", this.#problem));
     }
   }
 

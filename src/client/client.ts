@@ -2,7 +2,7 @@ import { type Answer, Calls, type Patience, type Request } from "./calls.ts";
 import { Channel, type ChannelOptions } from "./channel.ts";
 import type { Clock } from "./clock.ts";
 import { ConnectionError, type LossReason } from "./errors.ts";
-import { giveBack, type Host } from "./host.ts";
+import { giveBack, type Host, type SessionFate } from "./host.ts";
 import type { Lock } from "./lock.ts";
 import { watchPage } from "./page.ts";
 import { StatusStory } from "./status.ts";
@@ -21,7 +21,7 @@ export class Client implements Host {
   /** Losses of locks that are not made yet: grant and loss may be read in one go. */
   readonly #early = new Map<string, LossReason>();
   readonly #stopListening: () => void;
-  #sessionNumber = 0;
+  #session: SessionFate = {};
   #isClosed = false;
 
   constructor(options: ChannelOptions) {
@@ -30,9 +30,8 @@ export class Client implements Host {
       ready: (how) => this.#becomeReady(how),
       message: (message) => this.#hear(message),
       interrupted: () => this.status.tell("reconnecting"),
-      overdue: (error) => this.#lapse(error),
       gone: (error) => this.#startAnew(error),
-      refused: (error) => this.#calls.fail(error, { all: true }),
+      refused: (error) => this.#calls.fail(error),
     });
     this.#calls = new Calls(this.#channel, options.clock, (request, answer) => this.#discard(request, answer));
     this.#stopListening = watchPage({
@@ -55,8 +54,8 @@ export class Client implements Host {
     return this.#channel.problem;
   }
 
-  get sessionNumber(): number {
-    return this.#sessionNumber;
+  get session(): SessionFate {
+    return this.#session;
   }
 
   async ask(request: Request, patience?: Patience): Promise<Answer> {
@@ -84,7 +83,7 @@ export class Client implements Host {
     const closed = this.#channel.close();
     const error = new ConnectionError("the client is closed");
     for (const lock of this.#locks) lock.lose("disconnected");
-    this.#calls.fail(error, { all: true });
+    this.#calls.fail(error);
     this.#calls.forget(error);
     await closed;
     this.status.tell("closed");
@@ -122,13 +121,9 @@ export class Client implements Host {
     for (const lock of this.#locks) lock.check();
   }
 
-  #lapse(error: ConnectionError): void {
-    for (const lock of this.#locks) lock.giveUp("disconnected");
-    this.#calls.fail(error, { all: false });
-  }
-
   #startAnew(error: ConnectionError): void {
-    this.#sessionNumber += 1;
+    this.#session.end = error;
+    this.#session = {};
     for (const lock of this.#locks) lock.lose("disconnected");
     this.#calls.forget(error);
   }

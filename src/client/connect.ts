@@ -1,7 +1,8 @@
 import type { ChannelOptions } from "./channel.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { Locks } from "./locks.ts";
-import { addressOf, type SocketConstructor } from "./socket.ts";
+import { checkOptions } from "./options.ts";
+import { addressIn, type SocketConstructor } from "./socket.ts";
 
 export interface ConnectOptions {
   /** The token, or a ticket; or what gives one, asked before every connection. */
@@ -27,8 +28,13 @@ export interface ConnectOptions {
  * ```
  */
 export function connect(url: string | URL, options: ConnectOptions = {}): Locks {
+  const address = addressIn(url);
+  // It may carry a ticket, and is not shown.
+  if (!address) throw new TypeError("connect: url must be an address with http, https, ws or wss");
+  checkOptions("connect", options, "WebSocket clock label token");
   const { token, label, clock = systemClock } = options;
   const WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: SocketConstructor }).WebSocket;
-  if (!WebSocket) throw new TypeError("no WebSocket here: give one, as that of ws");
-  return new Locks({ url: addressOf(url, label), token, WebSocket, clock });
+  if (!WebSocket) throw new TypeError('connect: option "WebSocket" is needed here, as that of ws');
+  if (label !== undefined) address.searchParams.set("label", label);
+  return new Locks({ url: address.href, token, WebSocket, clock });
 }

@@ -55,8 +55,8 @@ export class AuthError extends LockError {
 /** The key exists with another limit. */
 export class LimitMismatchError extends LockError {
   override readonly name = "LimitMismatchError";
-  constructor(key: string) {
-    super("limit_mismatch", `${key} has another limit`);
+  constructor(key: string, limit = 1) {
+    super("limit_mismatch", `${key} is in use with another limit than ${limit}`);
   }
 }
 
@@ -88,26 +88,25 @@ export class DrainingError extends LockError {
 export class ProtocolError extends LockError {
   override readonly name = "ProtocolError";
   constructor(key: string, word: string) {
-    const code = word === "error_already_enqueued" || word === "error_not_enqueued" ? word.slice(6) : "protocol";
+    const code = word.endsWith("_enqueued") ? word.slice(6) : "protocol";
     super(code as LockErrorCode, `the service answered ${word} for ${key}`);
   }
 }
 
 /** The error that a status word of the wire protocol stands for. */
-export function errorOf(word: string, key: string): LockError {
+export function errorOf(word: string, { key, limit }: { readonly key: string; readonly limit: number }): LockError {
   switch (word) {
     case "timeout":
       return new AcquireTimeoutError(key);
     case "error_lease_expired":
       return new LockLostError(key, "expired");
     case "error_auth":
-      return new AuthError(`not allowed: ${key}`);
+      return new AuthError(`the token does not cover ${key}`);
     case "error_limit_mismatch":
-      return new LimitMismatchError(key);
+      return new LimitMismatchError(key, limit);
     case "error_max_locks":
-      return new CapacityError("max_locks", key);
     case "error_max_waiters":
-      return new CapacityError("max_waiters", key);
+      return new CapacityError(word.slice(6) as "max_locks" | "max_waiters", key);
     case "error_draining":
       return new DrainingError();
     default:

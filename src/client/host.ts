@@ -1,6 +1,12 @@
 import type { Answer, Patience, Request } from "./calls.ts";
 import type { Clock } from "./clock.ts";
+import type { ConnectionError } from "./errors.ts";
 import type { Lock } from "./lock.ts";
+
+/** Whether a session is over, and why. */
+export interface SessionFate {
+  end?: ConnectionError;
+}
 
 /** What locks and tickets need of the client they belong to. */
 export interface Host {
@@ -10,8 +16,8 @@ export interface Host {
   readonly isLapsed: boolean;
   /** Why there is, or was, no connection. */
   readonly problem: unknown;
-  /** Another number in another session. */
-  readonly sessionNumber: number;
+  /** Another one in another session. */
+  readonly session: SessionFate;
   ask(request: Request, patience?: Patience): Promise<Answer>;
   /** An answer is long overdue. */
   suspect(): void;

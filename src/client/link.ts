@@ -1,9 +1,12 @@
 import { type Clock, type Moment, momentOf } from "./clock.ts";
 import { Heartbeat } from "./heartbeat.ts";
-import { CLOSE, type Socket, type SocketConstructor } from "./socket.ts";
+import { CLOSE, openSocket, type Socket, type SocketConstructor } from "./socket.ts";
 import { frameOf, KEEPALIVE_TAG, type Message, messageOf } from "./wire.ts";
 
-/** From opening a socket to the first word of the service on it; a token has as long. */
+/**
+ * From opening a socket to the first word of the service on it; a token has as long. A socket that resumes a session has the
+ * whole grace: after a restart everybody comes back, and a client that gives up starts again at the end of the queue.
+ */
 export const READY_WITHIN_MS = 5_000;
 const BEAT_MS = 5_000;
 /** So many heartbeats fit into the time for which the service keeps a session without socket. */
@@ -62,13 +65,14 @@ export class Link {
     this.#watchTag = options.nextTag();
     this.#sentAt = momentOf(options.clock);
     const resumed = options.session ? [`holdfast.resume.${options.session.credential}`] : [];
-    const socket = new options.WebSocket(options.url, ["dflockd.v2", ...resumed]);
+    const socket = openSocket(options.WebSocket, options.url, ["dflockd.v2", ...resumed]);
     this.#socket = socket;
     socket.addEventListener("open", () => this.#greet());
     socket.addEventListener("message", ({ data }) => this.#hear(data));
     socket.addEventListener("error", (event) => this.#end({ type: "closed", code: 1006, cause: causeOf(event) }));
     socket.addEventListener("close", ({ code }) => this.#end({ type: "closed", code }));
-    this.#cancelPatience = options.clock.after(READY_WITHIN_MS, () => this.drop());
+    const patienceMs = Math.max(READY_WITHIN_MS, this.#session?.graceMs ?? 0);
+    this.#cancelPatience = options.clock.after(patienceMs, () => this.drop());
   }
 
   send(text: string): void {
@@ -87,6 +91,11 @@ export class Link {
   /** Gives the socket up unless somebody answers within that time. */
   probe(withinMs: number): void {
     if (!this.#isOver) this.#heartbeat?.probe(withinMs);
+  }
+
+  /** Waits no longer for the other side, which may be gone: an open socket would keep a program running. */
+  terminate(): void {
+    this.#socket.terminate?.();
   }
 
   /** Leaves, with the session. Resolves when the service has heard it. */
@@ -123,14 +132,17 @@ export class Link {
   }
 
   #becomeReady(): void {
-    const { clock } = this.#options;
     const session = this.#session;
     this.#cancelPatience();
-    this.#heartbeat = new Heartbeat(clock, session ? Math.min(BEAT_MS, session.graceMs / BEATS_IN_GRACE) : BEAT_MS, {
-      beat: () => this.send(frameOf(KEEPALIVE_TAG, "ping")),
-      proved: (sentAt) => this.#events.proved(sentAt),
-      died: () => this.drop(),
-    });
+    this.#heartbeat = new Heartbeat(
+      this.#options.clock,
+      session ? Math.min(BEAT_MS, session.graceMs / BEATS_IN_GRACE) : BEAT_MS,
+      {
+        beat: () => this.send(frameOf(KEEPALIVE_TAG, "ping")),
+        proved: (sentAt) => this.#events.proved(sentAt),
+        died: () => this.drop(),
+      },
+    );
     this.#events.proved(this.#sentAt);
     this.#events.ready(session);
   }
@@ -139,6 +151,7 @@ export class Link {
     if (this.#isOver) return;
     this.#fallSilent();
     closeSocket(this.#socket, CLOSE.parted);
+    this.terminate();
     this.#events.ended(end);
   }
 

@@ -4,11 +4,11 @@ import type { ChannelOptions } from "./channel.ts";
 import { Client } from "./client.ts";
 import { AcquireTimeoutError, CapacityError, errorOf } from "./errors.ts";
 import type { Lock } from "./lock.ts";
+import { check, checkOptions } from "./options.ts";
 import type { KeyReport, Stats } from "./report.ts";
 import { Semaphore } from "./semaphore.ts";
 import type { Status } from "./status.ts";
 import { enqueue, type Ticket } from "./ticket.ts";
-import { checkKey } from "./wire.ts";
 
 /** A client of the service: one connection, one session, any number of locks. Made by `connect`. */
 export class Locks implements AsyncDisposable {
@@ -42,10 +42,10 @@ export class Locks implements AsyncDisposable {
     second?: (lock: Lock) => Result | Promise<Result>,
   ): Promise<Result> {
     const [options, callback] = typeof first === "function" ? [{}, first] : [first ?? {}, second];
-    if (typeof callback !== "function") throw new TypeError("a callback is needed");
-    const lock = await this.acquire(key, options);
+    check("request", "callback", callback);
+    const lock = await acquire(this.#client, key, options, "request");
     try {
-      return await callback(lock);
+      return await (callback as (lock: Lock) => Result | Promise<Result>)(lock);
     } finally {
       await lock.release();
     }
@@ -58,8 +58,9 @@ export class Locks implements AsyncDisposable {
 
   /** Like `acquire`, without waiting: null when somebody else holds it. */
   async tryAcquire(key: string, options: Omit<AcquireOptions, "timeout"> = {}): Promise<Lock | null> {
+    checkOptions("tryAcquire", options, "lease limit maxHold signal steal");
     try {
-      return await this.acquire(key, { ...options, timeout: 0 });
+      return await acquire(this.#client, key, { ...options, timeout: 0 }, "tryAcquire");
     } catch (error) {
       // A queue that is full stands before a key that is not free.
       const isTaken = error instanceof CapacityError && error.code === "max_waiters";
@@ -75,7 +76,7 @@ export class Locks implements AsyncDisposable {
 
   /** Who holds the key and who waits for it; null if nobody has used it for a while. Tokens are not shown. */
   async query(key: string): Promise<KeyReport | null> {
-    checkKey(key);
+    check("query", "key", key);
     return this.#read({ command: "query", key });
   }
 
@@ -89,16 +90,19 @@ export class Locks implements AsyncDisposable {
     return this.#client.status.read();
   }
 
-  /** Why there is no connection, as far as the platform tells; undefined while there is one, or before the first attempt. */
+  /** Why there is no connection, as far as the platform tells; undefined while there is one, before the first attempt, and once closed. */
   get problem(): unknown {
     return this.#client.isConnected ? undefined : this.#client.problem;
   }
 
   mutex(key: string): Semaphore {
-    return this.semaphore(key, 1);
+    check("mutex", "key", key);
+    return new Semaphore(this, key, 1);
   }
 
   semaphore(key: string, limit: number): Semaphore {
+    check("semaphore", "key", key);
+    check("semaphore", "limit", limit);
     return new Semaphore(this, key, limit);
   }
 
@@ -117,7 +121,7 @@ export class Locks implements AsyncDisposable {
 
   async #read<Document>(request: Request): Promise<Document> {
     const { status, rest } = await this.#client.ask(request, soon(this.#client));
-    if (status !== "ok") throw errorOf(status, request.key ?? request.command);
+    if (status !== "ok") throw errorOf(status, { key: request.key ?? request.command, limit: 1 });
     return JSON.parse(rest) as Document;
   }
 }

@@ -58,6 +58,10 @@ export interface Stats {
   }[];
   readonly idle_locks: readonly { readonly key: string; readonly idle_s: number }[];
   readonly idle_semaphores: readonly { readonly key: string; readonly idle_s: number }[];
+  /** Keys that exist but cannot be read, the first hundred; absent if there are none. */
+  readonly unreachable?: readonly string[];
+  /** How many there are of those. */
+  readonly unreachable_count?: number;
   /** There are more keys than are shown. */
   readonly truncated?: true;
 }

@@ -1,6 +1,7 @@
 import type { AcquireOptions, LockOptions, WaitOptions } from "./acquire.ts";
 import type { Lock } from "./lock.ts";
 import type { Locks } from "./locks.ts";
+import { checkOptions } from "./options.ts";
 import type { KeyReport } from "./report.ts";
 import type { Ticket } from "./ticket.ts";
 
@@ -22,31 +23,38 @@ export class Semaphore {
   /** As `Locks.request`. */
   request<Result>(callback: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   request<Result>(
-    options: Without<AcquireOptions>,
+    options: Without<AcquireOptions> | undefined,
     callback: (lock: Lock) => Result | Promise<Result>,
   ): Promise<Result>;
-  request<Result>(...[first, second]: [unknown, ((lock: Lock) => Result | Promise<Result>)?]): Promise<Result> {
-    const callback = second ?? (first as (lock: Lock) => Result | Promise<Result>);
-    return this.#locks.request(this.key, { ...(second ? (first as object) : {}), limit: this.limit }, callback);
+  async request<Result>(...[first, second]: [unknown, ((lock: Lock) => Result | Promise<Result>)?]): Promise<Result> {
+    const [options, callback] = typeof first === "function" ? [{}, first as typeof second] : [first ?? {}, second];
+    const all = this.#with("request", options, "lease maxHold signal steal timeout");
+    return this.#locks.request(this.key, all, callback as NonNullable<typeof second>);
   }
 
   /** As `Locks.acquire`. */
-  acquire(options?: Without<AcquireOptions>): Promise<Lock> {
-    return this.#locks.acquire(this.key, { ...options, limit: this.limit });
+  async acquire(options: Without<AcquireOptions> = {}): Promise<Lock> {
+    return this.#locks.acquire(this.key, this.#with("acquire", options, "lease maxHold signal steal timeout"));
   }
 
   /** As `Locks.tryAcquire`. */
-  tryAcquire(options?: Without<Omit<AcquireOptions, "timeout">>): Promise<Lock | null> {
-    return this.#locks.tryAcquire(this.key, { ...options, limit: this.limit });
+  async tryAcquire(options: Without<Omit<AcquireOptions, "timeout">> = {}): Promise<Lock | null> {
+    return this.#locks.tryAcquire(this.key, this.#with("tryAcquire", options, "lease maxHold signal steal"));
   }
 
   /** As `Locks.enqueue`. */
-  enqueue(options?: Without<LockOptions & Pick<WaitOptions, "signal">>): Promise<Ticket> {
-    return this.#locks.enqueue(this.key, { ...options, limit: this.limit });
+  async enqueue(options: Without<LockOptions & Pick<WaitOptions, "signal">> = {}): Promise<Ticket> {
+    return this.#locks.enqueue(this.key, this.#with("enqueue", options, "lease signal"));
   }
 
   /** As `Locks.query`. */
   query(): Promise<KeyReport | null> {
     return this.#locks.query(this.key);
+  }
+
+  /** The options with the limit, which is not theirs to say. */
+  #with<Options extends object>(call: string, options: Options, known: string): Options & { limit: number } {
+    checkOptions(call, options, known);
+    return { ...options, limit: this.limit };
   }
 }

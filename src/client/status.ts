@@ -1,4 +1,4 @@
-/** `resumed`: the session goes on, with its locks and places; `connected`: a new one has begun. */
+/** `resumed`: the session goes on, with its locks and places; `connected`: a new one has begun, with nothing. */
 export type Status = "connected" | "reconnecting" | "resumed" | "closed";
 
 interface Chapter {

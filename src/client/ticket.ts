@@ -1,21 +1,27 @@
-import { type LockOptions, patienceOf, soon, take, type WaitOptions } from "./acquire.ts";
-import { AcquireTimeoutError, CapacityError, ConnectionError, errorOf, LockLostError } from "./errors.ts";
-import { giveBack, type Host, type Place } from "./host.ts";
+import { type LockOptions, leftMs, patienceOf, soon, take, type WaitOptions } from "./acquire.ts";
+import type { Answer } from "./calls.ts";
+import { elapsedMs, momentOf } from "./clock.ts";
+import { CapacityError, errorOf } from "./errors.ts";
+import { giveBack, type Host, type Place, type SessionFate } from "./host.ts";
 import type { Lock } from "./lock.ts";
-import { checkHold, checkKey, leaseArg, limitArg, waitArg } from "./wire.ts";
+import { check, checkOptions } from "./options.ts";
+import { leaseArg, limitArg, waitArg } from "./wire.ts";
 
 /** Takes the last place in the queue of a key. */
 export async function enqueue(
   host: Host,
   key: string,
-  { limit = 1, lease, signal }: LockOptions & Pick<WaitOptions, "signal">,
+  options: LockOptions & Pick<WaitOptions, "signal">,
 ): Promise<Ticket> {
-  checkKey(key);
+  check("enqueue", "key", key);
+  checkOptions("enqueue", options, "lease limit signal");
+  const { limit = 1, lease, signal } = options;
+  const place = { key, limit };
   const arg = `${limitArg(limit)}${leaseArg(lease)}`.trim();
-  const request = { command: "e", key, limit, arg, isClaim: true } as const;
+  const request = { command: "e", ...place, arg, isClaim: true } as const;
   const { status } = await host.ask(request, { signal, ...soon(host) });
-  if (status !== "acquired" && status !== "queued") throw errorOf(status, key);
-  return new Ticket(host, { key, limit });
+  if (status !== "acquired" && status !== "queued") throw errorOf(status, place);
+  return new Ticket(host, place);
 }
 
 /**
@@ -26,7 +32,7 @@ export class Ticket implements AsyncDisposable {
   readonly key: string;
   readonly #host: Host;
   readonly #place: Place;
-  readonly #sessionNumber: number;
+  readonly #session: SessionFate;
   #leaving: AbortController | undefined;
   #isOver = false;
 
@@ -35,29 +41,23 @@ export class Ticket implements AsyncDisposable {
     this.key = place.key;
     this.#host = host;
     this.#place = place;
-    this.#sessionNumber = host.sessionNumber;
+    this.#session = host.session;
   }
 
   /** Resolves once the lock is held. A wait that ends without it gives up the place. */
   async wait(options: WaitOptions = {}): Promise<Lock> {
-    const { timeout = Number.POSITIVE_INFINITY, signal, maxHold } = options;
-    const arg = waitArg(timeout);
-    checkHold(maxHold);
+    checkOptions("wait", options, "maxHold signal timeout");
+    const { timeout = Number.POSITIVE_INFINITY, signal } = options;
     signal?.throwIfAborted();
-    if (this.#isOver) throw errorOf("error_not_enqueued", this.key);
-    if (this.#sessionNumber !== this.#host.sessionNumber)
-      throw new ConnectionError("the session is gone", this.#host.problem);
+    if (this.#isOver) throw errorOf("error_not_enqueued", this.#place);
+    if (this.#session.end) throw this.#session.end;
     this.#isOver = true;
     const leaving = new AbortController();
     this.#leaving = leaving;
     const abort = () => leaving.abort(signal?.reason);
     signal?.addEventListener("abort", abort);
     try {
-      const patience = patienceOf(this.#host, this.key, { timeout, signal: leaving.signal });
-      // It must arrive also if nobody waits any more: to be taken back there, and the place with it.
-      const request = { command: "w", ...this.#place, arg, isClaim: true, mustArrive: true } as const;
-      const answer = await this.#host.ask(request, patience);
-      if (answer.isRepeated && answer.status === "error_not_enqueued") throw endedUnheard(this.key, timeout);
+      const answer = await this.#ask(timeout, leaving.signal);
       return await take(this.#host, this.#place, answer, { ...options, signal: leaving.signal });
     } catch (error) {
       if (error instanceof CapacityError) void leavePlace(this.#host, this.#place);
@@ -73,7 +73,7 @@ export class Ticket implements AsyncDisposable {
    */
   async leave(): Promise<void> {
     this.#leaving?.abort(new DOMException("the place was given up", "AbortError"));
-    if (this.#isOver || this.#sessionNumber !== this.#host.sessionNumber) return;
+    if (this.#isOver || this.#session.end) return;
     this.#isOver = true;
     await leavePlace(this.#host, this.#place);
   }
@@ -81,11 +81,30 @@ export class Ticket implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.leave();
   }
-}
 
-/** The wait is over, and how was said on a connection that was lost. */
-function endedUnheard(key: string, timeout: number): Error {
-  return timeout === Number.POSITIVE_INFINITY ? new LockLostError(key, "expired") : new AcquireTimeoutError(key);
+  /** How the wait ends. */
+  async #ask(timeout: number, signal: AbortSignal): Promise<Answer> {
+    const [host, place] = [this.#host, this.#place];
+    const since = momentOf(host.clock);
+    const ask = (ms: number) => {
+      // It must arrive also if nobody waits any more: to be taken back there, and the place with it.
+      const request = { command: "w", ...place, arg: waitArg(ms), isClaim: true, mustArrive: true } as const;
+      return host.ask(request, patienceOf(host, this.key, { timeout: ms, signal }));
+    };
+    let answer = await ask(timeout);
+    if (answer.isRepeated && answer.status === "error_not_enqueued") {
+      // It ended on a connection that was lost. Before its time that was by a grant, which has lapsed since.
+      const isLate = elapsedMs(host.clock, since) >= timeout;
+      return { ...answer, status: isLate ? "timeout" : "error_lease_expired" };
+    }
+    if (answer.status === "error") {
+      // The service had a failure, and the place may still be there.
+      const again = await ask(leftMs(host, timeout, since) ?? timeout);
+      if (again.status !== "error_not_enqueued") answer = again;
+    }
+    if (answer.status === "error" || answer.status === "error_auth") void leavePlace(host, place);
+    return answer;
+  }
 }
 
 /** Waiting for no time gives up a place; what it turns out to hold is given back. */

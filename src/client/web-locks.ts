@@ -1,5 +1,6 @@
 import type { Lock } from "./lock.ts";
 import type { Locks } from "./locks.ts";
+import { check, checkOptions } from "./options.ts";
 import type { KeyReport } from "./report.ts";
 
 const ASKED_AT_ONCE = 64;
@@ -48,13 +49,15 @@ export function webLocks(locks: Locks): WebLocks {
     second?: WebLockCallback<Result>,
   ): Promise<Result> {
     const [options, callback] = typeof first === "function" ? [{}, first] : [first ?? {}, second];
-    if (typeof callback !== "function") throw new TypeError("a callback is needed");
+    check("request", "callback", callback);
+    checkOptions("request", options, "ifAvailable mode signal steal");
+    const run = callback as WebLockCallback<Result>;
     const text = String(name);
     checkSupport(text, options);
     const { ifAvailable = false, steal = false, signal } = options;
     const [key, wish] = [keyOf(text), { steal, ...(signal && { signal }) }];
     const lock = await (ifAvailable ? locks.tryAcquire(key) : locks.acquire(key, wish));
-    return lock ? whileHeld(lock, () => callback({ name: text, mode: "exclusive" })) : callback(null);
+    return lock ? whileHeld(lock, () => run({ name: text, mode: "exclusive" })) : run(null);
   }
 
   return {
@@ -91,10 +94,10 @@ function infoOf(key: string, { owner_conn_id }: { readonly owner_conn_id: number
 function checkSupport(name: string, { mode = "exclusive", ifAvailable, steal, signal }: WebLockOptions): void {
   const problem =
     (name.startsWith("-") && "a hyphen in front") ||
-    (mode !== "exclusive" && "shared mode") ||
+    (mode !== "exclusive" && `mode ${mode}`) ||
     (steal && ifAvailable && "steal with ifAvailable") ||
     (signal && (steal || ifAvailable) && "signal with steal or ifAvailable");
-  if (problem) throw new DOMException(problem, "NotSupportedError");
+  if (problem) throw new DOMException(`request: ${problem} is not supported`, "NotSupportedError");
 }
 
 /** The service has no key without text. */

@@ -9,9 +9,9 @@ export type Message =
 /** Answered by the platform itself, without waking the session: cheap enough for a heartbeat. */
 export const KEEPALIVE_TAG = "keepalive";
 
-const MOST_SECONDS = 9_223_372_036;
-const MOST_SLOTS = 1_048_576;
-const MOST_KEY_BYTES = 256;
+export const MAX_SECONDS = 9_223_372_036;
+export const MAX_SLOTS = 1_048_576;
+export const MAX_KEY_BYTES = 256;
 
 /** A request of the wire protocol, as the text of one WebSocket frame. */
 export function frameOf(tag: string | undefined, command: string, key = "_", arg = "_"): string {
@@ -27,38 +27,23 @@ export function messageOf(line: string): Message {
   return token !== undefined && reason !== undefined ? { type: "lost", token, reason } : { type: "unknown" };
 }
 
-/** Throws unless the service takes the text as a key: no blanks, and not too long. */
-export function checkKey(key: string): void {
-  const isText = typeof key === "string" && key !== "" && !/[ \t\r\n]|[\uD800-\uDFFF]/u.test(key);
-  if (!isText || new TextEncoder().encode(key).length > MOST_KEY_BYTES)
-    throw new TypeError(`not a key: ${JSON.stringify(key)}`);
+/** Whether the service takes it as a key. */
+export function isKey(key: unknown): boolean {
+  const isClean = typeof key === "string" && key !== "" && !/[ \t\r\n]|[\uD800-\uDFFF]/u.test(key);
+  return isClean && new TextEncoder().encode(key).length <= MAX_KEY_BYTES;
 }
 
 /** The argument of a claim's limit: nothing for a lock. */
 export function limitArg(limit: number): string {
-  if (!Number.isInteger(limit) || limit < 1 || limit > MOST_SLOTS) throw outOfRange("limit", limit);
   return limit === 1 ? "" : ` ${limit}`;
 }
 
 /** The argument for a lease in milliseconds: whole seconds, rather more than less. */
 export function leaseArg(ms: number | undefined): string {
-  if (ms === undefined) return "";
-  const seconds = Math.ceil(ms / 1000);
-  if (!(seconds >= 1 && seconds <= MOST_SECONDS)) throw outOfRange("lease", ms);
-  return ` ${seconds}`;
+  return ms === undefined ? "" : ` ${Math.ceil(ms / 1000)}`;
 }
 
 /** The argument for a wait: never shorter than asked for, and 0 only if 0 was. */
 export function waitArg(ms: number): string {
-  if (!(ms >= 0)) throw outOfRange("timeout", ms);
-  return `${Math.min(Math.ceil(ms / 1000), MOST_SECONDS)}`;
-}
-
-/** Throws unless it is a time to hold something for. */
-export function checkHold(ms: number | undefined): void {
-  if (ms !== undefined && !(ms > 0)) throw outOfRange("maxHold", ms);
-}
-
-function outOfRange(option: string, value: number): RangeError {
-  return new RangeError(`${option} out of range: ${value}`);
+  return `${Math.min(Math.ceil(ms / 1000), MAX_SECONDS)}`;
 }

@@ -1,4 +1,5 @@
 import { Changes } from "./changes.ts";
+import { keepPlace, keepPlacesOf, startLease } from "./cut-off.ts";
 import { type Fence, nextFence } from "./fence.ts";
 import { Slot, Waiter } from "./members.ts";
 import type { Observation } from "./observations.ts";
@@ -102,6 +103,8 @@ export class KeyEngine {
 
   /** The second phase of `enqueue`: the hold if it has come, else a wait at the place already taken. */
   wait(command: WaitCommand, moment: Moment): WaitOutcome {
+    // Before time passes: what ends while nobody is there to hear it is not held against the client.
+    if (command.takesOver) keepPlacesOf(this.#state, command, moment.now);
     this.tick(moment);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
@@ -141,10 +144,10 @@ export class KeyEngine {
     this.tick(moment);
     const slot = this.#state.findHold(fence);
     if (!slot) return { status: "not_held" };
-    const { session, since, expiresAt } = slot;
+    const { session, heldSince, expiresAt } = slot;
     this.#state.endHold(slot, "stolen", moment.now);
     this.#state.promote(moment);
-    return { status: "stolen", session, since, expiresAt };
+    return { status: "stolen", session, since: heldSince, expiresAt };
   }
 
   /** Sets the lease anew from now, also to a shorter one. An expired hold never revives. */
@@ -163,7 +166,7 @@ export class KeyEngine {
     const subject = this.#state.roster.requests.get(request);
     if (!subject) return { status: "unknown" };
     if (subject instanceof Slot) return this.#state.report(subject, moment.now);
-    this.#state.tellTimeout(subject);
+    this.#state.tellEnd(subject);
     return { status: subject.outcome ?? "queued" };
   }
 
@@ -181,18 +184,20 @@ export class KeyEngine {
 
   /** Takes the answer to a notice. A hold that nobody will pick up goes to the next in line. */
   answer(request: string, answer: Answer, moment: Moment): void {
-    if (answer === "later") return;
-    const subject = this.#state.roster.requests.get(request);
+    const state = this.#state;
+    const subject = state.roster.requests.get(request);
     if (subject instanceof Waiter) {
-      if (answer === "taken") this.#state.tellTimeout(subject);
-      if (subject.outcome) this.#state.settle(subject);
+      if (answer === "later" || !subject.outcome) return;
+      if (answer === "taken") state.tellEnd(subject);
+      if (answer !== "noted" || !subject.waitRequest) state.settle(subject);
+      else {
+        keepPlace(state, subject, moment.now);
+        state.promote(moment);
+      }
     } else if (subject && !subject.isReported) {
       if (answer === "gone") this.cancel(request, moment);
-      else if (answer === "noted" && subject.waiter && subject.hasRecord) {
-        // Should a `wait` have been on its way to it, nobody has been there to hear of it: the next one will.
-        subject.waiter.waitRequest = undefined;
-        this.#state.settle(subject.waiter);
-      }
+      else if (answer === "later") startLease(state, subject, moment.now);
+      else if (answer === "noted" && subject.waiter && subject.hasRecord) keepPlace(state, subject.waiter, moment.now);
     }
   }
 

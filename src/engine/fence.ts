@@ -26,6 +26,11 @@ export function fenceFromHex(hex: string): Fence {
   return BigInt(`0x${hex}`);
 }
 
+/** The time of the grant with this fence, in ms; later than that if fences were ahead of the clock. */
+export function timeOfFence(fence: Fence): number {
+  return Number(fence / NS_PER_MS);
+}
+
 /** The fence inside a token. */
 export function fenceOfToken(token: string): Fence {
   return fenceFromHex(token.slice(0, 16));

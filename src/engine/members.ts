@@ -1,4 +1,5 @@
 import type { Due } from "./deadlines.ts";
+import { fenceOfToken, timeOfFence } from "./fence.ts";
 import type { Linked } from "./queue.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -37,6 +38,14 @@ export class Slot implements Due {
   /** The part of the token that may be shown: it names the hold, but proves nothing. */
   get fence(): string {
     return this.token.slice(0, 16);
+  }
+
+  /** When the token was handed over; before that, when the slot was given to the place in the queue. */
+  get heldSince(): number {
+    if (this.isReported) return this.since;
+    // The fence tells the time of the grant. If fences are ahead of the clock, the lease does; one that is shorter than the
+    // time for the pick-up then seems to begin some seconds late, which is better than a row for it.
+    return Math.min(timeOfFence(fenceOfToken(this.token)), this.expiresAt - this.leaseSeconds * 1000);
   }
 
   get dueAt(): number {

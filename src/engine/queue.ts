@@ -4,7 +4,7 @@ export interface Linked<T> {
   behind: T | undefined;
 }
 
-/** First in, first out, with removal from the middle. Every operation takes constant time at any length. */
+/** First in, first out, with removal from the middle in constant time at any length. */
 export class Queue<T extends Linked<T>> {
   #head: T | undefined;
   #tail: T | undefined;
@@ -24,6 +24,22 @@ export class Queue<T extends Linked<T>> {
     if (this.#tail) this.#tail.behind = member;
     else this.#head = member;
     this.#tail = member;
+    this.#length += 1;
+  }
+
+  /** Puts a member before the first one, seen from the head, that comes after it. Takes time with those it passes. */
+  insert(member: T, comesAfter: (other: T) => boolean): void {
+    let next = this.#head;
+    while (next && !comesAfter(next)) next = next.behind;
+    if (!next) {
+      this.push(member);
+      return;
+    }
+    member.ahead = next.ahead;
+    member.behind = next;
+    if (next.ahead) next.ahead.behind = member;
+    else this.#head = member;
+    next.ahead = member;
     this.#length += 1;
   }
 

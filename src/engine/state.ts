@@ -14,6 +14,8 @@ const FIRST_REPEAT_MS = 900;
 const LONGEST_REPEAT_MS = 10_000;
 /** A client that timed out and cannot be told so is given up after this many tries. */
 const MOST_NOTICES = 30;
+/** A session whose client waits has this long to pick its grant up, however short the lease is that follows. */
+const PICK_UP_MS = 5_000;
 
 /** How a hold ends. `returned`, `left` and `withdrawn` are its own session's doing; anything else is a loss to it. */
 export type End = LossReason | "returned" | "left" | "withdrawn";
@@ -239,10 +241,10 @@ export class KeyState {
   }
 
   /** A client is about to hear that its wait was in vain, or has just heard it. */
-  tellTimeout(waiter: Waiter): void {
-    if (waiter.outcome !== "timeout" || waiter.isTold) return;
+  tellEnd(waiter: Waiter): void {
+    if (!waiter.outcome || waiter.isTold) return;
     waiter.isTold = true;
-    this.observations.push({ type: "timeout" });
+    if (waiter.outcome === "timeout") this.observations.push({ type: "timeout" });
   }
 
   /** The waiter's session knows its fate: nothing of it is left. */
@@ -297,6 +299,7 @@ export class KeyState {
     slot.isReported = false;
     slot.hasRecord = isEnqueued;
     if (isEnqueued) this.records.set(session, slot);
+    if (promotionOf(slot) === "granted") slot.expiresAt = Math.max(slot.expiresAt, moment.now + PICK_UP_MS);
     this.notify(slot, moment.now);
     return true;
   }
@@ -319,7 +322,9 @@ export class KeyState {
     const isSlot = subject instanceof Slot;
     const request = isSlot ? subject.request : subject.listener;
     const kind = isSlot ? promotionOf(subject) : subject.outcome;
-    const hasPlace = isSlot && subject.hasRecord && kind === "granted";
+    const hasPlace = isSlot
+      ? subject.hasRecord && kind === "granted"
+      : subject.isEnqueued && subject.waitRequest !== undefined;
     if (!kind) return;
     this.events.push({ type: "notice", session: subject.session, request, kind, ...(hasPlace && { hasPlace }) });
   }

@@ -87,14 +87,14 @@ export type KeyEvent =
       readonly session: string;
       readonly request: string;
       readonly kind: NoticeKind;
-      /** The request is a `wait`, and is granted at a place that was taken before: another `wait` may come for it. */
+      /** The request is a `wait` at a place that was taken before: another `wait` may come for it. */
       readonly hasPlace?: true;
     }
   | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason };
 
 export interface HolderView {
   readonly session: string;
-  /** When the token was handed over; before that, when its request reached the key. */
+  /** When the token was handed over; before that, when the slot was given to the place in the queue. */
   readonly since: number;
   /** The lease that came with the grant; a renewal may have set a longer or a shorter one. */
   readonly leaseSeconds: number;

@@ -38,8 +38,8 @@ function byHandOver(a: Slot, b: Slot): number {
 
 function firstHolders({ held }: KeyState): HolderView[] {
   const holders: HolderView[] = [];
-  for (const { session, since, leaseSeconds, expiresAt, fence } of held.values()) {
-    if (holders.push({ session, since, leaseSeconds, expiresAt, fence }) === MOST_SHOWN) break;
+  for (const { session, heldSince, leaseSeconds, expiresAt, fence } of held.values()) {
+    if (holders.push({ session, since: heldSince, leaseSeconds, expiresAt, fence }) === MOST_SHOWN) break;
   }
   return holders;
 }

@@ -1,10 +1,13 @@
+import type { StealOutcome } from "../engine/index.ts";
 import { log, logged } from "../log.ts";
+import { askKey } from "../objects/key-calls.ts";
 import { ownerIdOf } from "../objects/owner.ts";
 import { labelsOf } from "../objects/stats.ts";
 import { isAdmin } from "../principal.ts";
 import type { AppContext } from "./context.ts";
 import { fail, json } from "./errors.ts";
 import { parseQuery } from "./fields.ts";
+import { wrongCredential } from "./middleware.ts";
 import { keyFault, segmentAt } from "./path.ts";
 import { removalQuery } from "./schemas.ts";
 
@@ -15,18 +18,39 @@ export async function removeHolder(context: AppContext): Promise<Response> {
   const key = segmentAt(context.req.path, KEY_SEGMENT);
   const fault = keyFault(key);
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
-  if (!isAdmin(context.var.principal)) return fail(context, "forbidden");
+  const { principal } = context.var;
+  if (!isAdmin(principal)) {
+    // Who is nobody in particular and shows a credential here has shown a wrong one.
+    if (principal.type === "open" && context.req.header("Authorization")) await wrongCredential(context, "http");
+    return fail(context, "forbidden");
+  }
   const query = parseQuery(removalQuery, new URL(context.req.url).searchParams);
   if (!query.ok) return fail(context, "bad_request", query.detail);
   const fence = query.value.token_fence;
   try {
-    const removed = await context.env.KEY.getByName(key).steal(fence);
+    const removed = await askKey(context.env, key, async (object): Promise<StealOutcome> => object.steal(fence), "use");
     if (removed.status === "not_held") return fail(context, "not_held");
     const owner = ownerIdOf(removed.session);
     log("warn", "holder_removed", { request: context.var.requestId, key, owner, fence });
     const label = (await labelsOf(context.env, [removed.session]).catch(() => undefined))?.[removed.session];
     const heldSeconds = Math.max(0, Date.now() - removed.since) / 1000;
     return json(context, { key, owner_conn_id: owner, ...(label && { label }), fence, held_s: heldSeconds });
+  } catch (error) {
+    logged("key_unreachable")(error);
+    return fail(context, "unavailable");
+  }
+}
+
+/** Lets a key that has lost its rows be founded again. One that has not is not found. */
+export async function giveUpKey(context: AppContext): Promise<Response> {
+  const key = segmentAt(context.req.path, KEY_SEGMENT);
+  const fault = keyFault(key);
+  if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
+  if (!isAdmin(context.var.principal)) return fail(context, "forbidden");
+  try {
+    if (!(await context.env.KEY.getByName(key).giveUp())) return fail(context, "not_found");
+    log("warn", "key_given_up", { request: context.var.requestId, key });
+    return context.body(null, 204);
   } catch (error) {
     logged("key_unreachable")(error);
     return fail(context, "unavailable");

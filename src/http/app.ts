@@ -1,9 +1,10 @@
 import { Hono } from "hono";
-import { removeHolder } from "./admin.ts";
+import { giveUpKey, removeHolder } from "./admin.ts";
 import { getConsole, getConsoleScript, getConsoleStyle } from "./console.ts";
 import type { AppEnv, Handler } from "./context.ts";
 import { cors } from "./cors.ts";
 import { fail } from "./errors.ts";
+import { checkHost } from "./hosts.ts";
 import { getHealth, getKey, getMetrics, getOpenAPI, getReady, getReference, getStats } from "./introspection.ts";
 import { keyOperation } from "./locks.ts";
 import { authorize, configure, failed, limitRate, observe } from "./middleware.ts";
@@ -40,12 +41,13 @@ const HANDLERS: Readonly<Record<OperationId, Handler>> = {
   waitSem: keyOperation("waitSem"),
   createTicket,
   removeHolder,
+  giveUpKey,
 };
 
 /** The HTTP side of the service. Paths are matched as they were sent; the first check that fails answers. */
 export const app = new Hono<AppEnv>({ strict: true, getPath: rawPath });
 
-app.use(configure, cors, observe, limitRate, authorize);
+app.use(configure, checkHost, cors, observe, limitRate, authorize);
 for (const { operationId, method, honoPath } of ROUTES) app.on(method, honoPath, HANDLERS[operationId]);
 for (const { honoPath } of ROUTES) {
   const methods = ROUTES.filter((route) => route.honoPath === honoPath).map(({ method }) => method);

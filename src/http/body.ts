@@ -4,6 +4,7 @@ import { type Parsed, parseFields } from "./fields.ts";
 export const MOST_BODY_BYTES = 1_048_576;
 /** The longest time a timer can be set for; later deadlines are as good as none for a request. */
 const MOST_TIMER_MS = 2 ** 31 - 1;
+const SHORT_BODY_BYTES = 16_384;
 const LONGEST_NAME_SHOWN = 64;
 
 export type ReadBody =
@@ -27,20 +28,25 @@ export async function readBody(
   const stream = request.body;
   if (stream === null) return { ok: true, bytes: new Uint8Array() };
   const tooLong: ReadBody = { ok: false, detail: `body must be at most ${mostBytes} bytes` };
+  const late: ReadBody = { ok: false, detail: "body was not complete in time" };
   if (Number(request.headers.get("Content-Length")) > MOST_DISCARDED_BYTES) {
     drop(stream);
     return tooLong;
   }
-  const reader: ReadableStreamDefaultReader<Uint8Array> = stream.getReader();
   const deadline = Promise.withResolvers<"late">();
   const timer = setTimeout(() => deadline.resolve("late"), Math.min(deadlineMs, MOST_TIMER_MS));
   try {
+    if (isShort(request)) {
+      const whole = await Promise.race([request.arrayBuffer(), deadline.promise]);
+      return whole === "late" ? late : { ok: true, bytes: new Uint8Array(whole) };
+    }
+    const reader: ReadableStreamDefaultReader<Uint8Array> = stream.getReader();
     const chunks: Uint8Array[] = [];
     for (let length = 0; ; ) {
       const next = await Promise.race([reader.read(), deadline.promise]);
       if (next === "late") {
         drop(reader);
-        return { ok: false, detail: "body was not complete in time" };
+        return late;
       }
       if (next.done) return length > mostBytes ? tooLong : { ok: true, bytes: joined(chunks, length) };
       length += next.value.byteLength;
@@ -56,6 +62,12 @@ export async function readBody(
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Whether the body is sure to be short: it can be read in one step then, at half the cost. */
+function isShort(request: Request): boolean {
+  const length = request.headers.get("Content-Length");
+  return length !== null && Number(length) <= SHORT_BODY_BYTES;
 }
 
 /** Lets go of a stream without waiting for the other side to notice. */

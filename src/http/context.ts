@@ -17,8 +17,6 @@ export interface AppEnv {
     /** The error that was answered. */
     error: ErrorCode | undefined;
     detail: string | undefined;
-    /** The status in the end, of a reply that is still being written when the handler is done. */
-    finalStatus: Promise<number> | undefined;
     /** A number for the log, by which the lines of one request are found. */
     requestId: string;
     /** The number by which others see the session that asks. */

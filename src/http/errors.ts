@@ -30,7 +30,11 @@ export const ERRORS = {
     detail: "never",
     when: "The ticket does not cover this key or operation, or the admin token is needed.",
   },
-  origin_forbidden: { status: 403, detail: "never", when: "WebSocket upgrade from an origin that is not allowed." },
+  origin_forbidden: {
+    status: 403,
+    detail: "never",
+    when: "WebSocket upgrade from a page whose origin is not allowed.",
+  },
   not_found: { status: 404, detail: "never", when: "No such route or, where a key is looked up, no such key." },
   not_held: { status: 404, detail: "never", when: "Nobody holds the key with this token; its lease may have ended." },
   method_not_allowed: { status: 405, detail: "never", when: "The path exists, but not with this method; see `Allow`." },
@@ -60,6 +64,11 @@ export const ERRORS = {
     when: "The slot was granted, but its lease ran out before it was picked up.",
   },
   session_gone: { status: 410, detail: "never", when: "The session is unknown, deleted, or was idle for too long." },
+  host_forbidden: {
+    status: 421,
+    detail: "never",
+    when: "The `Host` of the request is a name that the service does not answer to.",
+  },
   upgrade_required: {
     status: 426,
     detail: "never",
@@ -122,7 +131,12 @@ export const JSON_HEADERS = {
 
 /** A JSON reply as all of ours are: compact, one line, never cached. */
 export function json(context: Context, body: object, status: ContentfulStatusCode = 200): Response {
-  return context.body(`${JSON.stringify(body)}\n`, status, JSON_HEADERS);
+  return jsonText(context, JSON.stringify(body), status);
+}
+
+/** The same of a body that is JSON already. */
+export function jsonText(context: Context, body: string, status: ContentfulStatusCode = 200): Response {
+  return context.body(`${body}\n`, status, JSON_HEADERS);
 }
 
 /** What a client is told, member for member: a detail stands exactly where the code's rule wants or allows one. */

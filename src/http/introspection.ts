@@ -1,10 +1,12 @@
 import { logged } from "../log.ts";
 import { allDirectories } from "../objects/directories.ts";
 import { readConfigOf } from "../objects/env.ts";
-import { gatherKey, gatherStats } from "../objects/stats.ts";
-import { isTrusted, maySee, mayUse } from "../principal.ts";
+import { momentNow, sharedAnswer } from "../objects/shared-answers.ts";
+import { keyDocument, statsDocument } from "../objects/stats.ts";
+import { StorageHealth } from "../objects/storage-probe.ts";
+import { isTrusted, mayUse } from "../principal.ts";
 import type { AppContext } from "./context.ts";
-import { fail, JSON_HEADERS, json } from "./errors.ts";
+import { fail, JSON_HEADERS, json, jsonText } from "./errors.ts";
 import { parseQuery } from "./fields.ts";
 import { renderMetrics } from "./metrics.ts";
 import { openApiDocument } from "./openapi.ts";
@@ -23,9 +25,8 @@ export async function getReady(context: AppContext): Promise<Response> {
   const result = readConfigOf(context.env);
   if (!result.ok) return json(context, { status: "misconfigured" }, 503);
   if (result.config.draining) return json(context, { status: "draining" }, 503);
-  return (await isDirectoryThere(context))
-    ? json(context, { status: "ok" })
-    : json(context, { status: "unavailable" }, 503);
+  const found = await Promise.all([isDirectoryThere(context), new StorageHealth(context.env).isWritable()]);
+  return found.every(Boolean) ? json(context, { status: "ok" }) : json(context, { status: "unavailable" }, 503);
 }
 
 /** New keys and sessions need the directory; all its parts are asked, since any may be the one that is needed. */
@@ -48,9 +49,10 @@ export async function getStats(context: AppContext): Promise<Response> {
   if (!query.ok) return fail(context, "bad_request", query.detail);
   const { prefix = "", limit, cursor = "", detail } = query.value;
   const isPaged = params.has("limit") || params.has("cursor");
-  const sees = (key: string) => maySee(principal, key);
+  const scope = principal.type === "ticket" ? principal.scope : undefined;
+  const question = { prefix, cursor, detail, scope, ...(isPaged && { limit }) };
   try {
-    return json(context, await gatherStats(context.env, { prefix, cursor, detail, sees, ...(isPaged && { limit }) }));
+    return jsonText(context, await statsDocument(context.env, question, momentNow()));
   } catch (error) {
     logged("stats_failed")(error);
     return fail(context, "unavailable");
@@ -65,8 +67,8 @@ export async function getKey(context: AppContext): Promise<Response> {
   const query = parseQuery(keyQuery, new URL(context.req.url).searchParams);
   if (!query.ok) return fail(context, "bad_request", query.detail);
   try {
-    const detail = await gatherKey(context.env, key, query.value);
-    return detail ? json(context, detail) : fail(context, "not_found");
+    const document = await keyDocument(context.env, key, query.value, momentNow());
+    return document ? jsonText(context, document) : fail(context, "not_found");
   } catch (error) {
     logged("stats_failed")(error);
     return fail(context, "unavailable");
@@ -76,7 +78,8 @@ export async function getKey(context: AppContext): Promise<Response> {
 export async function getMetrics(context: AppContext): Promise<Response> {
   if (!isTrusted(context.var.principal)) return fail(context, "forbidden");
   try {
-    const text = await renderMetrics(context.env, context.var.config);
+    const { env, var: variables } = context;
+    const text = await sharedAnswer("metrics", momentNow(), () => renderMetrics(env, variables.config));
     return context.body(text, 200, { ...JSON_HEADERS, "Content-Type": "text/plain; version=0.0.4; charset=utf-8" });
   } catch (error) {
     logged("metrics_failed")(error);

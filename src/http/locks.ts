@@ -6,12 +6,12 @@ import { mayUse } from "../principal.ts";
 import { type Outcome, STATUSES } from "../protocols/statuses.ts";
 import { MOST_BODY_BYTES, parseBody, readBody } from "./body.ts";
 import type { AppContext, Handler } from "./context.ts";
-import { errorRule, fail, JSON_HEADERS, json } from "./errors.ts";
+import { fail, json } from "./errors.ts";
 import type { Parsed } from "./fields.ts";
 import { familyOf, KEY_REQUESTS, type KeyOperationId } from "./key-requests.ts";
 import { labelOf } from "./label.ts";
 import { isSessionId, keyFault, segmentAt } from "./path.ts";
-import { HeldRequest, type PollEnd } from "./poll.ts";
+import { endOfPoll, type PollEnd } from "./poll.ts";
 import { REQUESTS, type RequestOf } from "./schemas.ts";
 import { sessionOf } from "./sessions.ts";
 
@@ -75,19 +75,20 @@ async function bodyOf<Id extends KeyOperationId>(
 async function put(context: AppContext, session: SessionStub, ask: Ask): Promise<Response> {
   const { signal } = context.req.raw;
   const withdraw = () => {
+    if (!leavesTraces(ask.request)) return;
     context.executionCtx.waitUntil(takeBack(context, session.id, ask).catch(logged("withdrawal_failed")));
   };
   try {
-    const told = mayWait(ask.request) ? await putWaiting(context, session, ask, withdraw) : await session.perform(ask);
-    if (told instanceof Response) return told;
-    if (told.type === "gone") return fail(context, "session_gone");
-    if (!signal.aborted) return replyOf(context, ask.request, told.outcome);
+    const end = mayWait(ask.request) ? await waitFor(session, ask, signal) : await session.perform(ask);
+    if (end.type === "answered" && !signal.aborted) return replyOf(context, ask.request, end.outcome);
+    if (end.type === "gone") return fail(context, "session_gone");
+    // Of a poll that was abandoned the session knows already. A lost session may have picked a grant up before.
+    if (end.type !== "vanished") withdraw();
+    return fail(context, end.type === "lost" ? "unavailable" : "client_canceled");
   } catch (error) {
-    if (leavesTraces(ask.request)) withdraw();
+    withdraw();
     throw error;
   }
-  if (leavesTraces(ask.request)) withdraw();
-  return fail(context, "client_canceled");
 }
 
 /** Has a session withdraw a request, also if it cannot be reached at once. */
@@ -106,39 +107,11 @@ async function takeBack({ env }: AppContext, session: DurableObjectId, { request
 const mayWait = ({ type }: KeyRequest) => type === "acquire" || type === "wait";
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
-async function putWaiting(
-  context: AppContext,
-  session: SessionStub,
-  ask: Ask,
-  withdraw: () => void,
-): Promise<Told | Response> {
+/** Puts a request that may have to wait, and waits for the end of it. */
+async function waitFor(session: SessionStub, ask: Ask, signal: AbortSignal): Promise<Told | PollEnd> {
   const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
   const reply = await session.fetch("http://session/", { headers });
-  if (!reply.webSocket) return reply.json<Told>();
-  const held = new HeldRequest(reply.webSocket, context.req.raw.signal, {
-    whole: (end) => replyToEnd(context, ask.request, end),
-    begun: (body) => context.body(body, 200, JSON_HEADERS),
-    body: (outcome) => `${JSON.stringify(outcome.token ? granted(outcome, "ok") : { status: "timeout" })}\n`,
-  });
-  context.set(
-    "finalStatus",
-    held.end.then((end) => statusOf(end)),
-  );
-  // A session that was lost may have picked a grant up before.
-  const over = held.end.then((end) => end.type === "lost" && withdraw());
-  context.executionCtx.waitUntil(over);
-  return held.reply;
-}
-
-const END_ERRORS = { gone: "session_gone", vanished: "client_canceled", lost: "unavailable" } as const;
-
-function replyToEnd(context: AppContext, request: KeyRequest, end: PollEnd): Response {
-  return end.type === "answered" ? replyOf(context, request, end.outcome) : fail(context, END_ERRORS[end.type]);
-}
-
-function statusOf(end: PollEnd): number {
-  const error = end.type === "answered" ? STATUSES[end.outcome.status].http : END_ERRORS[end.type];
-  return error === undefined ? 200 : errorRule(error).status;
+  return reply.webSocket ? endOfPoll(reply.webSocket, signal) : reply.json<Told>();
 }
 
 function granted({ token, leaseSeconds }: Outcome, status: "ok" | "acquired") {

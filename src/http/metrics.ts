@@ -79,6 +79,7 @@ export async function renderMetrics(env: Env, config: Config): Promise<string> {
     semaphore_holders: members.semaphoreHolders,
     semaphore_waiters: members.semaphoreWaiters,
     keys,
+    keys_unreachable: members.keysUnreachable,
     build_info: { version: VERSION },
   });
 }

@@ -5,7 +5,7 @@ import { readConfigOf } from "../objects/env.ts";
 import { AUTH_FAILURE_PAUSE_MS, authenticate } from "../principal.ts";
 import { callerOf } from "./caller.ts";
 import type { AppContext, AppEnv, Handler } from "./context.ts";
-import { ERRORS, type ErrorCode, fail } from "./errors.ts";
+import { fail } from "./errors.ts";
 import { getHealth, getReady } from "./introspection.ts";
 import { countHttp, recordRequest } from "./metrics.ts";
 import { retryAfter } from "./rate-limit.ts";
@@ -56,9 +56,7 @@ export const observe: Middleware = async (context, next) => {
   context.set("requestId", randomHex(8));
   context.set("template", templateOf(context.req.path));
   await next();
-  const { finalStatus } = context.var;
-  if (finalStatus === undefined) finish(context, context.res.status, startedAt);
-  else context.executionCtx.waitUntil(finalStatus.then((status) => finish(context, status, startedAt)));
+  finish(context, context.res.status, startedAt);
 };
 
 function finish(context: AppContext, status: number, startedAt: number): void {
@@ -68,16 +66,10 @@ function finish(context: AppContext, status: number, startedAt: number): void {
   recordRequest(context.env, waitUntilOf(context), { method, path: template, status, seconds });
   // A load balancer that asks whether we are ready is no failure, whatever the answer.
   if (status < 400 || PROBES.has(template)) return;
-  const code = errorOf(status, error);
+  const code = error ?? "unknown";
   const level = status >= 500 ? "error" : "warn";
   const fields = { request, method, path: template, status, error: code, detail, ...(owner && { owner }) };
   log(level, "request_failed", fields, code);
-}
-
-/** A reply that had begun when its client left was no error when it was written. */
-function errorOf(status: number, error: ErrorCode | undefined): string {
-  if (error !== undefined && ERRORS[error].status === status) return error;
-  return status === ERRORS.client_canceled.status ? "client_canceled" : "unknown";
 }
 
 export const limitRate: Middleware = async (context, next) => {
@@ -85,6 +77,8 @@ export const limitRate: Middleware = async (context, next) => {
   const { config } = context.var;
   const caller = await callerOf(config, context.req.raw.headers);
   context.set("caller", caller);
+  // A bridge opens WebSockets for TCP clients, who make no HTTP requests: other caps count them.
+  if (caller.via === "bridge") return next();
   const seconds = await retryAfter(context.env, config, caller.address);
   if (seconds === undefined) return next();
   countHttp(context.env, waitUntilOf(context), "rate_limited_total", {});
@@ -102,9 +96,14 @@ export const authorize: Middleware = async (context, next) => {
 
 /** Tells who could not show who he is, after a pause that makes guessing slow. */
 export async function refuse(context: AppContext, transport: "http" | "ws"): Promise<Response> {
+  await wrongCredential(context, transport);
+  return fail(context, "unauthorized");
+}
+
+/** Somebody has shown a wrong credential: it is counted, and learning of it takes a while. */
+export async function wrongCredential(context: AppContext, transport: "http" | "ws"): Promise<void> {
   countHttp(context.env, waitUntilOf(context), "auth_failures_total", { transport });
   await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
-  return fail(context, "unauthorized");
 }
 
 export const failed: ErrorHandler<AppEnv> = (error, context) => {

@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono } from "@hono/zod-openapi";
 import { VERSION } from "../version.ts";
-import { failureComponents } from "./routes/failures.ts";
+import { failureComponents, failures } from "./routes/failures.ts";
 import { type Operation, TAGS } from "./routes/operation.ts";
 import { OPERATIONS } from "./routes.ts";
 import { keyPath, labelHeader, sessionHeader, sessionIdPath } from "./schemas.ts";
@@ -19,6 +19,9 @@ const PARAMETERS = {
   SessionHeader: sessionHeader,
   LabelHeader: labelHeader,
 };
+
+/** Answered before the route is known. */
+const OF_EVERY_OPERATION = failures("HostForbidden");
 
 export type OpenApi = ReturnType<OpenAPIHono["getOpenAPI31Document"]>;
 
@@ -55,7 +58,8 @@ function build(): OpenApi {
   for (const { name, component } of failureComponents()) registry.registerComponent("responses", name, component);
   for (const [name, schema] of Object.entries(PARAMETERS)) registry.registerParameter(name, schema);
   for (const [operationId, operation] of Object.entries<Operation>(OPERATIONS)) {
-    registry.registerPath(createRoute({ ...operation, operationId }));
+    const responses = { ...operation.responses, ...OF_EVERY_OPERATION };
+    registry.registerPath(createRoute({ ...operation, operationId, responses }));
   }
   const { openapi, info, servers, security, tags, paths, components } = generator.getOpenAPI31Document({
     openapi: "3.1.0",

@@ -1,4 +1,3 @@
-import type { Config } from "../config.ts";
 import { logged } from "../log.ts";
 import { CLOSE } from "../objects/conversation-host.ts";
 import { type Entry, REFUSAL_HEADER } from "../objects/entry.ts";
@@ -9,19 +8,23 @@ import { WINDOW_HEADER } from "../transports/window.ts";
 import type { AppContext } from "./context.ts";
 import { allowedOrigin } from "./cors.ts";
 import { type ErrorCode, fail } from "./errors.ts";
+import { hostIn, isLoopback, isLoopbackOrigin } from "./hosts.ts";
 import { labelOf } from "./label.ts";
-import { refuse } from "./middleware.ts";
+import { refuse, wrongCredential } from "./middleware.ts";
 
 const SUBPROTOCOL = "dflockd.v2";
 
 /** `GET /v1/ws`: from here on the socket speaks the wire protocol, and the Worker is out of the way. */
 export async function upgrade(context: AppContext): Promise<Response> {
   const { req } = context;
-  const { config, caller } = context.var;
+  const { caller, config } = context.var;
   if (req.header("Upgrade")?.toLowerCase() !== "websocket") return fail(context, "upgrade_required");
-  if (!isOriginAllowed(config, req.header("Origin"), new URL(req.url).origin)) return fail(context, "origin_forbidden");
+  if (!isOriginAllowed(context)) return fail(context, "origin_forbidden");
   const principal = await principalOf(context);
   if (principal === "nobody" || caller.via === "impostor") return refuse(context, "ws");
+  // On an open service only the operator's token can be shown. The client may still do what everybody may.
+  const isGuess = principal?.type === "open" && config.adminToken !== undefined && req.header("Authorization");
+  if (isGuess) await wrongCredential(context, "ws");
   const label = labelOf(req.query("label"));
   if (!label.ok) return fail(context, "bad_request", label.detail);
   const entry: Entry = {
@@ -71,10 +74,17 @@ function credentialIn(offered: readonly string[]): Credential | undefined {
   return undefined;
 }
 
-/** Browsers do not apply CORS to WebSockets, so a list of origins is enforced here. Our own pages are of our own origin. */
-function isOriginAllowed(config: Config, origin: string | undefined, own: string): boolean {
-  if (origin === undefined || origin === own || config.corsOrigins.length === 0) return true;
-  return allowedOrigin(config, origin) !== undefined;
+/**
+ * Browsers do not apply CORS to WebSockets, so the origin of a page is checked here. Our own pages are of our own origin,
+ * which no other page can share: the `Host` has been checked before. A list of origins decides about all others. Without a
+ * list, a service without a token serves pages of this machine only: an open service is not open to every page its users visit.
+ */
+function isOriginAllowed({ req, var: { config } }: AppContext): boolean {
+  const origin = req.header("Origin");
+  if (origin === undefined || origin === new URL(req.url).origin) return true;
+  if (config.corsOrigins.length > 0) return allowedOrigin(config, origin) !== undefined;
+  if (config.authToken !== undefined) return true;
+  return isLoopbackOrigin(origin) && isLoopback(hostIn(req.header("Host") ?? ""));
 }
 
 /** Who asks; undefined when the upgrade does not say, so that the first command must. */

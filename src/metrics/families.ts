@@ -68,6 +68,7 @@ export const FAMILIES = {
   semaphore_holders: gauge("Slots held on keys with a limit above 1."),
   semaphore_waiters: gauge("Waiters on keys with a limit above 1."),
   keys: gauge("Keys that exist, held or idle."),
+  keys_unreachable: gauge("Keys that exist but cannot be read."),
   grants_total: counter("Slots granted.", { kind, how: ["immediate", "queued"] }),
   releases_total: counter("Holds that ended, by reason.", {
     kind,

@@ -4,6 +4,7 @@ import type { Turn } from "./backlog.ts";
 import type { Loss } from "./notices.ts";
 import type { Rights } from "./rights.ts";
 import type { Waiting } from "./running.ts";
+import type { Moment } from "./shared-answers.ts";
 
 /** WebSocket close codes of the protocol. */
 export const CLOSE = {
@@ -26,10 +27,10 @@ export interface Host {
   close(code: number): void;
   /** The session's name. */
   readonly session: string;
-  /** The statistics, as far as the client may see them. */
-  stats(scope: Scope | undefined): Promise<string>;
-  /** One key in detail, as JSON. */
-  query(key: string): Promise<string>;
+  /** The statistics, as far as the client may see them and as they stood after the moment `asked`. */
+  stats(scope: Scope | undefined, asked: Moment): Promise<string>;
+  /** One key in detail, as JSON, as it stood after the moment `asked`. */
+  query(key: string, asked: Moment): Promise<string>;
   /** Makes the session outlive its socket: what it is taken up by, and for how long; undefined if it cannot be. */
   makeResumable(): { readonly credential: string; readonly graceSeconds: number } | undefined;
   /** What a client that has resumed may not have heard of, oldest first. */

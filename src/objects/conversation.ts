@@ -3,14 +3,16 @@ import type { Answer } from "../engine/index.ts";
 import { AUTH_FAILURE_PAUSE_MS } from "../principal.ts";
 import { type Outcome, wireReply } from "../protocols/statuses.ts";
 import { type Frame, FrameReader } from "../protocols/wire/frames.ts";
-import { parseRequest, type Request, splitTag } from "../protocols/wire/requests.ts";
+import { parseRequest, splitTag } from "../protocols/wire/requests.ts";
 import { type AtOnce, answerAtOnce, isAtOnce, tellLoss } from "./at-once.ts";
 import { Backlog } from "./backlog.ts";
 import { CLOSE, type ConversationState, FAILURES, type Host, type Standing } from "./conversation-host.ts";
 import type { Loss, Notice } from "./notices.ts";
 import type { Fate, KeyRequest, Operations } from "./operations.ts";
 import { Repeats } from "./repeats.ts";
-import { allows, principalShown, rightsOf } from "./rights.ts";
+import { type ReportRequest, Reports } from "./reports.ts";
+import { isRush, untilCalm } from "./returns.ts";
+import { allows, principalShown, rightsOf, wrongCredential } from "./rights.ts";
 import { type Running, RunningRequests } from "./running.ts";
 import { Voice } from "./voice.ts";
 
@@ -27,6 +29,7 @@ export class Conversation {
   readonly #backlog: Backlog;
   readonly #running: RunningRequests;
   readonly #repeats: Repeats;
+  readonly #reports: Reports;
   #standing: Standing;
   #midFrameSince: number;
   #revision = 0;
@@ -53,11 +56,17 @@ export class Conversation {
     this.#isDeaf = turns.some(({ type }) => type === "failure");
     this.#running = new RunningRequests(waiting);
     this.#repeats = new Repeats(host, config);
+    this.#reports = new Reports(host);
   }
 
   /** The client has shown who it is, as far as that is asked for. */
   get isKnown(): boolean {
     return this.#standing.phase !== "handshake";
+  }
+
+  /** Something is being carried out: it does not wait for others. */
+  get isAtWork(): boolean {
+    return this.#running.size > this.#running.waiting.length;
   }
 
   /** Another number whenever `state` is another. */
@@ -114,7 +123,7 @@ export class Conversation {
     if (this.#isOver || this.#isRefused || this.#hasInputEnded) return;
     this.#hasInputEnded = true;
     if (this.#standing.phase === "handshake" && !this.#isAuthenticating) {
-      this.#refuse();
+      void this.#refuse();
       return;
     }
     const { isBlocked } = this.#running;
@@ -129,9 +138,7 @@ export class Conversation {
 
   /** Time has passed; the read deadline may have. */
   tick(): void {
-    if (this.#host.now() < this.readDeadline) return;
-    if (this.#standing.phase === "handshake") this.#refuse();
-    else this.#fail("deadline");
+    if (this.#host.now() >= this.readDeadline) this.#fail("deadline");
   }
 
   /** A key has news about a request that waits, or did. */
@@ -191,7 +198,7 @@ export class Conversation {
   /** A framing failure takes its turn behind what was complete before it. */
   #fail(failure: "tooLong" | "deadline"): void {
     if (this.#standing.phase === "handshake") {
-      this.#refuse();
+      void this.#refuse();
       return;
     }
     this.#voice.failed(failure);
@@ -224,7 +231,7 @@ export class Conversation {
       const isAuth = tagged?.tag === undefined && tagged?.command === "auth";
       if (isAuth || this.#standing.phase === "handshake") {
         if (isAuth) void this.#authenticate(frame);
-        else this.#refuse();
+        else void this.#refuse();
         return;
       }
       this.#stand({ phase: "open" });
@@ -256,12 +263,9 @@ export class Conversation {
     if (change) this.#stand(change);
   }
 
-  #report(tag: string | undefined, request: Extract<Request, { type: "stats" | "query" }>): void {
+  #report(tag: string | undefined, request: ReportRequest): void {
     const { scope } = this.#standing.rights;
-    this.#run(tag, undefined, async () => {
-      const document = await (request.type === "query" ? this.#host.query(request.key) : this.#host.stats(scope));
-      return { type: "answered", outcome: { status: "ok", document } };
-    });
+    this.#run(tag, undefined, (id) => this.#reports.answer(request, scope, () => this.#isWanted(id)));
   }
 
   /** Takes a request of this client back. One that has been answered already is not there any more. */
@@ -277,9 +281,21 @@ export class Conversation {
   #runOnKey(tag: string | undefined, request: KeyRequest): void {
     const hasBegun = this.#repeats.isBegunSteal(this.#standing, tag, request);
     const circumstances = { mayWait: !this.#hasInputEnded, isAbandoned: () => !this.#isDetached, hasBegun };
-    this.#run(tag, request.key, (id) =>
-      this.#operations.perform(request, id, { ...circumstances, isWanted: () => this.#isWanted(id) }),
-    );
+    this.#run(tag, request.key, async (id) => {
+      const isWanted = () => this.#isWanted(id);
+      if (this.#isRushed()) {
+        await untilCalm(request, this.#config.defaultLeaseSeconds * 1_000);
+        if (!isWanted()) return { type: "dropped" };
+      }
+      return this.#operations.perform(request, id, { ...circumstances, isWanted });
+    });
+  }
+
+  /** The session has just been taken up again, as many others are. */
+  #isRushed(): boolean {
+    const { isResumed, openedAt } = this.#standing;
+    const now = this.#host.now();
+    return isResumed && now - openedAt < this.#config.resumeGraceMs && isRush(now);
   }
 
   /** Runs something that takes time. Its turn, or its tag, is taken until it is answered. */
@@ -356,9 +372,11 @@ export class Conversation {
   async #authenticate(frame: Frame): Promise<void> {
     this.#isAuthenticating = true;
     const principal = await principalShown(this.#config, frame);
+    // On an open service only the operator's token can be shown: this was a wrong one.
+    if (principal?.type === "open") await wrongCredential(this.#host);
     this.#isAuthenticating = false;
     if (this.#isOver) return;
-    if (!principal) this.#refuse();
+    if (!principal) void this.#refuse();
     else {
       const isOpen = principal.type === "open";
       this.#stand(isOpen ? { phase: "open" } : { rights: rightsOf(principal), phase: "open" });
@@ -375,14 +393,17 @@ export class Conversation {
     this.#revision += 1;
   }
 
-  /** The handshake has failed: says so, lets the client wait a little, and hangs up. Nothing is executed. */
-  #refuse(): void {
+  /** The handshake has failed: lets the client wait a little, says so, and a little later hangs up. Nothing is executed. */
+  async #refuse(): Promise<void> {
     this.#isDeaf = true;
     this.#isRefused = true;
     this.#backlog.clear();
-    this.#host.count({ type: "auth_failed" });
+    await wrongCredential(this.#host);
+    if (this.#isOver) return;
     this.#voice.answer(undefined, { status: "auth" });
-    setTimeout(() => this.#close(CLOSE.auth), AUTH_FAILURE_PAUSE_MS);
+    this.#host.progressed();
+    await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
+    this.#close(CLOSE.auth);
   }
 
   #closeIfDone(): void {

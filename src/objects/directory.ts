@@ -4,14 +4,19 @@ import { randomHex } from "../hex.ts";
 import { logged } from "../log.ts";
 import { ledgerOf } from "./directories.ts";
 import { configOf, type Env } from "./env.ts";
+import { Gathering } from "./gathering.ts";
 import { type Claim, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
-import { type ListedKey, ListedKeys, type Range } from "./listed-keys.ts";
-import { kindOf, ListedSessions, type SessionKind, type Transport } from "./listed-sessions.ts";
+import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
+import { kindOf, type ListedSession, ListedSessions, type SessionKind, type Transport } from "./listed-sessions.ts";
+import { kindOfSession } from "./owner.ts";
 
-export type { ListedKey } from "./listed-keys.ts";
+export type { Founding, ListedKey } from "./listed-keys.ts";
 export type { Transport } from "./listed-sessions.ts";
 
-export type KeyAdmission = { readonly isAdmitted: false } | { readonly isAdmitted: true; readonly fence: Fence };
+/** Not admitted because of the cap or, with `hasLostRows`, because the key was founded before and has lost its rows. */
+export type KeyAdmission =
+  | { readonly isAdmitted: false; readonly hasLostRows?: true }
+  | { readonly isAdmitted: true; readonly fence: Fence };
 export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
 export type SessionAdmission = "admitted" | SessionRefusal;
 
@@ -24,6 +29,9 @@ export interface ShardListing {
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY CHECK (id = 1), fence TEXT NOT NULL);
 `;
+
+/** What an earlier version of a key's object tells of its founding: nothing, so it is believed. */
+const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
 
 /** Asking wakes sleeping sessions, which is paid for: rarely. */
 const WATCH_EVERY_MS = 3_600_000;
@@ -52,6 +60,8 @@ export class DirectoryObject extends DurableObject<Env> {
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
   #isWatching = false;
+  /** Comings and goings of connections where no cap counts them; whoever reads the sessions has them done first. */
+  readonly #gathering = new Gathering();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -67,20 +77,41 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#mark = row ? fenceFromHex(row.fence) : 0n;
   }
 
-  /** Lists a key unless the cap forbids it, and tells the fence above which it may grant. */
-  async joinKey(key: string, fence: Fence): Promise<KeyAdmission> {
+  /**
+   * Lists a key unless the cap forbids it, and tells the fence above which it may grant. A key that has granted nothing
+   * yet can only be listed by the very founding it asks for: otherwise it existed before, and its rows are gone.
+   */
+  async joinKey(key: string, fence: Fence, founding = UNTOLD): Promise<KeyAdmission> {
     this.#raise(fence);
-    const list = () => this.#keys.add(key);
+    if (this.#keys.hasAnother(key, founding)) return { isAdmitted: false, hasLostRows: true };
+    const list = () => this.#keys.add(key, founding.foundedAt);
     if (this.#keys.has(key)) list();
     else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) return { isAdmitted: false };
     return { isAdmitted: true, fence: this.#mark };
   }
 
-  /** Strikes a key off; its fence is remembered before that is answered. The ledger hears of it later. */
-  leaveKey(key: string, fence: Fence): void {
+  /**
+   * Strikes a key off; its fence is remembered before that is answered. The ledger hears of it later. A key that has
+   * lost its rows stays listed: nothing else knows that it existed.
+   */
+  leaveKey(key: string, fence: Fence, founding = UNTOLD): void {
     this.#raise(fence);
+    if (this.#keys.hasAnother(key, founding)) return;
     this.#keys.remove(key);
     this.ctx.waitUntil(this.#settle("keys"));
+  }
+
+  /** Whether the key is listed although it has granted nothing since this founding: it has lost its rows. */
+  listsAnother(key: string, founding: Founding): boolean {
+    return this.#keys.hasAnother(key, founding);
+  }
+
+  /** Strikes a key off that has lost its rows; false if it is not listed, or has not lost them. */
+  strikeLost(key: string, founding: Founding): boolean {
+    if (!this.#keys.hasAnother(key, founding)) return false;
+    this.#keys.remove(key);
+    this.ctx.waitUntil(this.#settle("keys"));
+    return true;
   }
 
   /**
@@ -89,6 +120,7 @@ export class DirectoryObject extends DurableObject<Env> {
    */
   async openSession(session: string, address: string, transport: Transport, label = ""): Promise<SessionAdmission> {
     const kind = kindOf(transport);
+    if (this.#mayGather(kind)) return this.#listSoon({ session, address, transport, label });
     const admission = await this.#inTurn(kind, async () => {
       if (this.#sessions.has(session)) return "admitted";
       const words = REFUSALS[kind];
@@ -104,34 +136,43 @@ export class DirectoryObject extends DurableObject<Env> {
 
   /** Strikes a session off. Its place is free when this is answered. */
   async closeSession(session: string): Promise<void> {
+    if (this.#mayGather(kindOfSession(session))) {
+      await this.#gathering.add(() => this.#sessions.remove(session));
+      return;
+    }
     const kind = this.#sessions.remove(session);
     if (kind) await this.#settle(kind);
   }
 
   /** What a listed session calls itself from now on; an empty label takes the old one away. */
   relabel(session: string, label: string): void {
+    this.#gathering.finish();
     this.#sessions.relabel(session, label);
   }
 
   /** The labels of those of these sessions that this shard lists and that have one. */
   labelsOf(sessions: readonly string[]): Record<string, string> {
+    this.#gathering.finish();
     return this.#sessions.labelsOf(sessions);
   }
 
   /** Now and then, sessions that were lost with their sockets are found and struck off. */
   override async alarm(): Promise<void> {
     this.#isWatching = false;
+    this.#gathering.finish();
     await this.#sessions.strikeDead();
     if (this.#sessions.count() > 0) await this.#watchSessions();
   }
 
   async list(range: Range): Promise<ShardListing> {
+    this.#gathering.finish();
     await this.#sessions.strikeDead();
+    this.#gathering.finish();
     return { keys: this.#keys.inRange(range), sessions: this.#sessions.countByTransport() };
   }
 
-  /** These keys as they stand now, asked one by one. Those that do not exist, or cannot be reached, are left out. */
-  describe(keys: readonly string[], options: { readonly detail: boolean }): Promise<ListedKey[]> {
+  /** These keys as they stand now, asked one by one. Those that do not exist are left out. */
+  describe(keys: readonly string[], options: { readonly detail: boolean }): Promise<DescribedKeys> {
     return this.#keys.describe(keys, options);
   }
 
@@ -147,6 +188,7 @@ export class DirectoryObject extends DurableObject<Env> {
 
   /** Counts. A ledger that asks says who it is, and from then on no earlier one is listened to. */
   tally(ledger?: string): ShardTally {
+    this.#gathering.finish();
     if (ledger !== undefined) this.#ledgerLife = ledger;
     const counts = {
       keys: this.#count("keys"),
@@ -173,6 +215,19 @@ export class DirectoryObject extends DurableObject<Env> {
 
   settle(holding: Holding): Promise<void> {
     return this.#ledger.settle(holding);
+  }
+
+  /** HTTP clients wait for the answer, and caps count as they go; connections without a cap do neither. */
+  #mayGather(kind: SessionKind): boolean {
+    return kind === "connections" && this.#caps.connections === 0 && this.#capsPerAddress.connections === 0;
+  }
+
+  async #listSoon(listed: ListedSession): Promise<SessionAdmission> {
+    await this.#gathering.add(() => {
+      if (!this.#sessions.has(listed.session)) this.#sessions.add(listed);
+    });
+    await this.#watchSessions();
+    return "admitted";
   }
 
   get #name(): string {

@@ -6,7 +6,13 @@ import type { KeyObject } from "./key.ts";
 import type { MetricsObject } from "./metrics.ts";
 import type { RateLimitObject } from "./rate-limit.ts";
 import type { SessionObject } from "./session.ts";
+import type { StorageProbeObject } from "./storage-probe.ts";
 
+/**
+ * The objects. Their methods take and give plain values, never stubs, functions or streams: so no answer has to be disposed
+ * of, and none is. One that is kept does not keep its object awake (workerd 2026-11). A method that gives a stub would
+ * break this rule, and every caller would need `using`.
+ */
 export interface Env {
   readonly KEY: DurableObjectNamespace<KeyObject>;
   readonly SESSION: DurableObjectNamespace<SessionObject>;
@@ -14,6 +20,9 @@ export interface Env {
   readonly DIRECTORY: DurableObjectNamespace<DirectoryObject>;
   readonly METRICS: DurableObjectNamespace<MetricsObject>;
   readonly RATE_LIMIT: DurableObjectNamespace<RateLimitObject>;
+  readonly STORAGE_PROBE: DurableObjectNamespace<StorageProbeObject>;
+  /** Set where `holdfast serve` runs the Worker: its disk may fill up. */
+  readonly SELF_HOSTED?: string;
   /** The platform's own rate limiter, where one is bound: a guard in front of ours, never instead. */
   readonly RATE_LIMIT_GUARD?: RateLimit;
 }

@@ -3,11 +3,12 @@ import type { Answer } from "../engine/index.ts";
 import { logged } from "../log.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import { countAnswer } from "./answered.ts";
-import { type Belongings, belongingsOf, depart } from "./belongings.ts";
+import { type Belongings, belongingsOf } from "./belongings.ts";
 import { directoryOfAddress } from "./directories.ts";
 import type { SessionAdmission } from "./directory.ts";
 import type { Env } from "./env.ts";
 import { HttpLife } from "./http-life.ts";
+import { answerClose } from "./line.ts";
 import { Meter } from "./meter.ts";
 import type { Listener, Loss, Notice } from "./notices.ts";
 import { type Circumstances, type Fate, type KeyRequest, Operations } from "./operations.ts";
@@ -121,13 +122,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return this.#operations.withdraw(key, id);
   }
 
-  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    this.#polls.heard(socket, message);
-  }
-
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
-    // Hibernatable sockets do not answer a close by themselves (workerd 2026-11).
-    closeQuietly(socket);
+    answerClose(socket, code);
     await this.#finished(socket, code);
   }
 
@@ -231,7 +227,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     if (this.#polls.answer(poll, outcome)) countAnswer(this.#meter, outcome.status);
   }
 
-  /** However often a key repeats its notice, the poll's client is looked for once. */
+  /** However often a key repeats its notice, the grant is picked up once at a time. */
   #grantOnce(poll: Poll): Promise<Answer> {
     const known = this.#grants.get(poll.id);
     if (known) return known;
@@ -240,14 +236,12 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return grant;
   }
 
-  /** Picks a grant up, but only for a client that is still there. */
+  /**
+   * Picks a grant up and answers its poll with it. A poll that is closed meanwhile is not answered, and has its request
+   * withdrawn when its close is dealt with.
+   */
   async #grant(poll: Poll): Promise<Answer> {
     const { key, id } = poll;
-    if (!(await this.#polls.isThere(poll)) || this.#isOver) {
-      // Should its Worker only have been slow to say so, the client learns that it has got nothing.
-      this.#polls.answer(poll, { status: "unavailable" });
-      return "gone";
-    }
     let outcome: Outcome | undefined;
     try {
       outcome = await this.#operations.pickUp(key, id);
@@ -301,17 +295,9 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     const directory = directoryOfAddress(this.env, this.#life.address);
     await Promise.all([
       directory.closeSession(this.#own.session).catch(logged("directory_unreachable")),
-      depart(this.#own),
+      this.#own.departure.run(),
     ]);
   }
 }
 
 const mayHold = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
-
-function closeQuietly(socket: WebSocket): void {
-  try {
-    socket.close(1000);
-  } catch {
-    // Already closed: there is nobody left to tell.
-  }
-}

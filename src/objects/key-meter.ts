@@ -3,11 +3,13 @@ import type { Meter } from "./meter.ts";
 
 const NOTIFICATION_RESULTS = { taken: "picked_up", noted: "noted", gone: "gone" } as const;
 
+type Counting = Pick<Meter, "count" | "observe" | "flush" | "isQuiet">;
+
 /** Turns what happened at one key into the service's counters and histograms. */
 export class KeyMeter {
-  readonly #meter: Pick<Meter, "count" | "observe">;
+  readonly #meter: Counting;
 
-  constructor(meter: Pick<Meter, "count" | "observe">) {
+  constructor(meter: Counting) {
     this.#meter = meter;
   }
 
@@ -25,6 +27,15 @@ export class KeyMeter {
   /** A renewal was tried on a key that does not exist, and so has no limit. */
   renewedNothing(): void {
     this.#meter.count("renewals_total", { kind: "lock", result: "error" });
+  }
+
+  /** Whether the collectors know all that was counted. */
+  get isQuiet(): boolean {
+    return this.#meter.isQuiet;
+  }
+
+  flush(): Promise<void> {
+    return this.#meter.flush();
   }
 
   pruned(): void {

@@ -1,7 +1,7 @@
 import { allDirectories, byDirectory } from "./directories.ts";
 import type { ListedKey, Transport } from "./directory.ts";
 import type { Env } from "./env.ts";
-import type { Range } from "./listed-keys.ts";
+import type { DescribedKeys, Range } from "./listed-keys.ts";
 
 /** Which keys to look at, and how closely. */
 export interface Walk {
@@ -20,6 +20,8 @@ export interface Walk {
 export interface Stretch {
   /** In the order of their UTF-8 bytes. */
   readonly keys: readonly ListedKey[];
+  /** Keys that are listed but cannot be read, in the same order. */
+  readonly unreachable: readonly string[];
   /** All live sessions of the service. */
   readonly sessions: Readonly<Record<Transport, number>>;
 }
@@ -42,12 +44,12 @@ export async function* walkKeys(env: Env, walk: Walk): AsyncGenerator<Stretch, v
     const listing = await listKeys(env, { prefix, after, limit: width });
     const seen = listing.keys.filter(sees);
     const wanted = seen.slice(0, missing);
-    const keys = await describeKeys(env, wanted, detail);
+    const { keys, unreachable } = await describeKeys(env, wanted, detail);
     missing -= keys.length;
     // Where few are to be seen, longer steps find them sooner.
     width = Math.min(atOnce, width * 2);
     after = seen.length > wanted.length ? wanted.at(-1) : listing.next;
-    yield { keys, sessions: listing.sessions };
+    yield { keys, unreachable, sessions: listing.sessions };
   }
 }
 
@@ -67,15 +69,18 @@ async function listKeys(env: Env, range: Range) {
   };
 }
 
-async function describeKeys(env: Env, keys: readonly string[], detail: boolean): Promise<ListedKey[]> {
-  const views = await Promise.all(
+async function describeKeys(env: Env, keys: readonly string[], detail: boolean): Promise<DescribedKeys> {
+  const parts = await Promise.all(
     byDirectory(env, keys).map((group) => group.directory.describe(group.keys, { detail })),
   );
-  return views.flat().sort((a, b) => compareBytes(a.key, b.key));
+  return {
+    keys: parts.flatMap((part) => part.keys).sort((a, b) => compareBytes(a.key, b.key)),
+    unreachable: parts.flatMap((part) => part.unreachable).sort(compareBytes),
+  };
 }
 
 /** The order of the texts' UTF-8 bytes, which is that of their code points. */
-function compareBytes(a: string, b: string): number {
+export function compareBytes(a: string, b: string): number {
   const [left, right] = [a[Symbol.iterator](), b[Symbol.iterator]()];
   for (;;) {
     const [x, y] = [left.next(), right.next()];

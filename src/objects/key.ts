@@ -20,9 +20,14 @@ import {
 } from "../engine/index.ts";
 import { randomHex } from "../hex.ts";
 import { log } from "../log.ts";
+import { Activity } from "./activity.ts";
+import { bookWakeUp, isWithinLimit, noteAwake, RESTING, restOne } from "./awake-keys.ts";
 import { directoryOfKey, type Labels } from "./directories.ts";
+import type { Founding } from "./directory.ts";
 import { configOf, type Env } from "./env.ts";
 import { History, type HistoryView, MOST_GRANTS } from "./history.ts";
+import { KeyClock } from "./key-clock.ts";
+import { logUnreadable } from "./key-file.ts";
 import { KeyMeter } from "./key-meter.ts";
 import { Meter } from "./meter.ts";
 import { sessionObject } from "./owner.ts";
@@ -44,6 +49,10 @@ type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
 
 /** A failed alarm run is repeated by ourselves after this time; the platform would give up after six tries. */
 const ALARM_RETRY_MS = 2_000;
+/** By then the answers to earlier calls have left. */
+const ANSWERS_LEAVE_WITHIN_MS = 10;
+/** A key whose alarm is due so soon does not go to rest: an alarm that meets a resting object comes late. */
+const WAKE_UP_IS_NEAR_MS = 1_000;
 
 /**
  * The only authority for one key. Every answer that changes something is stored before it is given: the rows are
@@ -55,9 +64,13 @@ export class KeyObject extends DurableObject<Env> {
   /** Undefined while the key does not exist. */
   #engine: KeyEngine | undefined;
   #isListed = false;
+  /** Goes with `#engine`. */
+  #foundedAt: number | undefined;
+  readonly #clock = new KeyClock();
   readonly #wakeUp: WakeUp;
   readonly #meter: KeyMeter;
   readonly #history = new History();
+  readonly #activity = new Activity();
   /** The key is being founded or pruned: everything else waits its turn behind this. */
   #transition: Promise<void> | undefined;
 
@@ -65,13 +78,16 @@ export class KeyObject extends DurableObject<Env> {
     super(ctx, env);
     this.#config = configOf(env);
     this.#store = new KeyStore(ctx.storage);
-    this.#wakeUp = new WakeUp(ctx.storage);
+    this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
     this.#meter = new KeyMeter(new Meter(env, this.#name, (report) => ctx.waitUntil(report)));
+    noteAwake(env, this.#name);
     ctx.blockConcurrencyWhile(async () => {
       this.#load();
       if (!this.#engine) return;
       this.#history.recall(this.#engine.newestHolds(MOST_GRANTS));
       await this.#wakeUp.recall();
+      // A founding that a crash cut short has no alarm that would end the key if nobody uses it.
+      if (!this.#isListed) this.#wakeUp.by(this.#nextWake(this.#engine));
     });
   }
 
@@ -84,15 +100,15 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   wait(command: WaitCommand): Promise<WaitOutcome> {
-    return this.#use({ status: "not_enqueued" }, (engine, moment) => engine.wait(command, moment));
+    return this.#useUnlessLost({ status: "not_enqueued" }, (engine, moment) => engine.wait(command, moment));
   }
 
   release(token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#use({ status: "not_held" }, (engine, moment) => engine.release(token, session, moment));
+    return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.release(token, session, moment));
   }
 
   async renew(token: string, leaseSeconds: number): Promise<RenewOutcome> {
-    const outcome = await this.#use(undefined, (engine, moment) => engine.renew(token, leaseSeconds, moment));
+    const outcome = await this.#useUnlessLost(undefined, (engine, moment) => engine.renew(token, leaseSeconds, moment));
     if (outcome) return outcome;
     this.#meter.renewedNothing();
     return { status: "not_held" };
@@ -103,7 +119,7 @@ export class KeyObject extends DurableObject<Env> {
    * `fence` is the first half of the hold's token.
    */
   steal(fence: string): Promise<StealOutcome> {
-    return this.#use({ status: "not_held" }, (engine, moment) => engine.steal(fence, moment));
+    return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.steal(fence, moment));
   }
 
   pickUp(request: string): Promise<PickUpOutcome> {
@@ -123,11 +139,22 @@ export class KeyObject extends DurableObject<Env> {
    * not exist. Asking changes nothing but what time has changed.
    */
   async describe({ detail, history = false }: Closeness = { detail: false }): Promise<KeyDescription | null> {
-    const view = await this.#use<KeyView | null>(null, (engine, moment) => {
+    const view = await this.#useUnlessLost<KeyView | null>(null, (engine, moment) => {
       engine.tick(moment);
       return engine.isPrunable(moment) ? null : engine.view({ detail });
     });
-    return view && history ? { ...view, history: this.#history.at(Date.now()) } : view;
+    return view && history ? { ...view, history: this.#history.at(this.#clock.now()) } : view;
+  }
+
+  /** Lets the key be founded again if it has lost its rows; false, and nothing changes, if it has not. */
+  async giveUp(): Promise<boolean> {
+    while (this.#transition) await this.#transition;
+    if (this.#exists) return false;
+    let hasGivenUp = false;
+    await this.#inTransition(async () => {
+      hasGivenUp = await directoryOfKey(this.env, this.#name).strikeLost(this.#name, this.#founding);
+    });
+    return hasGivenUp;
   }
 
   /** What sessions in the history were called when somebody last looked: they may be gone by the next time. */
@@ -136,14 +163,36 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * Whether anything of the key is stored, or about to be. It never waits: the directory asks while the key may be
-   * waiting for the directory.
+   * Whether the founding that the directory noted at `listedAt` was cut off before anything was granted: then the key
+   * may be struck off. A key of which nothing is stored is not unfounded: it has lost its rows. This never waits: the
+   * directory asks while the key may be waiting for the directory.
    */
-  exists(): boolean {
-    return this.#engine !== undefined || this.#transition !== undefined;
+  isUnfounded(listedAt: number): boolean {
+    return !this.#exists && this.#foundedAt === listedAt && this.#transition === undefined;
   }
 
-  override async alarm(): Promise<void> {
+  /**
+   * Closes the object's files now instead of after a minute or two, unless it is at work. It rejects with `RESTING` if
+   * that was done, as does every call that comes too late. Rows and alarm stay; the history does not.
+   */
+  async rest(): Promise<void> {
+    const { begun } = this.#activity;
+    await this.#meter.flush();
+    await this.ctx.storage.sync();
+    await scheduler.wait(ANSWERS_LEAVE_WITHIN_MS);
+    const isIdle = !this.#activity.isBusy && this.#activity.begun === begun && !this.#transition;
+    if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) this.ctx.abort(RESTING);
+  }
+
+  override alarm(): Promise<void> {
+    return this.#activity.during(async () => {
+      await this.#wake();
+      // Nobody has made room for a key that wakes by itself.
+      if (!isWithinLimit(this.env)) await restOne(this.env);
+    });
+  }
+
+  async #wake(): Promise<void> {
     this.#wakeUp.clear();
     try {
       await this.#use(undefined, (engine, moment) => engine.tick(moment));
@@ -162,35 +211,82 @@ export class KeyObject extends DurableObject<Env> {
 
   #moment(): Moment {
     const { fenceFloor, maxWaiters, gcMaxIdleMs } = this.#config;
-    return { now: Date.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
+    return { now: this.#clock.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
   }
 
+  /** Takes what is stored for the truth. What cannot be read is nobody's: the object fails, and so do its requests. */
   #load(): void {
-    const stored = this.#store.load();
-    this.#engine = stored && new KeyEngine(stored.key);
-    this.#isListed = stored?.isListed ?? false;
+    try {
+      const stored = this.#store.load();
+      this.#engine = stored && new KeyEngine(stored.key);
+      this.#isListed = stored?.isListed ?? false;
+      this.#foundedAt = stored?.foundedAt;
+    } catch (error) {
+      logUnreadable(this.env, this.#name, error);
+      throw error;
+    }
+  }
+
+  /** Throws memory away and goes on from what is stored. If that cannot be read either, the object starts again. */
+  #reload(): void {
+    try {
+      this.#load();
+    } catch (error) {
+      this.ctx.abort(`key unreadable: ${error}`);
+      throw error;
+    }
+  }
+
+  /** Somebody may hold it or wait. Otherwise nothing is stored but, at most, that it is being founded. */
+  get #exists(): boolean {
+    return this.#isListed || this.#store.hasGranted;
+  }
+
+  get #founding(): Founding {
+    return { foundedAt: this.#foundedAt, hasGranted: this.#store.hasGranted };
   }
 
   /** Runs a command on a key that exists; of one that does not, `missing` is the answer. */
-  async #use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
-    while (this.#transition) await this.#transition;
-    return this.#engine ? this.#run(this.#engine, decide) : missing;
+  #use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    return this.#atWork(async () => {
+      while (this.#transition) await this.#transition;
+      return this.#engine && this.#exists ? this.#run(this.#engine, decide) : missing;
+    });
+  }
+
+  /** The same, but a key that has existed and lost its rows gives no answer: `missing` might be wrong. */
+  #useUnlessLost<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    return this.#atWork(async () => {
+      while (this.#transition) await this.#transition;
+      if (!this.#exists) {
+        const isLost = await directoryOfKey(this.env, this.#name).listsAnother(this.#name, this.#founding);
+        if (isLost && !this.#exists && !this.#transition) throw this.#lostRows();
+      }
+      return this.#use(missing, decide);
+    });
   }
 
   /**
    * Runs a command on a key that is founded with `limit` if need be, unless the cap on keys forbids it. When no fence
    * is left nothing can be granted.
    */
-  async #useFounded<Outcome>(
+  #useFounded<Outcome>(
     limit: number,
     decide: Decision<Outcome>,
   ): Promise<Outcome | Refusal<"max_locks" | "fence_persistence">> {
-    for (;;) {
-      while (this.#transition) await this.#transition;
-      if (this.#engine && this.#isListed) return this.#runUnlessExhausted(this.#engine, decide);
-      await this.#inTransition(() => this.#found(limit));
-      if (!this.#isListed) return { status: "max_locks" };
-    }
+    return this.#atWork(async () => {
+      for (;;) {
+        while (this.#transition) await this.#transition;
+        if (this.#engine && this.#isListed) return this.#runUnlessExhausted(this.#engine, decide);
+        await this.#inTransition(() => this.#found(limit));
+        if (!this.#isListed) return { status: "max_locks" };
+      }
+    });
+  }
+
+  #atWork<Result>(task: () => Promise<Result>): Promise<Result> {
+    noteAwake(this.env, this.#name);
+    return this.#activity.during(task);
   }
 
   /** Runs a change of the key's existence that needs other objects, with everything else held back. */
@@ -202,15 +298,46 @@ export class KeyObject extends DurableObject<Env> {
     return transition;
   }
 
+  /**
+   * Has the directory list the key. The key's own row is stored before the directory is asked, and `foundedAt` is in
+   * both: so a key that is listed, but not by the founding its row tells of, has lost what it had stored. Somebody may
+   * hold it, and nothing is granted until an operator gives it up.
+   */
   async #found(limit: number): Promise<void> {
+    const isNew = !this.#store.hasGranted;
+    const engine = (!isNew && this.#engine) || this.#begin(limit);
+    if (!isNew) this.#foundedAt = Date.now();
+    const foundedAt = this.#foundedAt as number;
+    try {
+      const directory = directoryOfKey(this.env, this.#name);
+      const admission = await directory.joinKey(this.#name, engine.lastFence, this.#founding);
+      if (admission.isAdmitted) {
+        engine.raiseFence(admission.fence);
+        if (!isNew) this.#store.relist({ limit: engine.limit, fence: engine.lastFence, foundedAt });
+        this.#isListed = true;
+      } else if (admission.hasLostRows) throw this.#lostRows();
+      else if (isNew) await this.#forget();
+    } catch (error) {
+      // It is forgotten in time, like any key that nobody uses.
+      this.#wakeUp.by(this.#nextWake(engine));
+      throw error;
+    }
+  }
+
+  /** A key that has granted nothing yet takes the limit of whoever comes first. */
+  #begin(limit: number): KeyEngine {
+    const foundedAt = this.#foundedAt ?? Date.now();
     const fence = this.#engine?.lastFence ?? 0n;
-    const admission = await directoryOfKey(this.env, this.#name).joinKey(this.#name, fence);
-    if (!admission.isAdmitted) return;
-    const engine = this.#engine ?? new KeyEngine(emptyKey(limit));
-    engine.raiseFence(admission.fence);
-    this.#store.found({ limit: engine.limit, fence: engine.lastFence, now: Date.now() });
-    this.#engine = engine;
-    this.#isListed = true;
+    if (this.#engine?.limit !== limit) this.#store.begin({ limit, fence, foundedAt });
+    this.#foundedAt = foundedAt;
+    this.#engine = new KeyEngine({ limit, fence, lastActivity: foundedAt, slots: [], waiters: [], lapsed: [] });
+    return this.#engine;
+  }
+
+  #lostRows(): Error {
+    const error = new Error("the key is listed, but its stored rows are gone");
+    logUnreadable(this.env, this.#name, error);
+    return error;
   }
 
   /** Forgets an idle key. The directory has its fence, durably, before the first row goes. */
@@ -218,13 +345,18 @@ export class KeyObject extends DurableObject<Env> {
     return this.#inTransition(async () => {
       this.#isListed = false;
       this.#store.unlist();
-      await directoryOfKey(this.env, this.#name).leaveKey(this.#name, engine.lastFence);
-      this.#engine = undefined;
-      this.#history.forget();
-      this.#wakeUp.clear();
-      await this.#store.deleteAll();
+      await directoryOfKey(this.env, this.#name).leaveKey(this.#name, engine.lastFence, this.#founding);
+      await this.#forget();
       this.#meter.pruned();
     });
+  }
+
+  async #forget(): Promise<void> {
+    this.#engine = undefined;
+    this.#foundedAt = undefined;
+    this.#history.forget();
+    this.#wakeUp.clear();
+    await this.#store.deleteAll();
   }
 
   #runUnlessExhausted<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome | Refusal<"fence_persistence"> {
@@ -236,28 +368,41 @@ export class KeyObject extends DurableObject<Env> {
     }
   }
 
-  /** One command: decide, store, and only then speak. If storing fails, memory is thrown away with the answer. */
+  /**
+   * One command: decide, store, and only then speak. If either fails, memory is thrown away with the answer: what was
+   * decided halfway must not be stored. Running out of fences is a decision like any other.
+   */
   #run<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome {
+    let outcome: Outcome;
     try {
-      return decide(engine, this.#moment());
-    } finally {
-      this.#commit(engine);
+      outcome = decide(engine, this.#moment());
+    } catch (error) {
+      if (error instanceof FenceExhaustedError) this.#commit(engine);
+      else this.#reload();
+      throw error;
     }
+    this.#commit(engine);
+    return outcome;
   }
 
   #commit(engine: KeyEngine): void {
     try {
       this.#store.write(engine.takeChanges());
-      const { gcMaxIdleMs, gcIntervalMs } = this.#config;
-      this.#wakeUp.by(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
+      this.#wakeUp.by(this.#nextWake(engine));
     } catch (error) {
-      this.#load();
+      this.#reload();
       throw error;
     }
     const observations = engine.takeObservations();
     this.#meter.countAll(observations, engine.limit);
     this.#history.note(observations);
-    for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#tell(engine, event));
+    for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#activity.during(() => this.#tell(engine, event)));
+  }
+
+  /** By the machine's clock, like the alarm. */
+  #nextWake(engine: KeyEngine): number {
+    const { gcMaxIdleMs, gcIntervalMs } = this.#config;
+    return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
   }
 
   /** Brings news to a session. What gets no answer is repeated from the alarm. */
@@ -277,10 +422,6 @@ export class KeyObject extends DurableObject<Env> {
       log("warn", "session_unreachable", { error: String(error) });
     }
   }
-}
-
-function emptyKey(limit: number) {
-  return { limit, fence: 0n, lastActivity: Date.now(), slots: [], waiters: [], lapsed: [] };
 }
 
 const randomSalt = () => randomHex(8);

@@ -9,8 +9,12 @@ import type {
   WaitCommand,
   WaitOutcome,
 } from "../engine/index.ts";
+import { hasRoom, isResting, noteUse, roomToWake, type Urgency } from "./awake-keys.ts";
 import type { Env } from "./env.ts";
 import type { KeyObject } from "./key.ts";
+import { isPlatformFault, logUnreadable } from "./key-file.ts";
+import { StorageHealth } from "./storage-probe.ts";
+import { Turns } from "./turns.ts";
 
 export type IsWanted = () => boolean;
 
@@ -33,17 +37,24 @@ type KeyStub = Pick<KeyObject, keyof Keys>;
 /** A stub and the number of calls under way on it. */
 interface Line {
   readonly stub: KeyStub;
+  /** Until then the key may not be woken; undefined where it may from the start. Calls wait for it in their order. */
+  readonly room: Promise<void> | undefined;
   calls: number;
 }
 
 const ATTEMPTS = 3;
+/** A key at rest has done nothing, so it may be asked more often; this many times only if very many keys are in use. */
+const MAX_RESTS = 10;
 const MOST_LINES = 256;
+/** Calls that one session has under way. More would not be answered sooner, and others want to be served meanwhile. */
+const CALLS = { width: 16, perPause: 16 };
 
 /** Keys behind their Durable Objects. Calls that the platform calls retryable are repeated: none does harm twice. */
 export class RemoteKeys implements Keys {
   readonly #env: Env;
   /** One per key: only calls on the same stub are sure to arrive in order. */
   readonly #lines = new Map<string, Line>();
+  readonly #turns = new Turns(CALLS);
 
   constructor(env: Env) {
     this.#env = env;
@@ -78,24 +89,44 @@ export class RemoteKeys implements Keys {
   }
 
   leave(key: string, session: string, options: { keepsReported: boolean }): Promise<void> {
-    return this.#call(key, (stub) => stub.leave(session, options));
+    return this.#call(key, (stub) => stub.leave(session, options), undefined, "background");
   }
 
-  async #call<Outcome>(
+  #call<Outcome>(
     key: string,
     ask: (stub: KeyStub) => Promise<Outcome>,
     isWanted: IsWanted = () => true,
+    urgency: Urgency = "use",
   ): Promise<Outcome> {
-    for (let attempt = 1; ; attempt++) {
-      const line = this.#line(key);
+    if (urgency === "use") noteUse(this.#env, key);
+    return this.#turns.run(() => this.#callInTurn(key, ask, isWanted, urgency));
+  }
+
+  async #callInTurn<Outcome>(
+    key: string,
+    ask: (stub: KeyStub) => Promise<Outcome>,
+    isWanted: IsWanted,
+    urgency: Urgency,
+  ): Promise<Outcome> {
+    for (let attempt = 1, rests = 0; ; attempt++) {
+      const line = this.#line(key, urgency);
       line.calls += 1;
       try {
-        const outcome = await ask(line.stub);
-        if (typeof outcome === "object" && outcome !== null) (outcome as Partial<Disposable>)[Symbol.dispose]?.();
-        return outcome;
+        if (line.room) await line.room;
+        return await ask(line.stub);
       } catch (error) {
         // A stub that has thrown may be broken for good: the next call needs a new one.
         if (this.#lines.get(key) === line) this.#lines.delete(key);
+        // At once, so that calls which came to rest together go on in their order.
+        if (isResting(error) && rests < MAX_RESTS) {
+          rests += 1;
+          attempt -= 1;
+          continue;
+        }
+        if (isPlatformFault(error)) {
+          logUnreadable(this.#env, key, error);
+          new StorageHealth(this.#env).doubt();
+        }
         if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
         await scheduler.wait(Math.random() * 50 * 2 ** attempt);
         if (!isWanted()) throw error;
@@ -105,11 +136,13 @@ export class RemoteKeys implements Keys {
     }
   }
 
-  #line(key: string): Line {
+  #line(key: string, urgency: Urgency): Line {
+    const env = this.#env;
     const known = this.#lines.get(key);
-    if (known) return known;
+    if (known && (known.calls > 0 || hasRoom(env, key))) return known;
     if (this.#lines.size >= MOST_LINES) this.#dropIdleLines();
-    const line = { stub: this.#env.KEY.getByName(key) as unknown as KeyStub, calls: 0 };
+    const room = hasRoom(env, key) ? undefined : roomToWake(env, key, urgency);
+    const line = { stub: env.KEY.getByName(key) as unknown as KeyStub, room, calls: 0 };
     this.#lines.set(key, line);
     return line;
   }

@@ -26,6 +26,7 @@ export class Line {
   readonly #window = new ReceiveWindow();
   /** Lines for a carrier, to be sent when the event at hand is done. */
   #unsent: string[] = [];
+  #said = 0;
   #received = 0;
   #acknowledged = 0;
   #savedRevision: number | undefined;
@@ -74,9 +75,15 @@ export class Line {
     this.#acknowledged = -conversation.unconsumed;
   }
 
+  /** How many lines were sent. */
+  get said(): number {
+    return this.#said;
+  }
+
   /** Sends one line. A client gets each in a frame of its own; a carrier, which only wants the bytes, as few as possible. */
   send(line: string): void {
     if (this.#isOver) return;
+    this.#said += 1;
     if (this.entry.hasWindow) this.#unsent.push(line);
     else this.#socket.send(line);
   }
@@ -144,11 +151,19 @@ export class Line {
   }
 }
 
-export function closeSocket(socket: WebSocket, code: number): void {
-  const isReserved = code < 1000 || code === 1004 || code === 1005 || code === 1006 || code === 1015;
-  try {
-    socket.close(isReserved ? CLOSE.done : code);
-  } catch {
-    // Already closed: there is nobody left to tell.
-  }
+/** Never heard on a wire: the platform's words for a close without a code, and for none at all. */
+const NO_CODE = 1005;
+const NO_CLOSE = 1006;
+
+/** Hibernatable sockets do not answer a close by themselves (workerd 2026-11). After a loss there is nobody to answer. */
+export function answerClose(socket: WebSocket, code: number): void {
+  if (code !== NO_CLOSE) closeSocket(socket, code);
+}
+
+/** Closes a socket that may be closed already, or about to break: then there is nobody left to tell, and that is no failure. */
+export function closeSocket(socket: Pick<WebSocket, "close">, code: number): void {
+  const isReserved = code < 1000 || code === 1004 || code === NO_CODE || code === NO_CLOSE || code === 1015;
+  // Caught also if it fails later: nobody would handle that rejection.
+  const close = async () => socket.close(isReserved ? CLOSE.done : code);
+  close().catch(() => {});
 }

@@ -2,9 +2,25 @@ import type { KeyView } from "../engine/index.ts";
 import { log } from "../log.ts";
 import { inBatches } from "./batches.ts";
 import type { Env } from "./env.ts";
+import { askKey, type KeyStub } from "./key-calls.ts";
+import { Turns } from "./turns.ts";
 
 export interface ListedKey extends KeyView {
   readonly key: string;
+}
+
+/** Keys as they stand now, and those that could not say. */
+export interface DescribedKeys {
+  readonly keys: ListedKey[];
+  readonly unreachable: string[];
+}
+
+/** One founding of a key. */
+export interface Founding {
+  /** By the key's clock: the same in the key's rows and in the list, so that it names the founding. */
+  readonly foundedAt: number | undefined;
+  /** The key's rows show that it has granted something. */
+  readonly hasGranted: boolean;
 }
 
 /** The first `limit` keys that begin with `prefix` and come after `after`, in the order of their UTF-8 bytes. */
@@ -18,9 +34,10 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, listed_at INTEGER NOT NULL) WITHOUT ROWID;
 `;
 
-/** A key that was listed but never founded (its object died in between) is struck off after this time. */
+/** A key whose founding was cut off after it was listed is struck off after this time. */
 const FOUNDING_TAKES_AT_MOST_MS = 10_000;
-const ASKED_AT_ONCE = 64;
+/** Keys that the whole shard asks at a time: whoever else needs the machine is not kept waiting by a long listing. */
+const MAX_ASKED_AT_ONCE = 4;
 /** No key of at most 256 bytes comes after this one. */
 const LAST_KEY = "\u{10ffff}".repeat(64);
 
@@ -28,8 +45,9 @@ const LAST_KEY = "\u{10ffff}".repeat(64);
 export class ListedKeys {
   readonly #env: Env;
   readonly #sql: SqlStorage;
-  /** Keys known to exist. */
+  /** Keys known not to be unfounded. */
   readonly #founded = new Set<string>();
+  readonly #turns = new Turns({ width: MAX_ASKED_AT_ONCE, perPause: MAX_ASKED_AT_ONCE });
 
   constructor(env: Env, sql: SqlStorage) {
     this.#env = env;
@@ -37,8 +55,8 @@ export class ListedKeys {
     sql.exec(SCHEMA);
   }
 
-  add(key: string): void {
-    this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, Date.now());
+  add(key: string, listedAt = Date.now()): void {
+    this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, listedAt);
   }
 
   remove(key: string): void {
@@ -47,7 +65,20 @@ export class ListedKeys {
   }
 
   has(key: string): boolean {
-    return this.#sql.exec("SELECT 1 FROM keys WHERE key = ?", key).toArray().length > 0;
+    return this.#listedAt(key) !== undefined;
+  }
+
+  #listedAt(key: string): number | undefined {
+    return this.#sql.exec<{ at: number }>("SELECT listed_at AS at FROM keys WHERE key = ?", key).toArray()[0]?.at;
+  }
+
+  /**
+   * Whether the key is listed by another founding than this one. If it has granted nothing since, it existed before, and
+   * its rows are gone.
+   */
+  hasAnother(key: string, { foundedAt, hasGranted }: Founding): boolean {
+    const listedAt = this.#listedAt(key);
+    return !hasGranted && listedAt !== undefined && listedAt !== foundedAt;
   }
 
   count(): number {
@@ -68,38 +99,43 @@ export class ListedKeys {
       .map(({ key }) => key);
   }
 
-  async describe(keys: readonly string[], { detail }: { readonly detail: boolean }): Promise<ListedKey[]> {
-    const views = await inBatches(keys, ASKED_AT_ONCE, (key) =>
-      this.#env.KEY.getByName(key).describe({ detail }).catch(unreachable(null)),
-    );
-    return keys.flatMap((key, index) => {
-      const view = views[index];
-      if (!view) return [];
-      // A page of keys may have a hundred holders each: who does not ask for them is spared the freight.
-      return [{ ...view, key, holders: detail ? view.holders : view.holders.slice(0, 1) }];
+  async describe(keys: readonly string[], { detail }: { readonly detail: boolean }): Promise<DescribedKeys> {
+    const described: DescribedKeys = { keys: [], unreachable: [] };
+    await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
+      try {
+        const view = await this.#ask(key, (object) => object.describe({ detail }));
+        // A page of keys may have a hundred holders each: who does not ask for them is spared the freight.
+        if (view) described.keys.push({ ...view, key, holders: detail ? view.holders : view.holders.slice(0, 1) });
+      } catch (error) {
+        logUnreachable(key, error);
+        described.unreachable.push(key);
+      }
     });
+    return described;
   }
 
-  /** Strikes off keys whose objects know nothing of them. */
+  /** Strikes off keys that have begun to be founded, and were cut off. */
   async strikeUnfounded(): Promise<void> {
     const before = Date.now() - FOUNDING_TAKES_AT_MOST_MS;
     const doubtful = this.#sql
-      .exec<{ key: string }>("SELECT key FROM keys WHERE listed_at < ?", before)
+      .exec<{ key: string; at: number }>("SELECT key, listed_at AS at FROM keys WHERE listed_at < ?", before)
       .toArray()
-      .map(({ key }) => key)
-      .filter((key) => !this.#founded.has(key));
-    await inBatches(doubtful, ASKED_AT_ONCE, async (key) => {
-      const isFounded = await this.#env.KEY.getByName(key).exists().catch(unreachable(true));
-      if (isFounded) this.#founded.add(key);
-      else this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at < ?", key, before);
+      .filter(({ key }) => !this.#founded.has(key));
+    await inBatches(doubtful, MAX_ASKED_AT_ONCE, async ({ key, at }) => {
+      const isUnfounded = await this.#ask(key, (object) => object.isUnfounded(at)).catch((error: unknown) => {
+        logUnreachable(key, error);
+        return false;
+      });
+      if (!isUnfounded) this.#founded.add(key);
+      else this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at = ?", key, at);
     });
+  }
+
+  #ask<Answer>(key: string, ask: (object: KeyStub) => Promise<Answer>): Promise<Answer> {
+    return this.#turns.run(() => askKey(this.#env, key, ask));
   }
 }
 
-/** Takes `assumed` for the answer of a key that could not be reached. */
-function unreachable<Assumed>(assumed: Assumed): (error: unknown) => Assumed {
-  return (error) => {
-    log("warn", "key_unreachable", { error: String(error) });
-    return assumed;
-  };
+function logUnreachable(key: string, error: unknown): void {
+  log("warn", "key_unreachable", { key, error: String(error) });
 }

@@ -35,7 +35,7 @@ const NEW_HTTP_BELIEVED_MS = 2_000;
 /** Asking costs a request each and wakes who sleeps: of HTTP sessions about a hundred a second, none twice in one. */
 const HTTP_ASKED_EVERY_MS = 10;
 const HTTP_BELIEVED_AT_LEAST_MS = 1_000;
-const ASKED_AT_ONCE = 64;
+const ASKED_AT_ONCE = 8;
 
 export function kindOf(transport: Transport): SessionKind {
   return transport === "http" ? "httpSessions" : "connections";

@@ -22,6 +22,8 @@ export class Meter {
   #isReporting = false;
   #reportedAt = Number.NEGATIVE_INFINITY;
   #failures = 0;
+  /** Reports that the collector has not answered yet. */
+  #unanswered = 0;
 
   constructor(env: Env, name: string, waitUntil: (promise: Promise<unknown>) => void) {
     this.#env = env;
@@ -37,6 +39,16 @@ export class Meter {
   observe<Name extends HistogramName>(family: Name, labels: LabelsOf<Name>, seconds: number): void {
     this.#tally.observe(family, labels, seconds);
     this.#reportInTime();
+  }
+
+  /** Whether the collector knows all that was counted. */
+  get isQuiet(): boolean {
+    return this.#tally.isEmpty && this.#unanswered === 0;
+  }
+
+  /** Reports what has been counted so far without waiting for its time. If that fails it is tried again as usual. */
+  async flush(): Promise<void> {
+    await this.#report();
   }
 
   #reportInTime(): void {
@@ -60,8 +72,10 @@ export class Meter {
   }
 
   async #report(): Promise<void> {
+    if (this.#tally.isEmpty) return;
     this.#reportedAt = Date.now();
     const sums = this.#tally.take();
+    this.#unanswered += 1;
     try {
       await collectorOf(this.#env, this.#name).report(sums);
       this.#failures = 0;
@@ -69,6 +83,8 @@ export class Meter {
       this.#tally.merge(sums);
       this.#failures += 1;
       if (this.#failures === 1) log("warn", "metrics_not_reported", { error: String(error) });
+    } finally {
+      this.#unanswered -= 1;
     }
   }
 }

@@ -6,6 +6,7 @@ import type { Request } from "../protocols/wire/requests.ts";
 import type { Belongings } from "./belongings.ts";
 import type { Holdings } from "./holdings.ts";
 import type { IsWanted, Keys } from "./keys.ts";
+import type { StorageHealth } from "./storage-probe.ts";
 
 /** A request that concerns a key. */
 export type KeyRequest = Exclude<Extract<Request, { readonly key: string }>, { readonly type: "query" }>;
@@ -56,14 +57,22 @@ export class Operations {
   readonly #keys: Keys;
   readonly #holdings: Holdings;
   readonly #config: Config;
+  readonly #storage: StorageHealth;
   /** Requests that are being taken back, by their ids. */
   readonly #withdrawals = new Map<string, Withdrawal>();
 
-  constructor({ session, keys, holdings, config }: Pick<Belongings, "session" | "keys" | "holdings" | "config">) {
+  constructor({
+    session,
+    keys,
+    holdings,
+    config,
+    storage,
+  }: Pick<Belongings, "session" | "keys" | "holdings" | "config" | "storage">) {
     this.#session = session;
     this.#keys = keys;
     this.#holdings = holdings;
     this.#config = config;
+    this.#storage = storage;
   }
 
   /** Carries out a request. If its outcome stays unknown it is withdrawn, and the reply is an error. */
@@ -166,9 +175,15 @@ export class Operations {
   async #perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Fate> {
     switch (request.type) {
       case "acquire":
-        return this.#config.draining ? answered("draining") : this.#acquire(request, id, circumstances);
-      case "enqueue":
-        return this.#config.draining ? answered("draining") : this.#enqueue(request, id, circumstances);
+      case "enqueue": {
+        if (this.#config.draining) return answered("draining");
+        const mayStore = this.#storage.mayStore();
+        if (mayStore !== true && !(await mayStore)) return answered("unavailable");
+        if (mayStore !== true && !circumstances.isWanted()) return { type: "dropped" };
+        return request.type === "acquire"
+          ? this.#acquire(request, id, circumstances)
+          : this.#enqueue(request, id, circumstances);
+      }
       case "wait":
         return this.#wait(request, id, circumstances);
       case "release": {

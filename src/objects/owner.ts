@@ -1,6 +1,7 @@
 import { hash } from "../hash.ts";
 import { randomHex } from "../hex.ts";
 import type { Env } from "./env.ts";
+import type { SessionKind } from "./listed-sessions.ts";
 import type { Listener } from "./notices.ts";
 
 /** Sessions of HTTP clients have names of their own kind, so that whoever has a name knows which object it leads to. */
@@ -24,6 +25,10 @@ export function ownerIdOf(session: string): number {
   // Whoever knows the id of an HTTP session may use it, so none of its digits may show.
   if (session.startsWith(HTTP_PREFIX)) return hash(session) * 2 ** 20 + (hash(`owner of ${session}`) >>> 12) + 1;
   return Number.parseInt(session.slice(0, 13), 16) + 1;
+}
+
+export function kindOfSession(session: string): SessionKind {
+  return session.startsWith(HTTP_PREFIX) ? "httpSessions" : "connections";
 }
 
 /** The object of a session, as keys and the directory talk to it. */

@@ -10,19 +10,11 @@ export interface Poll {
   readonly type: "acquire" | "wait";
 }
 
-/** What the session tells the Worker. `knock`: there is a grant, see whether the client is still there. */
-export type PollNews =
-  | { readonly type: "knock" }
-  | { readonly type: "answer"; readonly outcome: Outcome }
-  | { readonly type: "gone" };
+/** What the session tells the Worker: the answer to the request, or that the session has ended. */
+export type PollNews = { readonly type: "answer"; readonly outcome: Outcome } | { readonly type: "gone" };
 
-/** What the Worker says to a `knock`. */
-export const HERE = "here";
-/** How the Worker ends a poll: the client has the answer, or cannot be reached any more. */
+/** How the Worker ends a poll: it has given the answer to its client, or its client has hung up. */
 export const POLL_CLOSE = { delivered: 1000, vanished: 4408 } as const;
-
-/** A Worker that does not say whether its client is there has most likely died with it. */
-const KNOCK_TIMEOUT_MS = 3_000;
 
 interface Attachment extends Poll {
   /** What the Worker has been told: nothing yet, that there is nothing to have, or a token. */
@@ -32,7 +24,6 @@ interface Attachment extends Poll {
 /** The polls of one session. They live with their sockets, so they outlive the sleep of the object. */
 export class Polls {
   readonly #ctx: DurableObjectState;
-  readonly #knocks = new Map<string, (isThere: boolean) => void>();
 
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx;
@@ -42,8 +33,9 @@ export class Polls {
     return this.#ctx.getWebSockets().map(pollOf);
   }
 
+  /** The poll of this request, while its client is there. */
   find(id: string): Poll | undefined {
-    const [socket] = this.#ctx.getWebSockets(id);
+    const socket = this.#openSocket(id);
     return socket && pollOf(socket);
   }
 
@@ -55,58 +47,43 @@ export class Polls {
     return theirs;
   }
 
-  /** Whether the poll's client can still be reached. */
-  async isThere({ id }: Poll): Promise<boolean> {
-    if (!this.#tell(id, { type: "knock" })) return false;
-    const answer = Promise.withResolvers<boolean>();
-    const timer = setTimeout(() => answer.resolve(false), KNOCK_TIMEOUT_MS);
-    this.#knocks.set(id, answer.resolve);
-    try {
-      return await answer.promise;
-    } finally {
-      clearTimeout(timer);
-      this.#knocks.delete(id);
-    }
-  }
-
   /** Whether the poll is open and has not been told its end. */
   isWaiting({ id }: Poll): boolean {
-    const [socket] = this.#ctx.getWebSockets(id);
+    const socket = this.#openSocket(id);
     return socket !== undefined && attachmentOf(socket).told === "nothing";
   }
 
   /** Tells a poll its end. The first one counts: of any other it hears nothing, and false is the answer. */
   answer(poll: Poll, outcome: Outcome): boolean {
-    if (!this.isWaiting(poll)) return false;
-    const [socket] = this.#ctx.getWebSockets(poll.id);
-    socket?.serializeAttachment({ ...poll, told: outcome.token ? "grant" : "refusal" } satisfies Attachment);
-    return this.#tell(poll.id, { type: "answer", outcome });
+    const socket = this.#openSocket(poll.id);
+    if (!socket || !this.isWaiting(poll)) return false;
+    socket.serializeAttachment({ ...poll, told: outcome.token ? "grant" : "refusal" } satisfies Attachment);
+    return tell(socket, { type: "answer", outcome });
   }
 
   /** The session has ended: every poll is told. */
   dismissAll(): void {
-    for (const { id } of this.all) this.#tell(id, { type: "gone" });
-  }
-
-  heard(socket: WebSocket, message: string | ArrayBuffer): void {
-    if (message === HERE) this.#knocks.get(pollOf(socket).id)?.(true);
+    for (const socket of this.#ctx.getWebSockets()) tell(socket, { type: "gone" });
   }
 
   /** The Worker is done with a poll. If its client has not heard the end of it, the request is to be withdrawn. */
   closed(socket: WebSocket, code: number): { readonly poll: Poll; readonly isUnheard: boolean } {
     const { told, ...poll } = attachmentOf(socket);
-    this.#knocks.get(poll.id)?.(false);
     return { poll, isUnheard: told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered) };
   }
 
-  #tell(id: string, news: PollNews): boolean {
-    const [socket] = this.#ctx.getWebSockets(id);
-    try {
-      socket?.send(JSON.stringify(news));
-    } catch {
-      return false;
-    }
-    return socket !== undefined;
+  /** A socket that the Worker has closed is listed until its close has been dealt with. */
+  #openSocket(id: string): WebSocket | undefined {
+    return this.#ctx.getWebSockets(id).find(({ readyState }) => readyState === WebSocket.READY_STATE_OPEN);
+  }
+}
+
+function tell(socket: WebSocket, news: PollNews): boolean {
+  try {
+    socket.send(JSON.stringify(news));
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -1,8 +1,9 @@
 import type { Config } from "../config.ts";
-import { authenticateSecret, type Principal } from "../principal.ts";
+import { AUTH_FAILURE_PAUSE_MS, authenticateSecret, type Principal } from "../principal.ts";
 import type { Frame } from "../protocols/wire/frames.ts";
 import { familyOf, parseRequest } from "../protocols/wire/requests.ts";
 import { permits, type Scope } from "../scope.ts";
+import type { Host } from "./conversation-host.ts";
 import type { KeyRequest } from "./operations.ts";
 
 /** What a client may do. Without a scope: everything that does not need the operator's right. */
@@ -25,6 +26,12 @@ export function principalShown(config: Config, frame: Frame): Promise<Principal 
   const parsed = parseRequest("auth", frame);
   const token = parsed.ok && parsed.request.type === "auth" ? parsed.request.token : frame.arg;
   return authenticateSecret(config, token);
+}
+
+/** Somebody has shown a wrong credential, and learns of it late: guessing is slow. */
+export async function wrongCredential(host: Pick<Host, "count">): Promise<void> {
+  host.count({ type: "auth_failed" });
+  await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
 }
 
 type Guarded = KeyRequest | { readonly type: "stats" } | { readonly type: "query"; readonly key: string };

@@ -74,6 +74,12 @@ export class SessionStore implements KeyMemory {
   async deleteAll(): Promise<void> {
     this.#touched.clear();
     this.#isDeleted = true;
-    await this.#storage.deleteAll();
+    // To delete what is not there makes the platform write a new database (workerd 2026-11), which is most of what a
+    // connection that only asks something costs.
+    if (this.#hasAnything()) await this.#storage.deleteAll();
+  }
+
+  #hasAnything(): boolean {
+    return this.#storage.sql.exec("SELECT 1 FROM sqlite_master LIMIT 1").toArray().length > 0;
   }
 }

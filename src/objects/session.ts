@@ -1,17 +1,20 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Answer } from "../engine/index.ts";
 import { log, logged } from "../log.ts";
-import { type Scope, seesKey } from "../scope.ts";
+import type { Scope } from "../scope.ts";
 import { countAnswer } from "./answered.ts";
 import { BegunSteals } from "./begun-steals.ts";
-import { type Belongings, belongingsOf, depart } from "./belongings.ts";
+import { type Belongings, belongingsOf } from "./belongings.ts";
 import { Conversation } from "./conversation.ts";
 import { CLOSE, type ConversationState, type Happening, type Host } from "./conversation-host.ts";
 import { directoryOfAddress } from "./directories.ts";
 import type { SessionAdmission } from "./directory.ts";
+import { ANSWERS_PER_MS, Ear } from "./ear.ts";
 import { decodeEntry, type Entry, REFUSAL_HEADER, RESUME_HEADER } from "./entry.ts";
 import type { Env } from "./env.ts";
-import { closeSocket, Line } from "./line.ts";
+import { HandshakeWatch } from "./handshake-watch.ts";
+import { Keepalives } from "./keepalives.ts";
+import { answerClose, Line } from "./line.ts";
 import { Meter } from "./meter.ts";
 import type { Listener, Loss, Notice } from "./notices.ts";
 import { Operations } from "./operations.ts";
@@ -19,13 +22,18 @@ import { ownerIdOf } from "./owner.ts";
 import { Presence } from "./presence.ts";
 import { RecentLosses } from "./recent-losses.ts";
 import { Resumption } from "./resumption.ts";
-import { gatherKey, gatherStats } from "./stats.ts";
+import { noteReturn } from "./returns.ts";
+import { type Moment, momentNow } from "./shared-answers.ts";
+import { keyDocument, statsDocument } from "./stats.ts";
 
 const encoder = new TextEncoder();
-const KEEPALIVE = { request: "@keepalive ping\n_\n_\n", response: "@keepalive ok\n" };
 const MOST_MESSAGE_BYTES = 1_048_576;
 /** With these a client has lost its socket, or given it up, but has not left. */
-const LOST_CODES: ReadonlySet<number> = new Set([1006, 1012, CLOSE.parted, CLOSE.auth]);
+/** A socket that ended without a close frame. */
+const VANISHED = 1006;
+/** When the launcher is gone its guard ends workerd, in a few milliseconds if the machine is not busy. */
+const GUARD_KILLS_WITHIN_MS = 250;
+const LOST_CODES: ReadonlySet<number> = new Set([VANISHED, 1012, CLOSE.parted, CLOSE.auth]);
 
 /**
  * One client's session: it lives as long as its socket or, if the client has asked for that, a little longer. While the
@@ -40,12 +48,17 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   readonly #losses: RecentLosses;
   readonly #steals: BegunSteals;
   readonly #presence: Presence;
+  readonly #handshake: HandshakeWatch;
+  readonly #keepalives: Keepalives;
   #line: Line | undefined;
+  #ear: Ear | undefined;
   /** The newest line there was, also when it is lost. */
   #lastLine: Line | undefined;
   #entry: Entry | undefined;
   #conversation: Conversation | undefined;
   #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
+  /** From then on reports count this session. */
+  #joinedBy: Moment | undefined;
   #isOpening = false;
   /** Attempts to take the session up take turns. */
   #resuming: Promise<unknown> = Promise.resolve();
@@ -62,13 +75,15 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#own = belongingsOf(ctx, env);
     this.#operations = new Operations(this.#own);
     const { resumeGraceMs } = this.#own.config;
-    this.#resumption = new Resumption(ctx.storage, resumeGraceMs);
+    this.#resumption = new Resumption(ctx.storage, this.#own.wakeUp, resumeGraceMs);
     this.#losses = new RecentLosses(ctx.storage, resumeGraceMs);
     this.#steals = new BegunSteals(ctx.storage);
     this.#presence = new Presence(resumeGraceMs);
+    this.#handshake = new HandshakeWatch(this.#own.wakeUp);
+    this.#keepalives = new Keepalives(ctx, () => this.#conversation?.isAtWork === true);
     const [socket] = ctx.getWebSockets();
     if (socket) this.#restore(socket);
-    else if (this.#resumption.isOn && !this.#own.store.isEnding()) this.#detach();
+    else if (this.#resumption.isOn && !this.#own.store.isEnding()) this.#loseSocket();
   }
 
   /** Opens the session on a WebSocket, or takes it up again. A refusal is a 503 that says why in a header. */
@@ -87,29 +102,33 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return new Response(null, { status: 101, webSocket: theirs });
   }
 
-  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    const conversation = this.#conversation;
-    if (!conversation || !this.#line?.isOn(socket)) return;
+  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> | undefined {
+    if (!this.#line?.isOn(socket)) return undefined;
     this.#hasHeard = true;
     this.#presence.heard();
-    if (typeof message === "string") {
-      if (message !== "") this.#receive(conversation, encoder.encode(message));
-    } else if (message.byteLength === 0) conversation.endOfInput();
-    else this.#receive(conversation, new Uint8Array(message));
-    this.#progressed();
+    this.#keepalives.atWork();
+    if (message === "") return undefined;
+    const bytes = typeof message === "string" ? encoder.encode(message) : new Uint8Array(message);
+    if (bytes.length <= MOST_MESSAGE_BYTES) return this.#ear?.take(bytes);
+    this.#conversation?.hangUp();
+    this.#close(this.#line, CLOSE.tooLong);
+    return undefined;
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
-    // Hibernatable sockets do not answer a close by themselves (workerd 2026-11).
-    closeSocket(socket, code);
+    if (this.#line?.isOn(socket)) this.#ear?.forget();
+    answerClose(socket, code);
     if (this.#isReplaced(socket)) return;
     const hasLeft = !LOST_CODES.has(code) && this.#isKnownOn(socket);
     if (!hasLeft && !this.#hasHungUp && this.#resumption.isOn) {
       this.#detach();
       return;
     }
+    if (code === VANISHED) await this.#outliveLauncher();
     await this.#end();
-    if (this.#hasHeard || !this.#hasHungUp) return;
+    // Self-hosted, an object keeps its files open for a minute or two after all is over: clients that come and go would use them up.
+    if (this.env.SELF_HOSTED === undefined && (this.#hasHeard || !this.#hasHungUp)) return;
+    await this.#meter?.flush();
     // A socket on which no message ever came keeps its TCP connection when the server closes first (workerd 2026-11).
     // Nothing is left of the session here: dropping the object drops the connection.
     await this.ctx.storage.sync();
@@ -118,8 +137,22 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   override async webSocketError(socket: WebSocket): Promise<void> {
     if (this.#isReplaced(socket)) return;
-    if (this.#resumption.isOn) this.#detach();
-    else await this.#end();
+    if (this.#resumption.isOn) {
+      this.#detach();
+      return;
+    }
+    await this.#outliveLauncher();
+    await this.#end();
+  }
+
+  /**
+   * Self-hosted, a connection that breaks off may mean that the launcher was killed, and this process is about to be: then nobody
+   * has left, and all stays as it is stored. Resolves if it lives on.
+   */
+  async #outliveLauncher(): Promise<void> {
+    if (this.env.SELF_HOSTED === undefined) return;
+    this.#conversation?.hangUp();
+    await scheduler.wait(GUARD_KILLS_WITHIN_MS);
   }
 
   override async alarm(): Promise<void> {
@@ -127,7 +160,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (this.#conversation && !this.#ending && Date.now() < this.#resumption.endsAt) {
       this.#conversation.tick();
       this.#progressed();
-    } else if (this.#own.store.isEnding()) await depart(this.#own);
+      this.#own.wakeUp.by(this.#resumption.endsAt);
+    } else if (this.#own.store.isEnding()) await this.#own.departure.run();
     else if (this.#isDetached) this.#own.wakeUp.by(this.#resumption.endsAt);
     else if (this.#resumption.isOn) {
       this.#line?.close(CLOSE.gone);
@@ -137,6 +171,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   async deliver(notice: Notice): Promise<Answer> {
     if (!this.#conversation && this.#isDetached) return notice.kind === "promoted" ? "noted" : "later";
+    this.#keepalives.atWork();
     return (await this.#conversation?.deliver(notice)) ?? "gone";
   }
 
@@ -153,8 +188,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
    */
   async isLive(): Promise<boolean> {
     if (this.#hasClient || this.#isDetached) return true;
+    if (this.#isOver) return false;
     const { store } = this.#own;
-    if (!this.#ending && !store.isEnding() && store.keys().length > 0) await store.deleteAll();
+    // Its grace is over, and its alarm late. Not awaited: the directory, which asks, has a part in it.
+    if (this.#resumption.isOn) this.ctx.waitUntil(this.#end());
+    else if (store.keys().length > 0) await store.deleteAll();
     return false;
   }
 
@@ -208,8 +246,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       if (isTaken) return "session_in_use";
       if (this.#ending || !(this.#line || this.#isDetached)) return "session_gone";
       this.#line?.close(CLOSE.replaced);
-      this.#detach();
+      this.#loseSocket();
       this.#isOpening = true;
+      noteReturn(Date.now());
       return undefined;
     });
     this.#resuming = attempt.catch(() => {});
@@ -218,13 +257,22 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   /** The socket is lost, the session is not: until its time is over, it keeps its locks and places. */
   #detach(): void {
+    this.#loseSocket();
+    this.#resumption.keep();
+  }
+
+  /**
+   * The same, for a session whose client is back already or may be any moment, as everybody is after a crash of the service.
+   * Nothing is written unless it stays away.
+   */
+  #loseSocket(): void {
     this.#presence.lost();
+    this.#handshake.end();
     this.#line?.end();
     this.#line = undefined;
     this.#conversation?.detach();
     this.#conversation = undefined;
     this.#resumption.detach(Date.now());
-    this.#own.wakeUp.by(this.#resumption.endsAt);
   }
 
   /** What the conversation may ask of this object; nobody else can. */
@@ -233,15 +281,16 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       session: this.#own.session,
       send: (text) => line.send(text),
       close: (code) => this.#close(line, code),
-      stats: (scope) => this.#stats(scope),
-      query: async (key) => JSON.stringify((await gatherKey(this.env, key)) ?? null),
+      stats: (scope, asked) => this.#stats(scope, asked),
+      query: async (key, asked) => (await keyDocument(this.env, key, { history: false }, asked)) ?? "null",
       makeResumable: () => this.#makeResumable(line),
       recentLosses: () => this.#losses.at(Date.now()),
       beginsSteal: (tag) => this.#steals.begin(tag),
       count: (happening) => this.#count(happening),
       authenticated: () => {
+        this.#handshake.end();
         this.#resumption.attach();
-        this.#answerKeepalives();
+        this.#keepalives.begin();
       },
       progressed: () => this.#progressed(),
       debug: (event, fields) => this.#debug(event, fields),
@@ -261,9 +310,10 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.ctx.waitUntil(this.#end());
   }
 
-  async #stats(scope: Scope | undefined): Promise<string> {
+  async #stats(scope: Scope | undefined, asked: Moment): Promise<string> {
     await this.#joined;
-    return JSON.stringify(await gatherStats(this.env, scope && { sees: (key) => seesKey(scope, key) }));
+    this.#joinedBy ??= momentNow();
+    return statsDocument(this.env, { scope }, Math.max(asked, this.#joinedBy));
   }
 
   #makeResumable({ entry }: Line): ReturnType<Host["makeResumable"]> {
@@ -282,11 +332,6 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     else this.#meter.count("auth_failures_total", { transport: this.#entry?.transport ?? "ws" });
   }
 
-  #answerKeepalives(): void {
-    // The platform answers this frame itself: not before the client may be answered at all.
-    this.ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(KEEPALIVE.request, KEEPALIVE.response));
-  }
-
   #debug(event: string, fields: Record<string, unknown>): void {
     if (this.#own.config.debug) log("debug", event, { session: ownerIdOf(this.#own.session), ...fields });
   }
@@ -296,7 +341,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     const conversation = this.#conversation;
     if (!conversation || this.#ending) return;
     this.#line?.progressed(conversation);
-    this.#own.wakeUp.by(Math.min(conversation.readDeadline, this.#resumption.endsAt));
+    if (conversation.isKnown) this.#own.wakeUp.by(conversation.readDeadline);
   }
 
   #open(socket: WebSocket, entry: Entry): void {
@@ -304,7 +349,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     const isKnown = authToken === undefined || entry.isAuthenticated;
     const phase = !isKnown ? "handshake" : (authToken ?? adminToken) === undefined ? "open" : "greeted";
     if (isKnown) this.#resumption.attach();
-    this.#converse(Line.open(socket, this.#own.store, entry), {
+    const conversation = this.#converse(Line.open(socket, this.#own.store, entry), {
       phase,
       rights: entry.rights,
       isResumable: this.#resumption.isOn,
@@ -316,32 +361,39 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       turns: [],
       waiting: [],
     });
-    if (phase !== "handshake") this.#answerKeepalives();
+    if (isKnown) this.#keepalives.begin();
+    else this.#handshake.begin(conversation);
     this.#debug("session_opened", { transport: entry.transport });
     this.#progressed();
   }
 
   #restore(socket: WebSocket): void {
     const { line, state } = Line.restore(socket, this.#own.store);
-    line.restored(this.#converse(line, state));
+    const conversation = this.#converse(line, state);
+    line.restored(conversation);
+    if (!conversation.isKnown) this.#own.wakeUp.by(Math.min(conversation.readDeadline, this.#resumption.endsAt));
   }
 
   #converse(line: Line, state: ConversationState): Conversation {
     this.#line = line;
     this.#lastLine = line;
     this.#entry = line.entry;
-    this.#conversation = new Conversation(this.#hostOn(line), this.#operations, this.#own.config, state);
-    return this.#conversation;
+    const conversation = new Conversation(this.#hostOn(line), this.#operations, this.#own.config, state);
+    this.#conversation = conversation;
+    const pace = line.entry.hasWindow ? ANSWERS_PER_MS.carrier : ANSWERS_PER_MS.client;
+    this.#ear = new Ear((piece) => this.#hear(line, conversation, piece), pace);
+    return conversation;
   }
 
-  #receive(conversation: Conversation, bytes: Uint8Array): void {
-    if (bytes.length > MOST_MESSAGE_BYTES) {
-      conversation.hangUp();
-      if (this.#line) this.#close(this.#line, CLOSE.tooLong);
-      return;
-    }
-    this.#line?.heard(bytes.length);
-    conversation.receive(bytes);
+  /** Hears a piece of input; an empty one is its end. Returns how many answers it was given at once. */
+  #hear(line: Line, conversation: Conversation, bytes: Uint8Array): number {
+    if (this.#line !== line) return 0;
+    const { said } = line;
+    line.heard(bytes.length);
+    if (bytes.length === 0) conversation.endOfInput();
+    else conversation.receive(bytes);
+    this.#progressed();
+    return line.said - said;
   }
 
   /** The client has left: its places and, as configured, its holds are given up, and it is remembered no more. */
@@ -352,10 +404,12 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   async #leave(): Promise<void> {
     this.#debug("session_ended", {});
+    this.#resumption.end();
+    this.#handshake.end();
     this.#line?.end();
     this.#line = undefined;
     this.#conversation?.hangUp();
-    await Promise.all([this.#leaveDirectory(), depart(this.#own)]);
+    await Promise.all([this.#leaveDirectory(), this.#own.departure.run()]);
   }
 
   async #leaveDirectory(): Promise<void> {

@@ -1,11 +1,14 @@
 import { logged } from "../log.ts";
+import { type Scope, seesKey } from "../scope.ts";
 import { directoryOfKey, type Labels } from "./directories.ts";
 import type { ListedKey, Transport } from "./directory.ts";
 import type { Env } from "./env.ts";
 import { hasNewLabels } from "./history.ts";
+import { askKey } from "./key-calls.ts";
 import { type HistoryDetail, historyOf, labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
-import { walkKeys } from "./key-walk.ts";
+import { compareBytes, walkKeys } from "./key-walk.ts";
 import { ownerIdOf } from "./owner.ts";
+import { type Moment, sharedAnswer } from "./shared-answers.ts";
 
 export { labelsOf } from "./directories.ts";
 export type { GrantDetail, HistoryDetail, HolderDetail, MembersDetail, WaiterDetail } from "./key-detail.ts";
@@ -36,6 +39,10 @@ export interface Stats {
   semaphores: SemaphoreStats[];
   idle_locks: IdleStats[];
   idle_semaphores: IdleStats[];
+  /** Keys that exist but cannot be read, the first hundred of them; absent if there are none. */
+  unreachable?: string[];
+  /** How many there are of those. */
+  unreachable_count?: number;
   /** There are more keys than a document without pages shows. */
   truncated?: true;
   /** The last key of a page behind which another one follows. */
@@ -77,26 +84,62 @@ export interface Gauges {
   /** Slots held on keys of a higher limit. */
   semaphoreHolders: number;
   semaphoreWaiters: number;
+  /** Keys that could be read. */
   keys: number;
+  /** Keys that exist but cannot be read. */
+  keysUnreachable: number;
 }
 
 const MOST_KEYS = 10_000;
+const MAX_UNREACHABLE_NAMED = 100;
+
+/** Who asks, as far as it decides what is shown, and what for. */
+export interface StatsQuestion extends Omit<StatsOptions, "sees"> {
+  /** Shows only the keys of this scope. */
+  readonly scope?: Scope | undefined;
+}
+
+/** The service as JSON, as it stood after the moment `asked`. Equal questions asked at the same time share the answer. */
+export function statsDocument(env: Env, { scope, ...options }: StatsQuestion, asked: Moment): Promise<string> {
+  const sees = scope && ((key: string) => seesKey(scope, key));
+  return sharedAnswer(`stats ${JSON.stringify([options, scope?.keys])}`, asked, async () =>
+    JSON.stringify(await gatherStats(env, { ...options, ...(sees && { sees }) })),
+  );
+}
+
+/** One key as JSON, as it stood after the moment `asked`, or undefined if it does not exist. Shared as all reports are. */
+export function keyDocument(
+  env: Env,
+  key: string,
+  options: { readonly history: boolean },
+  asked: Moment,
+): Promise<string | undefined> {
+  return sharedAnswer(`key ${JSON.stringify([key, options])}`, asked, async () => {
+    const detail = await gatherKey(env, key, options);
+    return detail && JSON.stringify(detail);
+  });
+}
 
 /** The service as it stands now. Nothing changes by asking. */
 export async function gatherStats(env: Env, options: StatsOptions = {}): Promise<Stats> {
   const { prefix = "", limit = MOST_KEYS, cursor = "", detail = false, sees } = options;
   const stats: Stats = { connections: 0, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
   const found: ListedKey[] = [];
+  const missed: string[] = [];
   const walk = { prefix, after: cursor, limit: limit + 1, detail, ...(sees && { sees }) };
-  for await (const { keys, sessions } of walkKeys(env, walk)) {
+  for await (const { keys, unreachable, sessions } of walkKeys(env, walk)) {
     found.push(...keys);
+    missed.push(...unreachable);
     stats.connections = sessions.tcp + sessions.ws + sessions.http;
   }
   const page = found.slice(0, limit);
   const labels = detail ? await labelsOn(env, page) : undefined;
   const now = Date.now();
   for (const key of page) add(stats, key, labels, now);
-  if (found.length > page.length) markCut(stats, options.limit === undefined ? undefined : page.at(-1)?.key);
+  const last = page.at(-1)?.key;
+  const isCut = found.length > page.length && last !== undefined;
+  nameUnreachable(stats, isCut ? missed.filter((key) => compareBytes(key, last) < 0) : missed);
+  if (isCut) markCut(stats, options.limit === undefined ? undefined : last);
   return stats;
 }
 
@@ -106,13 +149,13 @@ export async function gatherKey(
   key: string,
   { history = false }: { readonly history?: boolean } = {},
 ): Promise<KeyDetail | undefined> {
-  const object = env.KEY.getByName(key);
-  const view = (await directoryOfKey(env, key).lists(key)) && (await object.describe({ detail: true, history }));
+  const isListed = await directoryOfKey(env, key).lists(key);
+  const view = isListed && (await askKey(env, key, (object) => object.describe({ detail: true, history })));
   if (!view) return undefined;
   const labels = await labelsOn(env, [view]);
   // Who has left has no label any more: what is known now is left with the key for the next who asks.
   if (view.history && hasNewLabels(view.history, labels))
-    await object.rememberLabels(labels).catch(logged("key_unreachable"));
+    await askKey(env, key, (object) => object.rememberLabels(labels)).catch(logged("key_unreachable"));
   const now = Date.now();
   const { limit, waiters, holderCount } = view;
   return {
@@ -136,10 +179,12 @@ export async function gatherGauges(env: Env): Promise<Gauges> {
     semaphoreHolders: 0,
     semaphoreWaiters: 0,
     keys: 0,
+    keysUnreachable: 0,
   };
-  for await (const { keys, sessions } of walkKeys(env, { limit: Number.POSITIVE_INFINITY })) {
+  for await (const { keys, unreachable, sessions } of walkKeys(env, { limit: Number.POSITIVE_INFINITY })) {
     gauges.sessions = { ...sessions };
     gauges.keys += keys.length;
+    gauges.keysUnreachable += unreachable.length;
     for (const key of keys) addUp(gauges, key);
   }
   return gauges;
@@ -168,6 +213,12 @@ function add(stats: Stats, view: ListedKey, labels: Labels | undefined, now: num
 function firstHolderOf({ holders: [holder] }: ListedKey, now: number) {
   if (!holder) return { owner_conn_id: 0, lease_expires_in_s: 0 };
   return { owner_conn_id: ownerIdOf(holder.session), lease_expires_in_s: seconds(holder.expiresAt - now) };
+}
+
+function nameUnreachable(stats: Stats, keys: readonly string[]): void {
+  if (keys.length === 0) return;
+  stats.unreachable = keys.slice(0, MAX_UNREACHABLE_NAMED);
+  stats.unreachable_count = keys.length;
 }
 
 /** The document shows a part only: a page says where the next one begins. */

@@ -71,10 +71,23 @@ type WaiterRow = {
 
 type KeyRow = { slot_limit: number; fence: string; founded_at: number; is_listed: number };
 
+/** What `is_listed` says. */
+const UNLISTED = 0;
+const LISTED = 1;
+/** The directory is being asked to list the key. It has, if there is a slot: nothing is granted before. */
+const ASKING = 2;
+
 export interface LoadedKey {
   readonly key: StoredKey;
   /** The directory knows of this key. */
   readonly isListed: boolean;
+  readonly foundedAt: number;
+}
+
+export interface StoredFounding {
+  readonly limit: number;
+  readonly fence: Fence;
+  readonly foundedAt: number;
 }
 
 /** Writes what the engine changed, reads it back after any restart. */
@@ -87,6 +100,11 @@ export class KeyStore {
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
     this.#sql = storage.sql;
+  }
+
+  /** The rows show that something has been granted, so the directory has listed this key at least once. */
+  get hasGranted(): boolean {
+    return this.#stored.size > 0;
   }
 
   /** The key as stored, or undefined if it does not exist. Reading creates nothing. */
@@ -113,18 +131,27 @@ export class KeyStore {
       .map(({ session, at }) => [session, at] as const);
     const fence = fenceFromHex(row.fence);
     const key = { limit: row.slot_limit, fence, lastActivity: row.founded_at, slots, waiters, lapsed };
-    return { key, isListed: row.is_listed === 1 };
+    const isListed = row.is_listed === LISTED || (row.is_listed === ASKING && this.hasGranted);
+    return { key, isListed, foundedAt: row.founded_at };
   }
 
-  /** Notes that the key exists, is listed in the directory, and never grants a fence up to `fence` again. */
-  found({ limit, fence, now }: { limit: number; fence: Fence; now: number }): void {
+  /**
+   * Notes that the key is about to be listed for the first time. It is durable before the directory is asked, so a
+   * listed key without a row has lost it. The first grant completes the founding: its slot holds the fence.
+   */
+  begin(founding: StoredFounding): void {
     this.#sql.exec(SCHEMA);
-    this.#sql.exec("INSERT OR REPLACE INTO key VALUES (1, ?, ?, ?, 1)", limit, fenceToHex(fence), now);
+    this.#writeKey(founding, ASKING);
+  }
+
+  /** Notes that the key is listed again, and never grants a fence up to `fence` again. */
+  relist(founding: StoredFounding): void {
+    this.#writeKey(founding, LISTED);
   }
 
   /** Notes that the directory is about to forget this key, so that a later use asks it again. */
   unlist(): void {
-    this.#sql.exec("UPDATE key SET is_listed = 0");
+    this.#sql.exec("UPDATE key SET is_listed = ?", UNLISTED);
   }
 
   /** Writes all changes of one command, or none of them. */
@@ -133,6 +160,10 @@ export class KeyStore {
     if (statements === 0) return;
     if (statements === 1) this.#writeAll(changes);
     else this.#storage.transactionSync(() => this.#writeAll(changes));
+  }
+
+  #writeKey({ limit, fence, foundedAt }: StoredFounding, isListed: number): void {
+    this.#sql.exec("INSERT OR REPLACE INTO key VALUES (1, ?, ?, ?, ?)", limit, fenceToHex(fence), foundedAt, isListed);
   }
 
   #writeAll({ slots, waiters, lapsed, limit }: Changes): void {

@@ -17,6 +17,7 @@ const FORGIVEN_AFTER_MS = 5_000;
 export class SendWindow {
   readonly #now: () => number;
   #outstanding = 0;
+  #isShut = false;
   #lastSentAt = Number.NEGATIVE_INFINITY;
 
   /** `now` never goes back: a clock that is set back must not keep a window shut. */
@@ -28,16 +29,23 @@ export class SendWindow {
     this.#forgive();
     this.#outstanding += bytes;
     this.#lastSentAt = this.#now();
+    if (this.#outstanding >= WINDOW_BYTES) this.#isShut = true;
   }
 
   /** Takes an acknowledgement frame: four bytes, big-endian, bytes consumed since the one before. */
   acknowledge(frame: Uint8Array): void {
     const consumed = new DataView(frame.buffer, frame.byteOffset, frame.byteLength).getUint32(0);
     this.#outstanding = Math.max(0, this.#outstanding - consumed);
+    if (this.#outstanding < ACKNOWLEDGE_EVERY) this.#isShut = false;
   }
 
+  /**
+   * Once shut, the window opens again when all has been consumed that will be acknowledged: workerd reads from a connection
+   * for as long as there is something to read, and looks at no other one meanwhile (workerd 2026-11).
+   */
   get isOpen(): boolean {
-    return this.outstanding < WINDOW_BYTES;
+    this.#forgive();
+    return !this.#isShut;
   }
 
   get outstanding(): number {
@@ -51,7 +59,9 @@ export class SendWindow {
   }
 
   #forgive(): void {
-    if (this.msUntilForgiven() === 0) this.#outstanding = 0;
+    if (this.msUntilForgiven() > 0) return;
+    this.#outstanding = 0;
+    this.#isShut = false;
   }
 }
 

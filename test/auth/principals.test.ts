@@ -6,7 +6,6 @@ import {
   isAdmin,
   isTrusted,
   mayHaveSession,
-  maySee,
   mayUse,
   type Principal,
 } from "../../src/principal.ts";
@@ -111,7 +110,6 @@ describe("rights", () => {
         expect(mayUse(principal, operation, "any key")).toBe(true);
       }
       expect(mayHaveSession(principal)).toBe(true);
-      expect(maySee(principal, "any key")).toBe(true);
       expect(isTrusted(principal)).toBe(true);
       expect(isAdmin(principal)).toBe(principal.type === "admin");
     },
@@ -126,8 +124,6 @@ describe("rights", () => {
     expect(mayUse(principal, "lock", "")).toBe(false);
     expect(mayUse(principal, "semaphore", "a")).toBe(false);
     expect(mayUse(principal, "stats")).toBe(false);
-    expect(maySee(principal, "p/1")).toBe(true);
-    expect(maySee(principal, "b")).toBe(false);
   });
 
   test("of a ticket include a session when there is something to lock", () => {

@@ -1,11 +1,22 @@
-import { execFileSync } from "node:child_process";
-import { statSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WebSocket } from "ws";
-import { eventually, fixture, freePort, isRunning, outcome, startServe, TcpClient, temporaryDir } from "./support.ts";
+import {
+  eventually,
+  fixture,
+  freePort,
+  holdfast,
+  isRunning,
+  outcome,
+  processes,
+  startServe,
+  TcpClient,
+  temporaryDir,
+} from "./support.ts";
 
 const STOP_LIMIT_MS = 3_000;
 
@@ -17,11 +28,12 @@ async function openWebSocket(port: number): Promise<WebSocket> {
   return ws;
 }
 
-/** The process that kills workerd when its launcher is gone. */
-function guardOf(workerdPid: number): number {
-  const lines = execFileSync("ps", ["-eo", "pid,args"], { encoding: "utf8" }).split("\n");
-  const line = lines.find((each) => each.includes('kill -9 "$0"') && each.endsWith(` ${workerdPid}`));
-  return Number.parseInt(line ?? "", 10);
+/** The processes that see to it that workerd does not outlive its launcher. */
+function guardsOf({ dataDir }: { readonly dataDir: string }): number[] {
+  const guards = [...processes()].filter(
+    ({ args }) => args.includes("holdfast-guard") && args.includes(join(dataDir, "workerd.pid")),
+  );
+  return guards.map(({ pid }) => pid).filter(isRunning);
 }
 
 describe("holdfast serve", () => {
@@ -38,7 +50,13 @@ describe("holdfast serve", () => {
   test("keeps its files from other users and secrets out of them", async () => {
     const server = await startServe({ args: ["--auth-token", "hunter2"] });
     expect(statSync(join(server.dataDir, "workerd.capnp")).mode & 0o777).toBe(0o600);
-    expect(() => execFileSync("grep", ["-rq", "hunter2", server.dataDir])).toThrow();
+    const files = readdirSync(server.dataDir, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    );
+    expect(files.length).toBeGreaterThan(3);
+    for (const { parentPath, name } of files) {
+      expect(readFileSync(join(parentPath, name)).includes("hunter2"), name).toBe(false);
+    }
   });
 
   test("flags without counterpart are named in one line and do no harm", async () => {
@@ -128,7 +146,7 @@ describe("holdfast serve", () => {
     expect(await server.exited).toEqual({ code: 0, signal: null });
     expect(Date.now() - start).toBeLessThan(STOP_LIMIT_MS);
     expect(isRunning(server.workerdPid)).toBe(false);
-    await eventually("the end of the guard", () => Number.isNaN(guardOf(server.workerdPid)));
+    await eventually("the end of the guard", () => guardsOf(server).length === 0);
   });
 
   test("a second signal stops it at once", async () => {
@@ -185,7 +203,9 @@ describe("holdfast serve", () => {
 
   test("a workerd that outlived launcher and guard is ended by the next start", async () => {
     const first = await startServe();
-    process.kill(guardOf(first.workerdPid), "SIGKILL");
+    // The launcher first stands still: it would notice that the guard is gone.
+    first.child.kill("SIGSTOP");
+    for (const guard of guardsOf(first)) process.kill(guard, "SIGKILL");
     first.child.kill("SIGKILL");
     await first.exited;
     expect(isRunning(first.workerdPid)).toBe(true);
@@ -203,10 +223,85 @@ describe("holdfast serve", () => {
     await startServe({ dataDir });
   });
 
-  test("a workerd that ends by itself is one line and exit code 1", async () => {
+  test("a workerd that ends by itself is started again, and clients go on", async () => {
     const server = await startServe();
+    const holder = await TcpClient.open(server.port);
+    holder.socket.write("l\nkept\n0 60\n");
+    const [, token] = await eventually("the grant", () => holder.text.match(/^ok (\w{32}) 60\n$/));
     process.kill(server.workerdPid, "SIGKILL");
+    await eventually("the end of the connection", () => holder.hasEnded);
+    // A connection that comes meanwhile is held until somebody answers it.
+    const client = await TcpClient.open(server.port);
+    client.socket.write(`n\nkept\n${token} 50\n`);
+    await eventually("the answer", () => client.text === "ok 50\n");
+    expect((await fetch(`http://127.0.0.1:${server.httpPort}/health`)).status).toBe(200);
+    expect(server.stderr).toBe("holdfast: workerd ended by itself (signal 9); starting it again in 100 ms\n");
+  });
+
+  test("a workerd that keeps ending is given up, with exit code 1", async () => {
+    const server = await startServe();
+    const killing = setInterval(() => {
+      for (const pid of workerdsOn(server.dataDir)) process.kill(pid, "SIGKILL");
+    }, 20);
+    onTestFinished(() => clearInterval(killing));
     expect(await server.exited).toEqual({ code: 1, signal: null });
-    expect(server.stderr).toBe("holdfast: workerd ended by itself (signal SIGKILL)\n");
+    expect(server.stderr.split("\n").at(-2)).toMatch(/^holdfast: .*, 7 times in a row: giving up$/);
+  });
+
+  test("a launcher that is killed takes nobody's lock, though it takes the connections", {
+    timeout: 60_000,
+  }, async () => {
+    const dataDir = temporaryDir();
+    for (let round = 0; round < 4; round += 1) {
+      const server = await startServe({ dataDir });
+      const holders = await Promise.all(Array.from({ length: 10 }, () => TcpClient.open(server.port)));
+      const sockets = await Promise.all(Array.from({ length: 10 }, () => openWebSocket(server.httpPort)));
+      const overWebSocket = sockets.map((socket) => new Promise((resolve) => socket.once("message", resolve)));
+      for (const [index, holder] of holders.entries()) holder.socket.write(`l\ntcp-${round}-${index}\n0 60\n`);
+      for (const [index, socket] of sockets.entries()) socket.send(`l\nws-${round}-${index}\n0 60\n`);
+      await eventually("the grants", () => holders.every(({ text }) => text.startsWith("ok ")));
+      await Promise.all(overWebSocket);
+      server.child.kill("SIGKILL");
+      await server.exited;
+      await eventually("the end of workerd", () => !isRunning(server.workerdPid));
+
+      const next = await startServe({ dataDir });
+      const asking = await TcpClient.open(next.port);
+      const keys = holders.flatMap((_, index) => [`tcp-${round}-${index}`, `ws-${round}-${index}`]);
+      asking.socket.write(keys.map((key) => `l\n${key}\n0\n`).join(""));
+      await eventually("all answers", () => asking.text.split("\n").length > keys.length);
+      expect(asking.text).toBe("timeout\n".repeat(keys.length));
+      next.child.kill("SIGTERM");
+      await next.exited;
+    }
+  });
+
+  test("whenever the launcher is killed, no second server ever runs beside what it left", {
+    timeout: 120_000,
+  }, async () => {
+    const dataDir = temporaryDir();
+    for (let round = 0; round < 12; round += 1) {
+      const listeners = ["--port", String(await freePort()), "--http-port", String(await freePort())];
+      const running = holdfast(["serve", ...listeners, "--data-dir", dataDir]);
+      // The first moment in which workerd exists, and a little later each time.
+      rmSync(join(dataDir, "workerd.pid"), { force: true });
+      await eventually("workerd", () => existsSync(join(dataDir, "workerd.pid")) || running.child.exitCode !== null);
+      await pause(round % 4);
+      running.child.kill("SIGKILL");
+      await running.exited;
+      const next = await startServe({ dataDir });
+      expect(workerdsOn(dataDir)).toEqual([next.workerdPid]);
+      next.child.kill("SIGTERM");
+      await next.exited;
+    }
   });
 });
+
+/** The living workerds that serve a data directory. */
+function workerdsOn(dataDir: string): number[] {
+  const workerds = [...processes()].filter(
+    ({ args: [program = "", command, config] }) =>
+      /workerd$/.test(program) && command === "serve" && config === join(dataDir, "workerd.capnp"),
+  );
+  return workerds.map(({ pid }) => pid).filter(isRunning);
+}

@@ -1,9 +1,9 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { UsageFailure } from "../../src/cli/failure.ts";
 import { readSettings, SETTINGS } from "../../src/cli/settings.ts";
 import { VARIABLES } from "../../src/config.ts";
+import { UsageFailure } from "../../src/front/failure.ts";
 import { fixture, temporaryDir } from "./support.ts";
 
 function complaint(flags: Record<string, string>, env: Record<string, string> = {}): string {
@@ -23,7 +23,7 @@ function fileWith(content: string): string {
 }
 
 describe("settings of serve", () => {
-  test("without flags and variables everything has its default and the Worker gets nothing", () => {
+  test("without flags and variables everything has its default, and an open service answers to loopback names only", () => {
     expect(readSettings({}, {})).toEqual({
       host: "127.0.0.1",
       port: 6388,
@@ -31,7 +31,7 @@ describe("settings of serve", () => {
       httpPort: 6389,
       dataDir: ".holdfast",
       tls: undefined,
-      variables: {},
+      variables: { HTTP_ALLOWED_HOSTS: "localhost" },
       ignored: [],
     });
   });
@@ -53,9 +53,10 @@ describe("settings of serve", () => {
       "--max-locks": "DFLOCKD_MAX_LOCKS",
       "--max-connections-per-ip": "DFLOCKD_MAX_CONNECTIONS_PER_IP",
       "--auto-release-on-disconnect": "DFLOCKD_AUTO_RELEASE_ON_DISCONNECT",
-      "--http-session-idle": "DFLOCKD_HTTP_SESSION_IDLE_S",
+      "--http-session-idle-timeout": "DFLOCKD_HTTP_SESSION_IDLE_S",
       "--http-rate-limit-burst": "DFLOCKD_HTTP_RATE_LIMIT_BURST",
       "--http-cors-allowed-origins": "DFLOCKD_HTTP_CORS_ALLOWED_ORIGINS",
+      "--http-allowed-hosts": "DFLOCKD_HTTP_ALLOWED_HOSTS",
       "--tls-cert": "DFLOCKD_TLS_CERT",
       "--admin-token": "DFLOCKD_ADMIN_TOKEN",
       "--admin-token-file": "DFLOCKD_ADMIN_TOKEN_FILE",
@@ -64,9 +65,9 @@ describe("settings of serve", () => {
     });
   });
 
-  test("every variable of the Worker has a flag, except the one that must not be believed here", () => {
+  test("every variable of the Worker has a flag", () => {
     const settable = new Set<string>(SETTINGS.map(({ name }) => name));
-    expect(Object.keys(VARIABLES).filter((name) => !settable.has(name))).toEqual(["CLIENT_IP_HEADER"]);
+    expect(Object.keys(VARIABLES).filter((name) => !settable.has(name))).toEqual([]);
   });
 
   test("a flag beats the variable", () => {
@@ -79,6 +80,39 @@ describe("settings of serve", () => {
 
   test("HTTP listens where TCP does unless told otherwise", () => {
     expect(readSettings({ "--host": "0.0.0.0" }, {}).httpHost).toBe("0.0.0.0");
+  });
+
+  test.each([
+    [{ "--http-session-idle-timeout": "7" }, {}],
+    [{ "--http-session-idle": "7" }, {}],
+    [{}, { DFLOCKD_HTTP_SESSION_IDLE_S: "7" }],
+    [{}, { DFLOCKD_HTTP_SESSION_IDLE_TIMEOUT_S: "7" }],
+    [{ "--http-session-idle": "7" }, { DFLOCKD_HTTP_SESSION_IDLE_S: "8" }],
+    [{ "--http-session-idle-timeout": "7" }, { DFLOCKD_HTTP_SESSION_IDLE_TIMEOUT_S: "8" }],
+  ])("the idle time of HTTP sessions has two names: %j %j", (flags: Record<string, string>, env) => {
+    expect(readSettings(flags, env).variables).toMatchObject({ HTTP_SESSION_IDLE_S: "7" });
+  });
+
+  test("two names of one setting exclude each other, as flags and as variables", () => {
+    expect(complaint({ "--http-session-idle-timeout": "7", "--http-session-idle": "7" })).toBe(
+      "--http-session-idle-timeout and --http-session-idle are one setting: give one of them",
+    );
+    expect(complaint({}, { DFLOCKD_HTTP_SESSION_IDLE_S: "7", DFLOCKD_HTTP_SESSION_IDLE_TIMEOUT_S: "8" })).toBe(
+      "DFLOCKD_HTTP_SESSION_IDLE_S and DFLOCKD_HTTP_SESSION_IDLE_TIMEOUT_S are one setting: give one of them",
+    );
+  });
+
+  test("a service with a token answers to every name unless told otherwise, an open one to the names it is told", () => {
+    expect(readSettings({ "--auth-token": "t" }, {}).variables).toEqual({ AUTH_TOKEN: "t" });
+    expect(readSettings({ "--auth-token-file": fileWith("t") }, {}).variables).toEqual({ AUTH_TOKEN: "t" });
+    expect(readSettings({ "--admin-token": "t" }, {}).variables).toMatchObject({ HTTP_ALLOWED_HOSTS: "localhost" });
+    expect(readSettings({}, { DFLOCKD_HTTP_ALLOWED_HOSTS: "locks.lan" }).variables).toEqual({
+      HTTP_ALLOWED_HOSTS: "locks.lan",
+    });
+    expect(readSettings({ "--http-allowed-hosts": "*", "--auth-token": "t" }, {}).variables).toEqual({
+      AUTH_TOKEN: "t",
+      HTTP_ALLOWED_HOSTS: "*",
+    });
   });
 
   test("an empty variable counts as unset", () => {
@@ -107,6 +141,12 @@ describe("settings of serve", () => {
     [{ "--max-waiters": "" }, "--max-waiters is empty"],
     [{ "--http-rate-limit-per-ip": "1000001" }, "--http-rate-limit-per-ip must be a whole number from 0 to 1000000"],
     [{ "--fence-floor": "9223372036854775808" }, "--fence-floor must be a whole number from 0 to 9223372036854775807"],
+    [{ "--http-session-idle": "x" }, "--http-session-idle must be a whole number from 0 to 9223372036"],
+    [{ "--http-allowed-hosts": "" }, "--http-allowed-hosts is empty"],
+    [
+      { "--http-allowed-hosts": "http://locks.lan" },
+      "--http-allowed-hosts must be * or a comma list of host names such as locks.example, without scheme and port",
+    ],
     [{ "--draining": "maybe" }, "--draining must be one of 1, yes, true, 0, no, false"],
     [{ "--data-dir": " " }, "--data-dir is empty"],
     [{ "--auth-token": "" }, "--auth-token is empty"],
@@ -150,7 +190,7 @@ describe("settings of serve", () => {
     const secret = "s3cret".padEnd(32, "x");
 
     test("is used without its line end", () => {
-      expect(readSettings({ [flag]: fileWith(`${secret}\n`) }, {}).variables).toEqual({ [name]: secret });
+      expect(readSettings({ [flag]: fileWith(`${secret}\n`) }, {}).variables[name]).toBe(secret);
     });
 
     test.each(["", "\n", " \r\n\t "])("never counts as no secret: %j", (content) => {

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { SETTINGS } from "../../src/cli/settings.ts";
 
 export const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url));
 const command = fileURLToPath(new URL("../../dist/holdfast.js", import.meta.url));
@@ -53,10 +54,22 @@ export interface Running {
   stderr: string;
 }
 
-/** Runs the built command in an environment free of its own variables. Whatever still runs after the test is killed. */
-export function holdfast(args: readonly string[], env: Record<string, string> = {}): Running {
-  const clean = Object.entries(process.env).filter(([name]) => !/^(DFLOCKD|HOLDFAST)_/.test(name));
-  const child = spawn(process.execPath, [command, ...args], {
+/** Variables that it would warn of. */
+const MISTAKEN = new Set<string>(SETTINGS.map(({ name }) => name));
+
+/**
+ * Runs the built command in an environment free of its own variables, with a limit of open files if one is given.
+ * Whatever still runs after the test is killed.
+ */
+export function holdfast(args: readonly string[], env: Record<string, string> = {}, openFiles?: number): Running {
+  const clean = Object.entries(process.env).filter(
+    ([name]) => !/^(DFLOCKD|HOLDFAST)_/.test(name) && !MISTAKEN.has(name),
+  );
+  const program = [process.execPath, command, ...args];
+  const limited =
+    openFiles === undefined ? program : ["sh", "-c", `ulimit -n ${openFiles}; exec "$@"`, "sh", ...program];
+  const [file = "", ...rest] = limited;
+  const child = spawn(file, rest, {
     env: { ...Object.fromEntries(clean), ...env },
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
@@ -100,13 +113,20 @@ export interface RunningServe extends Running {
 
 /** Starts `holdfast serve` on free ports and waits for its ready line. */
 export async function startServe(
-  options: { dataDir?: string; port?: number; httpPort?: number; args?: string[] } = {},
+  options: {
+    dataDir?: string;
+    port?: number;
+    httpPort?: number;
+    args?: string[];
+    env?: Record<string, string>;
+    openFiles?: number;
+  } = {},
 ): Promise<RunningServe> {
   const dataDir = options.dataDir ?? temporaryDir();
   const port = options.port ?? (await freePort());
   const httpPort = options.httpPort ?? (await freePort());
   const listeners = ["--port", String(port), "--http-port", String(httpPort), "--data-dir", dataDir];
-  const running = holdfast(["serve", ...listeners, ...(options.args ?? [])]);
+  const running = holdfast(["serve", ...listeners, ...(options.args ?? [])], options.env, options.openFiles);
   await eventually("ready line or exit", () => running.stdout.includes("\n") || running.child.exitCode !== null);
   if (running.child.exitCode !== null) throw new Error(`serve ended: ${running.stderr}`);
   const workerdPid = Number(readFileSync(join(dataDir, "workerd.pid"), "utf8"));
@@ -121,6 +141,17 @@ export function isRunning(pid: number): boolean {
     return state !== "Z";
   } catch {
     return false;
+  }
+}
+
+/** Every process of the machine, with its command line. */
+export function* processes(): Generator<{ readonly pid: number; readonly args: readonly string[] }> {
+  for (const name of readdirSync("/proc").filter((each) => /^[0-9]+$/.test(each))) {
+    try {
+      yield { pid: Number(name), args: readFileSync(`/proc/${name}/cmdline`, "utf8").split("\0").slice(0, -1) };
+    } catch {
+      // It has ended meanwhile.
+    }
   }
 }
 

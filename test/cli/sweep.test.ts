@@ -1,8 +1,8 @@
-import { existsSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
-import { sweepEmptyDatabases } from "../../src/cli/sweep.ts";
+import { sweepEmptyDatabases } from "../../src/front/sweep.ts";
 import { temporaryDir } from "./support.ts";
 
 const NOW = { olderThanMs: 0, budgetMs: 10_000 };
@@ -44,6 +44,25 @@ describe("a sweep", () => {
     utimesSync(old, new Date(0), new Date(0));
     expect(sweepEmptyDatabases(directory, { ...NOW, olderThanMs: 60_000 })).toBe(1);
     expect([young, old].map((path) => existsSync(path))).toEqual([true, false]);
+  });
+
+  test("says which file it cannot remove and why, and goes on with the others", () => {
+    const directory = temporaryDir();
+    const loop = join(directory, name("0"));
+    symlinkSync(loop, loop);
+    const empty = emptied(directory, name("f"));
+    const lines: string[] = [];
+    expect(sweepEmptyDatabases(directory, NOW, (line) => lines.push(line))).toBe(1);
+    expect(existsSync(empty)).toBe(false);
+    expect(lines).toEqual([`holdfast: cannot sweep ${loop}: too many symbolic links encountered`]);
+  });
+
+  test("says what it cannot list and why", () => {
+    const file = join(temporaryDir(), "file");
+    writeFileSync(file, "");
+    const lines: string[] = [];
+    expect(sweepEmptyDatabases(file, NOW, (line) => lines.push(line))).toBe(0);
+    expect(lines).toEqual([`holdfast: cannot sweep ${file}: not a directory`]);
   });
 
   test("of a directory that does not exist finds nothing", () => {

@@ -175,6 +175,7 @@ describe("a cut connection", () => {
       lock.signal.addEventListener("abort", () => {
         told = performance.now();
       });
+      const story = storyOf(locks);
       proxy.close();
       const taken = await next;
       expect(told).toBeGreaterThan(0);
@@ -185,11 +186,30 @@ describe("a cut connection", () => {
       await held.release();
       proxy.heal();
       expect(await locks.request(key, () => "again")).toBe("again");
+      expect(story).toEqual(["connected", "reconnecting", "connected"]);
     });
   });
 });
 
 describe("a connection that goes nowhere", () => {
+  it("and took a grant with it, which has lapsed since, is told as a loss, not as a time-out", async () => {
+    await withProxy(async (locks, proxy) => {
+      const key = freshKey();
+      const held = await observer.acquire(key);
+      const ticket = await locks.enqueue(key, { lease: 1_000 });
+      const waiting = errorIn(ticket.wait({ timeout: 30_000 }));
+      await poll("the wait to arrive", 5_000, async () => {
+        const report = await observer.query(key);
+        return report?.queue[0]?.timeout_in_s !== undefined || undefined;
+      });
+      proxy.blackHole();
+      await held.release();
+      expect(await waiting).toMatchObject({ code: "lost", reason: "expired" });
+      await using next = await observer.tryAcquire(key);
+      expect(next?.isHeld).toBe(true);
+    });
+  });
+
   it("is found out by the heartbeat, and replaced while the server still believes in it", async () => {
     await withProxy(async (locks, proxy) => {
       const [key, other] = [freshKey(), freshKey()];

@@ -9,6 +9,7 @@ import { startCutProxy } from "../support/cut-proxy.ts";
 import type { HttpExchange } from "../support/http-client.ts";
 import { poll, sleep } from "../support/poll.ts";
 import { Api } from "../support/rest.ts";
+import { SHELL, shellEnvironment } from "../support/shell.ts";
 import { ask, joinQueue, lock } from "../support/wire-client.ts";
 import { expectUsable, picture, visit } from "./support/visitor.ts";
 
@@ -47,7 +48,7 @@ async function show(page: Page): Promise<void> {
 
 /** Runs a command, and ends it with all that it has started. */
 function shell(command: string): Disposable {
-  const { pid } = spawn("bash", ["-c", command], { detached: true, stdio: "ignore" });
+  const { pid } = spawn(SHELL, ["-c", command], { env: shellEnvironment(), detached: true, stdio: "ignore" });
   return {
     [Symbol.dispose]() {
       if (pid !== undefined) process.kill(-pid);

@@ -205,7 +205,7 @@ describe("the clients", () => {
     await picture(playground.page, "playground-semaphore");
     await playground.does("Ada", "Release");
     await playground.shows("Cleo", "Holding");
-    expect((await playground.held(2)).toSorted()).toEqual(["Ben", "Cleo"]);
+    await expect.poll(async () => (await playground.held(2)).toSorted()).toEqual(["Ben", "Cleo"]);
     for (const name of ["Ben", "Cleo"]) await playground.does(name, "Release");
     await playground.page.getByLabel("Slots").selectOption("3: a semaphore");
     await playground.page.getByRole("button", { name: "Add a client" }).click();

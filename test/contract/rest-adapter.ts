@@ -1,5 +1,5 @@
 /** The contract's sessions over the REST API: one HTTP session each, and for every request a connection of its own. */
-import type { HttpExchange, HttpReply } from "../support/http-client.ts";
+import { HANG_UPS, type HttpExchange, type HttpReply } from "../support/http-client.ts";
 import { sleep } from "../support/poll.ts";
 import { Api, type RestSession } from "../support/rest.ts";
 import type { AcquireOptions, Harness, Outcome, Refusal, ReleaseOutcome, RenewOutcome, Session } from "./contract.ts";
@@ -141,14 +141,14 @@ class RestAdapter implements Session {
 }
 
 /** The reply to a request, or nothing if the signal takes it back first: by hanging up, as HTTP clients do. */
-function cancellable({ reply, close }: HttpExchange, signal: AbortSignal | undefined): Promise<HttpReply | undefined> {
-  if (!signal) return reply;
+function cancellable(asked: HttpExchange, signal: AbortSignal | undefined): Promise<HttpReply | undefined> {
+  if (!signal) return asked.reply;
   const cancelled = Promise.withResolvers<undefined>();
   signal.addEventListener("abort", () => {
-    close();
+    asked[HANG_UPS[0]]();
     cancelled.resolve(undefined);
   });
-  return Promise.race([reply, cancelled.promise]);
+  return Promise.race([asked.reply, cancelled.promise]);
 }
 
 const pathOf = (key: string, limit: number) => `/v1/${limit === 1 ? "locks" : "semaphores"}/${key}`;

@@ -1,9 +1,9 @@
-/** TCP only: a client may send faster than it reads, for as long as it reads at all. */
+/** A client may send faster than it reads, for as long as it reads at all. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Clients } from "../support/clients.ts";
 import { sleep } from "../support/poll.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { ask, joinQueue, lock, type TcpClient } from "../support/wire-client.ts";
+import { ask, joinQueue, lock, type TcpClient, TRANSPORTS } from "../support/wire-client.ts";
 
 let server: TestServer;
 beforeAll(async () => {
@@ -61,10 +61,10 @@ describe("a client that reads slowly", () => {
 });
 
 describe("a client that never reads", () => {
-  it("is cut at the write deadline, and its lock goes on", async () => {
+  it.each(TRANSPORTS)("is cut at the write deadline, and its lock goes on (%s)", async (transport) => {
     await using strict = await startServer({ variables: { WRITE_TIMEOUT_S: "1" } });
     using clients = new Clients(strict);
-    const [owner, next, deaf] = [await clients.tcp(), await clients.tcp(), await clients.tcp()];
+    const [owner, next, deaf] = [await clients.tcp(), await clients.tcp(), await clients.open(transport)];
     for (let index = 0; index < 120; index += 1) await lock(owner, `${index}-${"long".repeat(60)}`);
     await lock(deaf, "deaf");
     await joinQueue(next, "deaf", "30");

@@ -86,18 +86,47 @@ describe("leases", () => {
     expect(story.acquire("c")).toEqual({ status: "timeout" });
   });
 
-  it("that run out before the promotion is picked up pass the slot on and say so", () => {
+  it("begin when the promotion is picked up, however late that is after a short stop of everything", () => {
     const story = new Story();
     const token = story.hold("a");
-    story.acquire("b", { wait: 10, lease: 1 });
-    story.acquire("c", { wait: 10 });
+    story.acquire("b", { wait: 60, lease: 1 });
+    story.acquire("c", { wait: 60 });
+    story.release(token);
+    story.reload();
+    story.later(4.9).tick();
+    expect(story.notices().every((notice) => notice === "b-l granted")).toBe(true);
+    expect(story.pickUp("b-l")).toMatchObject({ status: "granted", leaseSeconds: 1 });
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + 1_000);
+  });
+
+  it("that have not begun five seconds after the promotion pass the slot on and say so", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.acquire("b", { wait: 60, lease: 1 });
+    story.acquire("c", { wait: 60 });
     story.release(token);
     story.notices();
-    story.later(1);
+    story.later(5);
     expect(story.pickUp("b-l")).toEqual({ status: "lease_expired" });
     expect(story.notices()).toEqual(["b-l lease_expired", "c-l granted"]);
     story.answer("b-l", "taken");
     expect(story.pickUp("b-l")).toEqual({ status: "unknown" });
+    expect(story.holders()).toEqual(["c"]);
+  });
+
+  it("run from the moment at which the session says that its client is away", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.acquire("b", { wait: 60, lease: 1 });
+    story.acquire("c", { wait: 60 });
+    story.release(token);
+    for (const seconds of [0, 0.9]) {
+      story.later(seconds);
+      story.answer("b-l", "later");
+    }
+    story.reload();
+    expect(story.engine.nextWake(WAKE)).toBeLessThanOrEqual(story.now + 100);
+    story.later(0.1).tick();
     expect(story.holders()).toEqual(["c"]);
   });
 

@@ -2,13 +2,17 @@
  * One key by the book: lists, linear scans, no cleverness. It was written from the protocol's rules, not from the
  * engine, and says for every command what must come back and what must be true afterwards.
  *
- * Three rules the protocol leaves open, as decided for holdfast:
+ * Five rules the protocol leaves open, as decided for holdfast:
  *
  * - A waiter may still be granted a slot that became free no later than its deadline, even if the key is looked at
  *   late; at a tie the grant wins. (A command lets time pass first, so one that frees a slot at the very millisecond of
  *   a waiter's deadline comes after that waiter's time-out.)
  * - A time-out is a comparison with the stored deadline. So a time-out that its session has not answered yet is decided
  *   again after a reload; only a clock that was set back in between can turn it into a wait.
+ * - Who waits for a grant has five seconds to pick it up, however short its lease; the lease begins at the pick-up. Once
+ *   its session has said that nobody is there, no more than a lease is left.
+ * - An enqueued place whose `wait` was cut off is as if nobody had waited on it yet. If that `wait` had timed out
+ *   unheard, the place goes back to where it stood, unless its session has a new one.
  * - An activity that is noticed late (an expiry, a time-out) may count from when it was due or from when it was seen.
  */
 import type { Answer, EndReason, Observation } from "../../src/engine/index.ts";
@@ -16,6 +20,7 @@ import type { SlotRow, WaiterRow } from "./stored-engine.ts";
 
 export const SALT = "0123456789abcdef";
 const NEVER = Number.POSITIVE_INFINITY;
+const PICK_UP_MS = 5_000;
 
 export interface Claim {
   readonly session: string;
@@ -187,6 +192,7 @@ export class KeyModel {
   }
 
   wait(command: Wait, now: number): object {
+    if (command.takesOver) this.keepPlacesOf(command.session, now);
     this.evaluate(now);
     if (this.lapsed.delete(command.session)) return { status: "lease_expired" };
     const record = this.recordOf(command.session);
@@ -225,10 +231,10 @@ export class KeyModel {
     this.evaluate(now);
     const hold = this.holds.find(({ token }) => token.startsWith(fence));
     if (!hold) return { status: "not_held" };
-    const { session, since, expiresAt } = hold;
+    const { session, expiresAt } = hold;
     this.takeAway(hold, "stolen", now);
     this.promote(now);
-    return { status: "stolen", session, since, expiresAt };
+    return { status: "stolen", session, since: heldSince(hold), expiresAt };
   }
 
   renew(token: string, leaseSeconds: number, now: number): object {
@@ -274,12 +280,18 @@ export class KeyModel {
 
   answer(request: string, answer: Answer, now: number): void {
     const end = this.ended.find(({ place }) => listenerOf(place) === request);
-    if (end && answer === "taken") this.tell(end);
-    this.forgetEnd(request);
     const hold = this.holds.find((held) => held.request === request);
+    if (end && answer === "noted") {
+      this.keepEnded(end, now);
+      this.promote(now);
+    } else if (end && answer !== "later") {
+      if (answer === "taken") this.tell(end);
+      this.forgetEnd(request);
+    }
     if (!hold || hold.isReported) return;
     if (answer === "gone") this.cancel(request, now);
-    else if (answer === "noted" && hold.isRecord && !hold.unanswered?.waitRequest) hold.unanswered = undefined;
+    else if (answer === "later") this.startLease(hold, now);
+    else if (answer === "noted" && hold.isRecord && hold.unanswered) this.keepHold(hold, now);
   }
 
   /** The session's waiters go first, then time passes, then its holds go. Nothing of it stays behind. */
@@ -324,7 +336,7 @@ export class KeyModel {
   /** `shownActivity` is the last activity that the rows show. */
   reload(shownActivity: number): void {
     const undecided = this.ended.filter(({ outcome }) => outcome === "timeout").map(({ place }) => place);
-    this.ended = this.ended.filter(({ outcome }) => outcome !== "timeout");
+    this.ended = this.ended.filter(({ outcome }) => outcome !== "timeout").map((end) => ({ ...end, isTold: false }));
     this.queue = [...this.queue, ...undecided].sort((a, b) => a.place - b.place);
     this.activity.earliest = Math.min(this.activity.earliest, shownActivity);
   }
@@ -341,7 +353,11 @@ export class KeyModel {
   }
 
   slotRows(): Omit<SlotRow, "index" | "place">[] {
-    return this.holds.map(({ isRecord, unanswered: _, ...row }) => ({ ...row, hasRecord: isRecord, isHeld: true }));
+    return this.holds.map(({ isRecord, unanswered: _, ...row }) => ({
+      ...row,
+      hasRecord: isRecord,
+      isHeld: true,
+    }));
   }
 
   waiterRows(): Omit<WaiterRow, "place">[] {
@@ -354,6 +370,40 @@ export class KeyModel {
     return [...ends, ...others]
       .sort((a, b) => a.place.place - b.place.place)
       .map(({ place: { place: _, ...row }, outcome }) => ({ ...row, outcome }));
+  }
+
+  /** The session has no `wait` in progress, whatever it had. */
+  private keepPlacesOf(session: string, now: number): void {
+    for (const hold of this.holds.filter((held) => held.session === session && held.unanswered?.waitRequest)) {
+      this.keepHold(hold, now);
+    }
+    for (const place of this.queue) if (place.session === session && place.waitRequest) place.deadline = NEVER;
+    for (const end of [...this.ended]) {
+      if (end.place.session === session && end.place.waitRequest) this.keepEnded(end, now);
+    }
+  }
+
+  private keepHold(hold: Hold, now: number): void {
+    hold.unanswered = undefined;
+    this.startLease(hold, now);
+  }
+
+  private keepEnded(end: Ended, now: number): void {
+    const { place, outcome, isTold } = end;
+    this.ended = this.ended.filter((other) => other !== end);
+    if (!place.waitRequest || isTold || this.recordOf(place.session)) return;
+    if (outcome === "lease_expired") this.lapsed.set(place.session, now);
+    else {
+      place.deadline = NEVER;
+      this.queue = [...this.queue, place].sort((a, b) => a.place - b.place);
+    }
+  }
+
+  private startLease(hold: Hold, now: number): void {
+    const expiresAt = now + hold.leaseSeconds * 1000;
+    if (expiresAt >= hold.expiresAt) return;
+    hold.expiresAt = expiresAt;
+    this.touch(now);
   }
 
   private get hasRoom(): boolean {
@@ -427,6 +477,7 @@ export class KeyModel {
     hold.since = place.joinedAt;
     hold.isRecord = place.isEnqueued;
     hold.unanswered = place;
+    if (!place.isEnqueued || place.waitRequest) hold.expiresAt = Math.max(hold.expiresAt, now + PICK_UP_MS);
     this.promoted.push(place);
     this.news.push(newsOf(hold));
     return true;
@@ -511,4 +562,11 @@ export class KeyModel {
 
 function newsOf({ session, request, isRecord, unanswered }: Hold): News {
   return { session, request, kind: isRecord && !unanswered?.waitRequest ? "promoted" : "granted" };
+}
+
+/** When the token was handed over; before that, when the slot was given to the place: its fence tells, or its lease. */
+function heldSince({ isReported, since, token, expiresAt, leaseSeconds }: Hold): number {
+  if (isReported) return since;
+  const fencedAt = Number(BigInt(`0x${token.slice(0, 16)}`) / 1_000_000n);
+  return Math.min(fencedAt, expiresAt - leaseSeconds * 1000);
 }

@@ -145,7 +145,7 @@ describe("a slot that nobody picked up has an end but no hold", () => {
     expect(story.observed()).toEqual([ended("gone")]);
   });
 
-  it("when its lease runs out unseen", () => {
+  it("when the time to pick it up runs out", () => {
     const story = promoted();
     story.later(5).tick();
     expect(story.observed()).toEqual([ended("gone")]);

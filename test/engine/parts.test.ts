@@ -132,4 +132,19 @@ describe("the queue", () => {
       { numRuns: 300 },
     );
   });
+
+  it("lets a member in where it belongs, whatever the order in which they come", () => {
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.nat(40), { maxLength: 30 }), (names) => {
+        const queue = new Queue<Member>();
+        for (const name of names) queue.insert(new Member(name), (other) => other.name > name);
+        const order = names.toSorted((a, b) => a - b);
+        expect([...queue].map(({ name }) => name)).toEqual(order);
+        expect([queue.length, queue.head?.name]).toEqual([order.length, order[0]]);
+        for (const member of [...queue]) queue.remove(member);
+        expect([queue.length, queue.head]).toEqual([0, undefined]);
+      }),
+      { numRuns: 100 },
+    );
+  });
 });

@@ -14,7 +14,9 @@ const otherLimit = fc.oneof(
   { weight: 9, arbitrary: fc.constant(undefined) },
   { weight: 1, arbitrary: fc.integer({ min: 1, max: 4 }) },
 );
-const how = fc.constantFrom("honest", "honest", "honest", "gone", "answer lost", "twice", "lost");
+const how = fc.constantFrom(
+  ...(["honest", "honest", "honest", "gone", "cut off", "detached", "answer lost", "twice", "lost"] as const),
+);
 const jump = fc.oneof(
   { weight: 4, arbitrary: fc.record({ to: fc.constant("later"), ms: fc.integer({ min: 1, max: 2_500 }) }) },
   { weight: 1, arbitrary: fc.record({ to: fc.constant("later"), ms: fc.constantFrom(61_000, 90_000_000) }) },

@@ -76,3 +76,78 @@ describe("a wait that takes over from a forgotten one", () => {
     expect(story.notices()).toEqual(["old granted"]);
   });
 });
+
+describe("a wait that was cut off and whose time is over", () => {
+  it("costs no place: the next wait finds it before those who came later, although nobody looked meanwhile", () => {
+    const { story } = forgottenWait({ wait: 5 });
+    story.acquire("c", { wait: 3_600 });
+    story.reload();
+    story.later(700);
+    // A's lease has ended as well, and later than the wait.
+    expect(story.wait("b", anew)).toMatchObject({ status: "granted", leaseSeconds: 9 });
+    expect(story.holders()).toEqual(["b"]);
+  });
+
+  it("costs no place when the key notices first, and hears that nobody listens", () => {
+    const { story, token } = forgottenWait({ wait: 5 });
+    story.acquire("c", { wait: 3_600 });
+    story.later(5).tick();
+    expect(story.notices()).toEqual(["old timeout"]);
+    story.answer("old", "noted");
+    story.reload();
+    story.later(100).tick();
+    expect([story.notices(), story.waiting()]).toEqual([[], 2]);
+    expect(story.wait("b", anew)).toEqual({ status: "queued" });
+    story.release(token);
+    expect(story.notices()).toEqual(["new granted"]);
+  });
+
+  it("costs no place when the next wait comes before that is heard", () => {
+    const { story, token } = forgottenWait({ wait: 5 });
+    story.acquire("c", { wait: 3_600 });
+    story.later(5).tick();
+    expect(story.wait("b", anew)).toEqual({ status: "queued" });
+    story.answer("old", "noted");
+    story.notices();
+    story.release(token);
+    expect(story.notices()).toEqual(["new granted"]);
+  });
+
+  it("becomes a hold at once if the key is free by then, for the wait to come", () => {
+    const { story, token } = forgottenWait({ wait: 5 });
+    story.later(5).tick();
+    story.release(token);
+    story.notices();
+    story.answer("old", "noted");
+    expect(story.notices()).toEqual(["old granted"]);
+    story.answer("old", "noted");
+    expect(story.wait("b", anew)).toMatchObject({ status: "granted", leaseSeconds: 9 });
+  });
+
+  it("is withdrawn with its place by a client that had left, also if that is heard last", () => {
+    const { story } = forgottenWait({ wait: 5 });
+    story.later(5).tick();
+    story.answer("old", "noted");
+    story.cancel("old");
+    expect(story.waiting()).toBe(0);
+    expect(story.wait("b", anew)).toEqual({ status: "not_enqueued" });
+  });
+
+  it("is over for good once its client has heard so", () => {
+    const { story } = forgottenWait({ wait: 5 });
+    story.later(5).tick();
+    story.answer("old", "taken");
+    expect(story.wait("b", anew)).toEqual({ status: "not_enqueued" });
+  });
+
+  it("says `lease_expired` to the next one if the hold had come and gone meanwhile", () => {
+    for (const notices of ["unheard", "heard by nobody"]) {
+      const { story, token } = forgottenWait();
+      story.release(token);
+      story.later(10).tick();
+      if (notices === "heard by nobody") story.answer("old", "noted");
+      expect(story.wait("b", anew)).toEqual({ status: "lease_expired" });
+      expect(story.wait("b", { ...anew, request: "third" })).toEqual({ status: "not_enqueued" });
+    }
+  });
+});

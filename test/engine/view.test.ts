@@ -11,13 +11,41 @@ describe("the view of a key", () => {
     ]);
     story.later(1).acquire("b", { wait: 60, lease: 9 });
     story.later(1).release(first);
-    expect(story.engine.view().holders).toMatchObject([{ session: "b", since: start + 1_000 }]);
+    expect(story.engine.view().holders).toMatchObject([{ session: "b", since: start + 2_000 }]);
     story.later(1);
     const { token = "" } = story.pickUp("b-l");
     story.reload();
     const view = story.engine.view({ detail: true });
     expect(view.holders).toMatchObject([{ session: "b", since: start + 3_000, expiresAt: start + 12_000 }]);
     expect(JSON.stringify(view)).not.toContain(token);
+  });
+
+  it("tells of a place that was promoted, and that nobody has picked up, since when: holders of one slot never overlap", () => {
+    const story = new Story();
+    const start = story.now;
+    const first = story.hold("a");
+    story.later(1).enqueue("b", { lease: 9 });
+    story.acquire("c", { wait: 60, lease: 1 });
+    story.later(1).release(first);
+    const since = () => story.engine.view().holders.map((holder) => holder.since);
+    expect(since()).toEqual([start + 2_000]);
+    story.later(1).answer("b-e", "noted");
+    story.reload();
+    expect(since()).toEqual([start + 2_000]);
+    story.later(9).tick();
+    expect(story.holders()).toEqual(["c"]);
+    expect(since()).toEqual([start + 12_000]);
+    expect(story.steal(story.key.rows.slots.get(0)?.token ?? "")).toMatchObject({ since: start + 12_000 });
+  });
+
+  it("does so too when fences run ahead of the clock", () => {
+    const story = new Story({ fenceFloor: 2n ** 63n });
+    const start = story.now;
+    const first = story.hold("a");
+    story.later(1).enqueue("b");
+    story.later(1).release(first);
+    story.reload();
+    expect(story.engine.view().holders).toMatchObject([{ session: "b", since: start + 2_000 }]);
   });
 
   it("shows holders in the order of their grants, also after a reload", () => {

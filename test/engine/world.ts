@@ -16,7 +16,7 @@ const SESSIONS = 4;
 
 type Pick = number;
 
-export type Delivery = "honest" | "gone" | "answer lost" | "twice" | "lost";
+export type Delivery = "honest" | "gone" | "cut off" | "detached" | "answer lost" | "twice" | "lost";
 export type Jump =
   | { readonly to: "later"; readonly ms: number }
   | { readonly to: "earlier"; readonly ms: number }
@@ -331,11 +331,22 @@ export class World {
     if (!notice) return;
     if (how !== "twice") this.#inFlight = this.#inFlight.filter((other) => other !== notice);
     if (how === "lost") return;
-    const answer = how === "gone" ? this.#disown(notice) : this.#hearNotice(notice);
+    const answer = this.#answerTo(notice, how);
     if (how === "answer lost") return;
     const { request } = notice;
     this.#agree({ do: "answer", request, answer }, () => this.model.answer(request, answer, this.now));
-    if (answer !== "noted") this.#kill(request);
+    if (answer === "taken" || answer === "gone") this.#kill(request);
+  }
+
+  #answerTo(notice: News, how: Delivery): Answer {
+    if (how === "gone") return this.#disown(notice);
+    if (how === "detached") return "later";
+    // Only a `wait` has a place that another one may ask for.
+    if (how === "cut off" && notice.request.startsWith("w")) {
+      this.#disown(notice);
+      return "noted";
+    }
+    return this.#hearNotice(notice);
   }
 
   /** A session that has forgotten the request, as after a crash. */

@@ -28,7 +28,15 @@ test("a detail stands where it must, never where it must not, and otherwise when
   expect(never.sort()).toEqual(
     [
       ...["unauthorized", "forbidden", "origin_forbidden", "not_found", "not_held", "method_not_allowed"],
-      ...["session_gone", "upgrade_required", "rate_limited", "draining", "max_sessions", "max_sessions_per_ip"],
+      ...[
+        "session_gone",
+        "host_forbidden",
+        "upgrade_required",
+        "rate_limited",
+        "draining",
+        "max_sessions",
+        "max_sessions_per_ip",
+      ],
       ...["max_connections", "max_connections_per_ip"],
     ].sort(),
   );

@@ -18,6 +18,7 @@ const GAUGES: Gauges = {
   semaphore_holders: 0,
   semaphore_waiters: 0,
   keys: 0,
+  keys_unreachable: 0,
   build_info: { version: "1.2.3" },
 };
 
@@ -49,6 +50,7 @@ describe("an exposition", () => {
       "dflockd_semaphore_holders 0",
       "dflockd_semaphore_waiters 0",
       "dflockd_keys 0",
+      "dflockd_keys_unreachable 0",
       "dflockd_rate_limited_total 0",
       "dflockd_keys_pruned_total 0",
       "dflockd_build_info 1",
@@ -135,7 +137,7 @@ describe("an exposition", () => {
       GAUGES,
     );
     const samples = parseExposition(text).flatMap(({ samples }) => samples);
-    expect(samples.length).toBe(16);
+    expect(samples.length).toBe(17);
     expect(text).toContain('dflockd_grants_total{kind="lock",how="immediate"} 3\n');
     expect(text).toContain("dflockd_keys 0\n");
   });

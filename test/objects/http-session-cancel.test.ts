@@ -1,7 +1,7 @@
 /** Clients that leave before they are answered, where the platform reports it at once. */
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { HttpSessionObject } from "../../src/objects/http-session.ts";
 import { KeyObject } from "../../src/objects/key.ts";
-import { Polls } from "../../src/objects/polls.ts";
 import { call, RestClient, type RestReply, soon, tokenIn, wordOf } from "./rest.ts";
 import { fresh, keyStub, sessionsOn } from "./support.ts";
 
@@ -32,18 +32,14 @@ function holdBack(method: "acquire" | "enqueue", when: "decided" | "undecided") 
 
 /** Moments at which the lock is the client's already, and it does not know yet. */
 const MOMENTS: Readonly<Record<string, (leave: () => void) => void>> = {
-  "when it is looked for": (leave) => {
-    const { isThere } = Polls.prototype;
-    vi.spyOn(Polls.prototype, "isThere").mockImplementationOnce(function (this: Polls, poll) {
+  "when its session is told of the grant": (leave) => {
+    const { deliver } = HttpSessionObject.prototype;
+    vi.spyOn(HttpSessionObject.prototype, "deliver").mockImplementationOnce(async function (
+      this: HttpSessionObject,
+      notice,
+    ) {
       leave();
-      return isThere.call(this, poll);
-    });
-  },
-  "when it has been found": (leave) => {
-    const { heard } = Polls.prototype;
-    vi.spyOn(Polls.prototype, "heard").mockImplementationOnce(function (this: Polls, socket, message) {
-      leave();
-      heard.call(this, socket, message);
+      return deliver.call(this, notice);
     });
   },
   "when its session has just got the token": (leave) => {

@@ -3,7 +3,6 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ASK_HEADER, encodeAsk, HttpSessionObject } from "../../src/objects/http-session.ts";
 import { KeyObject } from "../../src/objects/key.ts";
-import { HERE, Polls } from "../../src/objects/polls.ts";
 import { RestClient, type RestReply, soon, tokenIn, wordOf } from "./rest.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
 
@@ -86,29 +85,6 @@ describe("a poll whose session's object sleeps", () => {
     expect((await waiter.end()).status).toBe(204);
     expect(wordOf(await reply)).toBe("session_gone");
   });
-
-  it("is granted although the object forgets over its sleep that it has just looked for the client", async () => {
-    const [key, holder, waiter] = [fresh("key"), await RestClient.open(), await RestClient.open()];
-    const token = await holder.hold(key);
-    const polling = waiter.raw(key, { acquire_timeout_s: 60 }).then((reply) => reply.text());
-    await soon(async () => (await sessionsOn(key)).length === 2);
-    const heard = vi.spyOn(Polls.prototype, "heard");
-    const knock = () =>
-      runInDurableObject(waiter.object, (_, state) => {
-        for (const socket of state.getWebSockets()) socket.send(JSON.stringify({ type: "knock" }));
-      });
-    // More often than a reply may begin with blanks.
-    for (let times = 1; times <= 20; times++) {
-      await knock();
-      await soon(() => heard.mock.calls.length === times);
-      expect(heard.mock.lastCall?.[1]).toBe(HERE);
-    }
-    await sleep(waiter);
-    await holder.release(key, token);
-    const text = await polling;
-    expect(text).toMatch(/^ {1,16}\{"status":"ok","token":"[0-9a-f]{32}","lease_ttl_s":33\}\n$/);
-    expect(await holderOf(key)).toBe(waiter.name);
-  });
 });
 
 describe("a place that was enqueued for", () => {
@@ -149,8 +125,7 @@ describe("a poll whose session's object is lost", () => {
       return outcome;
     });
     await release();
-    // Its reply had begun: it says that there is nothing to have.
-    expect(await reply).toMatchObject({ status: 200, body: { status: "timeout" } });
+    expect([(await reply).status, wordOf(await reply)]).toEqual([503, "unavailable"]);
     await soon(async () => (await keyStub(key).describe())?.holderCount === 0);
     await waiter.hold(key);
   });
@@ -179,6 +154,23 @@ describe("a wait that was cut off with the whole service", () => {
     // What a session has put to a key before it was lost, and its Worker with it.
     await keyStub(key).wait({ session: waiter.name, request: "forgotten", waitMs: 60_000, mayWait: true });
     const behind = await (await RestClient.open()).queue(key);
+    const waiting = waiter.wait(key, 60);
+    await soon(async () => !(await requestsOn(key)).includes("forgotten"));
+    await holder.release(key, token);
+    const granted = tokenIn(await waiting);
+    expect((await waiter.release(key, granted)).status).toBe(204);
+    tokenIn(await behind.reply);
+  });
+
+  it("keeps its place also when its time runs out before it is made again", async () => {
+    const [key, holder, waiter] = [fresh("key"), await RestClient.open(), await RestClient.open()];
+    const token = await holder.hold(key);
+    await waiter.enqueue(key);
+    const deliver = vi.spyOn(HttpSessionObject.prototype, "deliver");
+    await keyStub(key).wait({ session: waiter.name, request: "forgotten", waitMs: 200, mayWait: true });
+    const behind = await (await RestClient.open()).queue(key);
+    await soon(() => deliver.mock.calls.some(([{ kind }]) => kind === "timeout"));
+    await soon(async () => (await sessionsOn(key))[1] === waiter.name);
     const waiting = waiter.wait(key, 60);
     await soon(async () => !(await requestsOn(key)).includes("forgotten"));
     await holder.release(key, token);
@@ -363,17 +355,6 @@ async function pollByHand(client: RestClient, key: string) {
 }
 
 describe("a Worker that holds a poll", () => {
-  it("and does not say whether its client is there costs the next in line three seconds, and hears the end", async () => {
-    const [holder, waiter, next] = [await RestClient.open(), await RestClient.open(), await RestClient.open()];
-    const key = fresh("key");
-    const token = await holder.hold(key);
-    const { heard } = await pollByHand(waiter, key);
-    const behind = await next.queue(key);
-    await holder.release(key, token);
-    tokenIn(await behind.reply);
-    expect(heard).toEqual([{ type: "knock" }, { type: "answer", outcome: { status: "unavailable" } }]);
-  });
-
   it("and goes away with an answer that it may not have delivered loses the lock to the next in line", async () => {
     const [holder, waiter, next] = [await RestClient.open(), await RestClient.open(), await RestClient.open()];
     const key = fresh("key");
@@ -382,9 +363,7 @@ describe("a Worker that holds a poll", () => {
     const behind = await next.queue(key);
     await holder.release(key, token);
     await soon(() => heard.length === 1);
-    socket.send(HERE);
-    await soon(() => heard.length === 2);
-    expect(heard[1]?.outcome?.status).toBe("ok");
+    expect(heard[0]?.outcome?.status).toBe("ok");
     socket.close(1011);
     tokenIn(await behind.reply);
   });

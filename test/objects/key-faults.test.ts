@@ -1,8 +1,8 @@
-import { runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { AcquireOutcome } from "../../src/engine/index.ts";
+import { type AcquireOutcome, KeyEngine } from "../../src/engine/index.ts";
 import { DirectoryObject } from "../../src/objects/directory.ts";
-import { command, fresh, grantedToken, keyStub, tablesOf } from "./support.ts";
+import { command, fresh, grantedToken, keyStub, sessionsOn, tablesOf, WAIT } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -15,7 +15,7 @@ describe("when something else fails", () => {
     const held = grantedToken(await known.acquire(command()));
     vi.spyOn(DirectoryObject.prototype, "joinKey").mockRejectedValue(new Error("unreachable"));
     await expect((async () => unknown.acquire(command()))()).rejects.toThrow();
-    expect(await tablesOf(unknown)).toEqual([]);
+    expect(await unknown.describe()).toBeNull();
     expect(await known.release(held, "")).toEqual({ status: "released" });
     expect((await known.acquire(command())).status).toBe("granted");
     vi.restoreAllMocks();
@@ -34,6 +34,26 @@ describe("when something else fails", () => {
       expect((await key.describe())?.holders).toEqual([]);
     });
     expect((await stub.acquire(command())).status).toBe("granted");
+  });
+
+  it("a decision that breaks off stores nothing: the key goes on from what is stored", async () => {
+    const name = fresh("key");
+    const stub = keyStub(name);
+    const held = grantedToken(await stub.acquire(command()));
+    const queued = await stub.acquire(command({ ...WAIT, session: "waiter" }));
+    const { release } = KeyEngine.prototype;
+    vi.spyOn(KeyEngine.prototype, "release").mockImplementationOnce(function (this: KeyEngine, ...args) {
+      release.apply(this, args);
+      throw new Error("broken off");
+    });
+    await runInDurableObject(stub, async (key) => {
+      await expect(key.release(held, "")).rejects.toThrow("broken off");
+      expect(await key.describe()).toMatchObject({ holderCount: 1, waiters: 1 });
+    });
+    expect(await sessionsOn(name)).toHaveLength(2);
+    await evictDurableObject(stub);
+    expect(queued).toEqual({ status: "queued" });
+    expect(await stub.renew(held, 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
   });
 
   it("the same request sent again gets the same grant, not a second one", async () => {

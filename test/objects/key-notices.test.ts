@@ -77,7 +77,7 @@ describe("notices to sessions", () => {
     expect((await stub.describe())?.holders).toHaveLength(1);
   });
 
-  it("one to a session that cannot be reached costs nobody else anything, and its slot passes on at the lease's end", async () => {
+  it("one to a session that cannot be reached costs nobody else anything, and its slot passes on after five seconds or its lease", async () => {
     const scripts = scriptSessions();
     const name = fresh("key");
     const stub = keyStub(name);
@@ -88,7 +88,7 @@ describe("notices to sessions", () => {
     await stub.acquire(command({ ...WAIT, session: "lost", leaseSeconds: 1 }));
     await stub.acquire(command({ ...WAIT, session: "next" }));
     await stub.release(held, "");
-    await vi.waitUntil(() => granted.length === 1, { timeout: 3_000, interval: 10 });
+    await vi.waitUntil(() => granted.length === 1, { timeout: 7_000, interval: 10 });
   });
 
   it("a promotion survives the loss of both objects and is delivered", async () => {
@@ -107,7 +107,7 @@ describe("notices to sessions", () => {
     await vi.waitUntil(() => granted.length === 1, { timeout: 3_000, interval: 10 });
   });
 
-  it("a hold that was not picked up in time answers so, and the next one is served", async () => {
+  it("a hold whose client is away for longer than its lease answers so, and the next one is served", async () => {
     const scripts = scriptSessions();
     const name = fresh("key");
     const stub = keyStub(name);
@@ -115,7 +115,7 @@ describe("notices to sessions", () => {
     const held = grantedToken(await stub.acquire(command()));
     scripts.set("slow", {
       deliver({ kind }): Answer {
-        if (kind === "granted") throw new Error("not now");
+        if (kind === "granted") return "later";
         heard.push(kind);
         return "taken";
       },

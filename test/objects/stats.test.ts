@@ -67,9 +67,10 @@ describe("more keys than a document shows", () => {
         for (const key of keys) storage.sql.exec("INSERT INTO keys VALUES (?, 0)", key);
       });
     }
-    vi.spyOn(DirectoryObject.prototype, "describe").mockImplementation(async (keys) =>
-      keys.map((key) => ({ key, limit: 1, holderCount: 0, holders: [], waiters: 0, queue: [], lastActivity: 0 })),
-    );
+    vi.spyOn(DirectoryObject.prototype, "describe").mockImplementation(async (keys) => ({
+      keys: keys.map((key) => ({ key, limit: 1, holderCount: 0, holders: [], waiters: 0, queue: [], lastActivity: 0 })),
+      unreachable: [],
+    }));
   }
 
   it("are cut off in key order, which is said last", async () => {
@@ -312,6 +313,7 @@ describe("the gauges", () => {
       semaphoreHolders: 0,
       semaphoreWaiters: 0,
       keys: 0,
+      keysUnreachable: 0,
     });
   });
 
@@ -329,6 +331,7 @@ describe("the gauges", () => {
       semaphoreHolders: 2,
       semaphoreWaiters: 2,
       keys: 4,
+      keysUnreachable: 0,
     });
   });
 });

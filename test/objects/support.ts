@@ -1,4 +1,4 @@
-import { runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import type { AcquireCommand } from "../../src/engine/index.ts";
@@ -111,6 +111,12 @@ export function tokenOf(line: string): string {
 /** The object of a key. */
 export function keyStub(key: string) {
   return env.KEY.getByName(key);
+}
+
+/** Takes a key's database away, as a disk fault or a slip of an operator does. */
+export async function loseRows(key: string): Promise<void> {
+  await runInDurableObject(keyStub(key), (_, { storage }) => storage.deleteAll());
+  await evictDurableObject(keyStub(key));
 }
 
 /** Sessions that the key's rows name, holders first, then waiters in order. */

@@ -1,9 +1,10 @@
 /**
- * Runs the examples of a document as its reader would: ```sh blocks in bash, one after the other, sharing their variables;
+ * Runs the examples of a document as its reader would: ```sh blocks in a shell, one after the other, sharing their variables;
  * what a block prints must match the ```json or ```text block that follows it, and be nothing if none does. A block with
  * `npm start` begins anew, with a server started with the flags that stand there.
  */
 import { execFile } from "node:child_process";
+import { SHELL, shellEnvironment } from "./shell.ts";
 
 export interface Example {
   /** Where the commands stand in the document. */
@@ -109,22 +110,13 @@ const TAKES_AT_MOST_MS = 30_000;
 /** What each example printed on standard output. Fails if one of them ends with an error or complains. */
 export async function play(examples: readonly Example[], httpPort: number): Promise<string[]> {
   const steps = examples.map(({ commands }) => `${commands}\nprintf '${SEPARATOR}'`);
-  const script = ["set -euo pipefail", ...steps].join("\n").replaceAll("localhost:6389", `127.0.0.1:${httpPort}`);
-  // Nothing of the machine's own settings, such as a proxy, may come between.
-  const { error, stdout, stderr } = await run("bash", ["--norc", "-c", script]);
+  const script = ["set -eu", ...steps].join("\n").replaceAll("localhost:6389", `127.0.0.1:${httpPort}`);
+  const { error, stdout, stderr } = await run(script);
   const outputs = stdout.split(SEPARATOR).slice(0, -1);
   const stuck = examples[outputs.length];
   if (stuck) throw new Error(`line ${stuck.line}: ${stuck.commands}\nended with ${error}\n${stderr}`);
   if (stderr !== "") throw new Error(`the examples complain: ${stderr}`);
   return outputs;
-}
-
-/** Fails, and says what to do, where the examples cannot be run at all. */
-export async function requireTools(...names: readonly string[]): Promise<void> {
-  for (const name of names) {
-    const { error } = await run(name, ["--version"]);
-    if (error) throw new Error(`the examples in the documents need ${name}: install it (${error.message})`);
-  }
 }
 
 interface Ran {
@@ -133,9 +125,9 @@ interface Ran {
   readonly stderr: string;
 }
 
-function run(program: string, args: readonly string[]): Promise<Ran> {
-  const options = { env: { PATH: process.env.PATH ?? "", LC_ALL: "C" }, timeout: TAKES_AT_MOST_MS };
+function run(script: string): Promise<Ran> {
+  const options = { env: shellEnvironment(), timeout: TAKES_AT_MOST_MS };
   return new Promise((resolve) => {
-    execFile(program, args, options, (error, stdout, stderr) => resolve({ error, stdout, stderr }));
+    execFile(SHELL, ["-c", script], options, (error, stdout, stderr) => resolve({ error, stdout, stderr }));
   });
 }

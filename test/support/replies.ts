@@ -1,12 +1,6 @@
 /** What a test expects of one reply of the HTTP API. */
 import { expect } from "vitest";
 import type { HttpExchange, HttpReply } from "./http-client.ts";
-import { withoutBlanks } from "./reply-rules.ts";
-
-/** A reply to a request that had to wait, without the blanks it may begin with. */
-export function waited(reply: HttpReply): HttpReply {
-  return { ...reply, body: withoutBlanks(reply.body) };
-}
 
 /** The reply has this status and, byte for byte, this value as body. */
 export function expectJson(reply: HttpReply, status: number, value: object): void {

@@ -4,9 +4,6 @@ import { entriesOf } from "../../src/http/reference/model.ts";
 import { document, judgeReply } from "../http/judge.ts";
 import type { HttpReply, HttpRequest } from "./http-client.ts";
 
-/** Blanks with which the reply to a request that had to wait may begin. */
-const MOST_BLANKS = 16;
-
 const DETAIL_ALWAYS = new Set([
   "bad_request",
   "limit_mismatch",
@@ -23,6 +20,7 @@ const DETAIL_NEVER = new Set([
   "not_held",
   "method_not_allowed",
   "session_gone",
+  "host_forbidden",
   "upgrade_required",
   "rate_limited",
   "draining",
@@ -83,9 +81,8 @@ function checkForm(request: HttpRequest, { status, headers, body }: HttpReply, a
     expect(body, about).toBe("");
     return;
   }
-  const text = mayWait(operation) ? withoutBlanks(body) : body;
-  const value: unknown = JSON.parse(text);
-  expect(text, `compact, and a line feed: ${about}`).toBe(`${JSON.stringify(value)}\n`);
+  const value: unknown = JSON.parse(body);
+  expect(body, `compact, and a line feed: ${about}`).toBe(`${JSON.stringify(value)}\n`);
   expect(hasNull(value), `what is absent is left out: ${about}`).toBe(false);
   if (status >= 400 && operation !== "getReady") checkError(value as Record<string, unknown>, about);
 }
@@ -101,21 +98,13 @@ function checkError(value: Record<string, unknown>, about: string): void {
 const hasNull = (value: unknown): boolean =>
   value === null || (typeof value === "object" && Object.values(value).some(hasNull));
 
-const mayWait = (operation: string) => /^(acquire|wait)(Lock|Sem)$/.test(operation);
-
-export function withoutBlanks(body: string): string {
-  const blanks = /^ */.exec(body)?.[0].length ?? 0;
-  expect(blanks, "blanks before the reply").toBeLessThanOrEqual(MOST_BLANKS);
-  return body.slice(blanks);
-}
-
 function isPreflight({ method, headers = {} }: HttpRequest): boolean {
   return method === "OPTIONS" && Object.keys(headers).includes("Access-Control-Request-Method");
 }
 
 function faults(request: HttpRequest, { status, headers, body }: HttpReply): Promise<unknown[]> {
   // What is answered before the route is looked at is the same everywhere, and foreseen on every route there is.
-  const isBeforeRoute = status === 401 || status === 429 || status === 500;
+  const isBeforeRoute = status === 401 || status === 421 || status === 429 || status === 500;
   const operation = operationFor(request) ?? (isBeforeRoute ? "getStats" : undefined);
   // The platform keeps `Upgrade` from leaving with anything but a 101 (workerd 2026-11).
   const arrived = status === 426 ? { ...headers, upgrade: "websocket" } : headers;

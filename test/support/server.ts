@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { startWorkerd } from "../../src/cli/server.ts";
+import { startService } from "../../src/front/service.ts";
 import { poll } from "./poll.ts";
 
 const WORKER = fileURLToPath(new URL("../../dist/worker.js", import.meta.url));
@@ -18,6 +18,7 @@ export interface TestServer extends AsyncDisposable {
   readonly tcpPort: number;
   readonly httpPort: number;
   readonly dataDir: string;
+  /** The process id of workerd. */
   readonly pid: number;
   /** Kills the process without warning and waits until it is gone. */
   kill9(): Promise<void>;
@@ -36,12 +37,11 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   let log = "";
 
   const start = async () => {
-    const started = await startWorkerd({
+    const started = await startService({
       worker: WORKER,
       dataDir,
-      host: "127.0.0.1",
-      tcpPort: 0,
-      httpPort: 0,
+      tcp: { host: "127.0.0.1", port: 0 },
+      http: { host: "127.0.0.1", port: 0 },
       variables,
       log: (text) => {
         log += text;
@@ -71,7 +71,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
       return current.httpPort;
     },
     get pid() {
-      return current.pid;
+      return current.workerdPid;
     },
     get log() {
       return log;

@@ -1,5 +1,5 @@
 import { connect, type Locks } from "../../client/index.ts";
-import { checkKey } from "../../client/wire.ts";
+import { isKey } from "../../client/wire.ts";
 import { nameOf } from "../words.ts";
 import { type Grant, withGrant } from "./grants.ts";
 import type { Deed } from "./happening.ts";
@@ -118,9 +118,7 @@ export class Scene {
 
   useKey(key: string): void {
     if (key === this.#terms.key || this.isEngaged) return;
-    try {
-      checkKey(key);
-    } catch {
+    if (!isKey(key)) {
       this.#keyProblem = "A key is 1 to 256 bytes of text without blanks.";
       this.#changed();
       return;

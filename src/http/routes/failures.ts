@@ -17,6 +17,7 @@ const FAILURES = {
   EnqueueConflict: ["already_enqueued", "limit_mismatch"],
   WaitConflict: ["not_enqueued", "lease_expired"],
   SessionGone: ["session_gone"],
+  HostForbidden: ["host_forbidden"],
   UpgradeRequired: ["upgrade_required"],
   RateLimited: ["rate_limited"],
   Failed: ["internal", "misconfigured"],

@@ -37,8 +37,7 @@ function acquire({ noun, tag, path }: Kind, body: Body): Operation {
     description:
       `Takes a slot of the ${noun}, waiting for it up to \`acquire_timeout_s\` in the order of arrival. ` +
       "A wait that ends without a slot is `timeout`, with status 200. If the client goes away while it waits, " +
-      "its place is given up. Proxies may cut requests after about 100 s; who waits longer uses the WebSocket.\n\n" +
-      "The reply to a request that had to wait may begin with blanks, which JSON readers skip.",
+      "its place is given up. Proxies may cut requests after about 100 s; who waits longer uses the WebSocket.",
     request: { params, headers: asLabelledSession, body },
     responses: {
       200: reply("A slot, or none in time.", acquireReply, {

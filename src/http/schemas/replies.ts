@@ -52,7 +52,9 @@ export const heldBy = z
     label,
     fence,
     since,
-    held_s: duration("Seconds since the slot was picked up."),
+    held_s: duration(
+      "Seconds since the slot was picked up or, until then, since it was given to its place in the queue.",
+    ),
     lease_s: duration("Seconds the lease lasts: that of the grant, or what is left of a longer one set since."),
     lease_expires_in_s: duration("Seconds until the lease ends."),
   })
@@ -93,6 +95,12 @@ export const statsReply = z
     semaphores: z.array(heldSemaphore),
     idle_locks: z.array(idleKey),
     idle_semaphores: z.array(idleKey),
+    unreachable: z
+      .array(key)
+      .max(100)
+      .optional()
+      .openapi({ description: "Keys that exist but cannot be read, the first hundred. Absent if there are none." }),
+    unreachable_count: count().optional().openapi({ description: "How many keys cannot be read." }),
     next_cursor: z.string().optional().openapi({ description: "There are more keys: ask again with this cursor." }),
     truncated: z.literal(true).optional().openapi({ description: "There are more keys than one document lists." }),
   })

@@ -2,7 +2,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rename, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ export async function startChromium(): Promise<TestBrowser> {
   const home = await unpackChromium();
   const profile = await mkdtemp(join(tmpdir(), "holdfast-browser-"));
   const child = spawn(join(home, "chromium"), [...ARGUMENTS, `--user-data-dir=${profile}`, "about:blank"], {
-    env: { ...process.env, LD_LIBRARY_PATH: join(home, "al2023/lib"), FONTCONFIG_PATH: join(home, "fonts") },
+    env: { ...process.env, LD_LIBRARY_PATH: join(home, "al2023/lib"), FONTCONFIG_FILE: await fontsOf(home, profile) },
     stdio: ["ignore", "ignore", "pipe"],
   });
   const stop = async () => {
@@ -87,6 +87,17 @@ function addressOf(child: ChildProcess): Promise<string> {
       resolve(address);
     });
   });
+}
+
+/**
+ * A configuration that names the fonts beside the browser. Its own looks for them in `/tmp/fonts` and at Amazon's places
+ * only, and without a font the browser crashes as soon as it draws a letter.
+ */
+async function fontsOf(home: string, profile: string): Promise<string> {
+  const file = join(profile, "fonts.conf");
+  const folders = `<dir>${join(home, "fonts")}</dir><cachedir>${join(profile, "fonts-cache")}</cachedir>`;
+  await writeFile(file, `<?xml version="1.0"?><fontconfig>${folders}</fontconfig>`);
+  return file;
 }
 
 /**

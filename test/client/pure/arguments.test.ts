@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { CapacityError, connect, LockError } from "../../../src/client/index.ts";
+import { CapacityError, connect, LockError, type Locks, webLocks } from "../../../src/client/index.ts";
 import { labelOf } from "../../../src/http/label.ts";
 import { settled } from "./fake-clock.ts";
-import { FakeService, freshToken, world } from "./fake-service.ts";
+import { FakeService, freshToken, held, world } from "./fake-service.ts";
 
 describe("an address", () => {
   const addressOf = (url: string, label?: string) => {
@@ -121,6 +121,124 @@ describe("what no service would take is refused before it is sent", () => {
     locks.acquire("é".repeat(128)).catch(() => {});
     await settled();
     expect(service.frames).toHaveLength(1);
+  });
+});
+
+describe("a wrong argument is named, with its rule, and harms nothing", () => {
+  const wrong = (value: unknown) => value as never;
+  type Call = (locks: Locks) => unknown;
+  it.each<[string, Call]>([
+    [
+      'acquire: option "timout" is not known; known are: lease, limit, maxHold, signal, steal, timeout',
+      (locks) => locks.acquire("key", wrong({ timout: 5 })),
+    ],
+    [
+      'acquire: option "signal" must be an AbortSignal, not a object',
+      (locks) => locks.acquire("key", wrong({ signal: {} })),
+    ],
+    [
+      'acquire: option "signal" must be an AbortSignal, not null',
+      (locks) => locks.acquire("key", wrong({ signal: null })),
+    ],
+    [
+      'acquire: option "timeout" must be milliseconds, 0 or more, not null',
+      (locks) => locks.acquire("key", wrong({ timeout: null })),
+    ],
+    [
+      'acquire: option "timeout" must be milliseconds, 0 or more, not "5"',
+      (locks) => locks.acquire("key", wrong({ timeout: "5" })),
+    ],
+    [
+      'acquire: option "timeout" must be milliseconds, 0 or more, not -1',
+      (locks) => locks.acquire("key", { timeout: -1 }),
+    ],
+    ['acquire: option "lease" must be milliseconds, more than 0, not 0', (locks) => locks.acquire("key", { lease: 0 })],
+    [
+      'acquire: option "maxHold" must be milliseconds, more than 0, not NaN',
+      (locks) => locks.acquire("key", { maxHold: Number.NaN }),
+    ],
+    [
+      'acquire: option "limit" must be a whole number from 1 to 1048576, not 1.5',
+      (locks) => locks.acquire("key", { limit: 1.5 }),
+    ],
+    ['acquire: option "steal" must be true or false, not 1', (locks) => locks.acquire("key", wrong({ steal: 1 }))],
+    ["acquire: options must be an object, not null", (locks) => locks.acquire("key", wrong(null))],
+    [
+      "acquire: options must be an object, not a function",
+      (locks) =>
+        locks.acquire(
+          "key",
+          wrong(() => {}),
+        ),
+    ],
+    ['acquire: key must be 1 to 256 bytes without blanks, not "a b"', (locks) => locks.acquire("a b")],
+    ["acquire: key must be 1 to 256 bytes without blanks, not undefined", (locks) => locks.acquire(wrong(undefined))],
+    [
+      'acquire: option "signal" must be an AbortSignal, not a object',
+      (locks) => locks.acquire("key", Object.create({ signal: {} })),
+    ],
+    ["request: callback must be a function, not undefined", (locks) => locks.request("key", {}, wrong(undefined))],
+    [
+      'request: option "wait" is not known; known are: lease, limit, maxHold, signal, steal, timeout',
+      (locks) => locks.request("key", wrong({ wait: 5 }), () => {}),
+    ],
+    [
+      'tryAcquire: option "timeout" is not known; known are: lease, limit, maxHold, signal, steal',
+      (locks) => locks.tryAcquire("key", wrong({ timeout: 5 })),
+    ],
+    [
+      'enqueue: option "timeout" is not known; known are: lease, limit, signal',
+      (locks) => locks.enqueue("key", wrong({ timeout: 5 })),
+    ],
+    ["query: key must be 1 to 256 bytes without blanks, not 7", (locks) => locks.query(wrong(7))],
+    ['mutex: key must be 1 to 256 bytes without blanks, not ""', (locks) => locks.mutex("")],
+    [
+      "semaphore: limit must be a whole number from 1 to 1048576, not undefined",
+      (locks) => locks.semaphore("key", wrong(undefined)),
+    ],
+    [
+      'acquire: option "limit" is not known; known are: lease, maxHold, signal, steal, timeout',
+      (locks) => locks.semaphore("key", 3).acquire(wrong({ limit: 4 })),
+    ],
+    [
+      'request: option "limit" is not known; known are: lease, maxHold, signal, steal, timeout',
+      (locks) => locks.semaphore("key", 3).request(wrong({ limit: 4 }), () => {}),
+    ],
+    [
+      'request: option "timeout" is not known; known are: ifAvailable, mode, signal, steal',
+      (locks) => webLocks(locks).request("key", wrong({ timeout: 5 }), () => {}),
+    ],
+    [
+      'request: option "signal" must be an AbortSignal, not a object',
+      (locks) => webLocks(locks).request("key", wrong({ signal: {} }), () => {}),
+    ],
+    ["request: mode shared is not supported", (locks) => webLocks(locks).request("key", { mode: "shared" }, () => {})],
+    [
+      'connect: option "tokne" is not known; known are: WebSocket, clock, label, token',
+      () => connect("ws://x", wrong({ tokne: "x" })),
+    ],
+    ['connect: option "token" must be a string or a function', () => connect("ws://x", wrong({ token: 123_456 }))],
+    ['connect: option "label" must be 1 to 64 printable characters, not ""', () => connect("ws://x", { label: "" })],
+    ['connect: option "WebSocket" must be a function, not a object', () => connect("ws://x", wrong({ WebSocket: {} }))],
+    ["connect: url must be an address with http, https, ws or wss", () => connect("ftp://x?ticket=s3cret")],
+  ])("%s", async (message, call) => {
+    const here = await world();
+    const error = await (async () => call(here.locks))().catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ message });
+    expect(here.service.frames).toEqual([]);
+    // The client goes on, and closes as if nothing had been.
+    expect((await held(here)).isHeld).toBe(true);
+    await here.locks.close();
+    expect(here.clock.timers).toBe(0);
+  });
+
+  it("leaves a ticket as it was", async () => {
+    const { service, locks } = await world();
+    service.reply = ({ command }) => (command === "e" ? "queued" : `ok ${freshToken()} 33`);
+    const ticket = await locks.enqueue("key");
+    await expect(ticket.wait(wrong({ signal: {} }))).rejects.toThrow('wait: option "signal" must be an AbortSignal');
+    expect((await ticket.wait()).isHeld).toBe(true);
+    await locks.close();
   });
 });
 

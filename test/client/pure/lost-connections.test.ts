@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { ConnectionError } from "../../../src/client/index.ts";
+import { ConnectionError, type Ticket } from "../../../src/client/index.ts";
 import { settled } from "./fake-clock.ts";
-import { CREDENTIAL, freshToken, held, world } from "./fake-service.ts";
+import { CREDENTIAL, freshToken, held, type World, world } from "./fake-service.ts";
+
+async function placed({ service, locks }: World): Promise<Ticket> {
+  const asked = locks.enqueue("place");
+  await settled();
+  await service.answer(service.last("e"), "queued");
+  return asked;
+}
 
 describe("a lost connection", () => {
   it("is replaced soon, in the same session, and everything unanswered is sent again under its tag", async () => {
@@ -61,6 +68,45 @@ describe("a lost connection", () => {
     expect(lock.isHeld).toBe(true);
   });
 
+  it("is not given up while the service is busy with others who come back too", async () => {
+    const here = await world();
+    const lock = await held(here, { leaseS: 300 });
+    here.service.welcome = "silence";
+    here.service.socket.lose();
+    await here.clock.pass(9_000);
+    expect(here.service.sockets.length).toBe(2);
+    here.service.welcome = "session";
+    here.service.socket.open();
+    await here.clock.pass(100);
+    await here.service.answer(here.service.last("n"), "ok 300");
+    expect(here.service.sockets.length).toBe(2);
+    expect(lock.isHeld).toBe(true);
+  });
+
+  it("gives a socket that resumes nothing five seconds", async () => {
+    const { clock, service } = await world();
+    service.welcome = "silence";
+    service.socket.lose(4410);
+    await clock.pass(4_900);
+    expect(service.sockets.length).toBe(2);
+    await clock.pass(1_000);
+    expect(service.sockets.length).toBe(3);
+  });
+
+  it("sends nobody back at the same moment as all the others, and everybody at once", async () => {
+    const returns = await Promise.all(
+      Array.from({ length: 40 }, async () => {
+        const { clock, service } = await world();
+        service.socket.lose();
+        const lostAt = clock.steady();
+        while (service.sockets.length < 2 && clock.steady() < lostAt + 1_000) await clock.pass(1);
+        return clock.steady() - lostAt;
+      }),
+    );
+    expect(Math.max(...returns)).toBeLessThanOrEqual(101);
+    expect(new Set(returns).size).toBeGreaterThan(10);
+  });
+
   it("costs every lock when the grace is over: the service may have given it away", async () => {
     const here = await world();
     const lock = await held(here, { leaseS: 300 });
@@ -86,19 +132,35 @@ describe("a lost connection", () => {
     expect((await lock.lost).reason).toBe("disconnected");
   });
 
-  it("that comes back after the grace finds what was given up taken back", async () => {
+  it("that comes back after the grace leaves the old session, with what was given up, and says that it begins anew", async () => {
     const here = await world();
-    const lock = await held(here, { leaseS: 300 });
+    await held(here, { leaseS: 300 });
     here.locks.acquire("other").catch(() => {});
+    const ticket = await placed(here);
+    const story: string[] = [];
+    void (async () => {
+      for await (const status of here.locks.status()) story.push(status);
+    })();
     await settled();
     here.service.welcome = "unreachable";
     here.service.socket.lose();
     await here.clock.pass(20_000);
+    const early = here.locks.acquire("early");
     here.service.welcome = "session";
     await here.clock.pass(6_000);
-    expect(here.service.last("r")).toMatchObject({ arg: lock.token });
-    const asked = here.service.last("l");
-    expect(here.service.last("cancel")).toMatchObject({ arg: asked.tag });
+    const [back, next] = here.service.sockets.slice(-2);
+    expect(back?.protocols).toContain(`holdfast.resume.${CREDENTIAL}`);
+    expect(back?.closedWith).toBe(1000);
+    expect(next?.protocols).toEqual(["dflockd.v2"]);
+    expect(story).toEqual(["connected", "reconnecting", "connected"]);
+    await expect(ticket.wait()).rejects.toBeInstanceOf(ConnectionError);
+    // What was asked for meanwhile, and nothing from before, is asked for in the new session.
+    expect(here.service.last("l")).toMatchObject({ key: "early" });
+    await here.service.answer(here.service.last("l"), `ok ${freshToken()} 33`);
+    expect((await early).isHeld).toBe(true);
+    expect(here.clock.timers).toBe(2);
+    await here.locks.close();
+    expect(here.clock.timers).toBe(0);
   });
 
   it("whose session is gone costs all locks and requests, and the next session begins with nothing", async () => {

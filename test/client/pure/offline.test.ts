@@ -96,6 +96,24 @@ describe("the story of a connection", () => {
     expect(locks.problem).toBeUndefined();
   });
 
+  it("has no `problem` left after it was closed, nor as the cause of what fails later", async () => {
+    const { clock, service, locks } = await world();
+    service.socket.lose(1012);
+    await clock.pass(1_000);
+    const asked = locks.query("key").catch((error) => error);
+    await clock.pass(10_000);
+    expect(await asked).toMatchObject({ code: "connection", message: "no answer in time" });
+    expect((await asked).cause).toBeUndefined();
+    service.welcome = "unreachable";
+    service.socket.lose(1012);
+    await settled();
+    expect(locks.problem).toBe("closed with code 1012");
+    const closed = locks.close();
+    await clock.pass(5_000);
+    await closed;
+    expect(locks.problem).toBeUndefined();
+  });
+
   it("can be left at any time", async () => {
     const { locks } = await world();
     for await (const status of locks.status()) {

@@ -217,7 +217,7 @@ describe("a ticket", () => {
     service.reply = () => "error_not_enqueued";
     service.socket.lose();
     await clock.pass(500);
-    expect(await Promise.all(waits)).toMatchObject([{ code: "timeout" }, { code: "timeout" }, { code: "lost" }]);
+    expect(await Promise.all(waits)).toMatchObject([{ code: "timeout" }, { code: "lost" }, { code: "lost" }]);
   });
 
   it("whose session ends before its wait could be sent is lost with it", async () => {

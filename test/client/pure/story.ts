@@ -45,6 +45,7 @@ interface Wish {
   readonly member: Member;
   readonly stop: AbortController;
   readonly timeout: number | undefined;
+  readonly askedAt: number;
   /** Where it takes a place, or waits. */
   readonly place: Place | undefined;
   isOver: boolean;
@@ -61,6 +62,7 @@ interface Place {
 
 const ENOUGH = "enough";
 const STEP_MS = 250;
+const NEVER_MS = Number.POSITIVE_INFINITY;
 /** Beyond what a lost session and the longest pause before an attempt need. */
 const END_WITHIN_MS = 4 * GRACE_MS;
 /** Whoever hears nothing for longer has given up the connection. */
@@ -291,7 +293,8 @@ export class Story {
   }
 
   #wish(type: string, member: Member, timeout: number | undefined, place?: Place): Wish {
-    const wish = { type, member, stop: new AbortController(), timeout, place, isOver: false };
+    const askedAt = this.#clock.wall();
+    const wish = { type, member, stop: new AbortController(), timeout, askedAt, place, isOver: false };
     this.#wishes.push(wish);
     return wish;
   }
@@ -387,10 +390,10 @@ export class Story {
     if (!isWanted) this.#faults.push(new Error("a steal was sent that nobody wants"));
   }
 
-  #checkError({ stop, timeout, place }: Wish, error: unknown): void {
+  #checkError({ stop, timeout, askedAt, place }: Wish, error: unknown): void {
     if (error === ENOUGH) expect(stop.signal.aborted).toBe(true);
     else if (!(error instanceof LockError)) throw error;
-    else if (error.code === "timeout") expect(timeout).toBeDefined();
+    else if (error.code === "timeout") expect(this.#clock.wall() - askedAt).toBeGreaterThanOrEqual(timeout ?? NEVER_MS);
     else if (error.code === "already_enqueued" || error.code === "not_enqueued") expect(place?.isCrowded).toBe(true);
     else if (error.code !== "connection" && error.code !== "lost") throw error;
   }

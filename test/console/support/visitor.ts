@@ -43,6 +43,13 @@ export async function picture(page: Page, name: string): Promise<void> {
 
 /** Nothing on the page keeps anybody from using it, and nothing sticks out of it. */
 export async function expectUsable(page: Page): Promise<void> {
+  // Colours are judged as they stay: what has just come fades in.
+  await page.evaluate(async () => {
+    const endless = (animation: Animation) =>
+      animation.effect?.getComputedTiming().iterations === Number.POSITIVE_INFINITY;
+    const fading = document.getAnimations().filter((animation) => !endless(animation));
+    await Promise.all(fading.map(({ finished }) => finished.catch(() => {})));
+  });
   // As a user's own script would, not as one of the page: that is forbidden to all but its own.
   await page.evaluate(await readFile(AXE, "utf8"));
   const found = await page.evaluate(async () => {

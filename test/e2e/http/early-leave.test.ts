@@ -26,8 +26,7 @@ function takeAndLeave(session: string, key: string, leave: "close" | "reset"): P
     socket.on("error", reject);
     socket.on("data", (bytes) => {
       received += bytes;
-      // The reply comes in chunks, each behind its length.
-      const [, token] = /"token":"([0-9a-f]{32})"/.exec(received.replaceAll(/\r\n[0-9a-f]+\r\n/g, "")) ?? [];
+      const [, token] = /"token":"([0-9a-f]{32})"/.exec(received) ?? [];
       if (token === undefined) return;
       if (leave === "close") socket.destroy();
       else socket.resetAndDestroy();

@@ -1,5 +1,6 @@
 /** Requests that wait: what ends them, and what becomes of their place when their client leaves. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { HANG_UPS } from "../../support/http-client.ts";
 import { poll, sleep } from "../../support/poll.ts";
 import {
   expectAfter,
@@ -8,7 +9,6 @@ import {
   expectNoContent,
   expectWaiting,
   grantIn,
-  waited,
 } from "../../support/replies.ts";
 import { Api, freshKey } from "../../support/rest.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
@@ -59,41 +59,50 @@ describe("a session that is deleted", () => {
     await s.lock(k);
     const [first, second] = [await s2.waitInLine(k, 60), await s3.waitInLine(k, 60)];
     expectNoContent(await s.end());
-    const token = grantIn(waited(await first.reply), "ok", 33);
+    const token = grantIn(await first.reply, "ok", 33);
     await expectWaiting(second);
     expect(await api.queue(k)).toHaveLength(1);
     await s2.release(k, token);
-    grantIn(waited(await second.reply), "ok", 33);
+    grantIn(await second.reply, "ok", 33);
   });
 });
 
-const DEPARTURES = ["close", "reset"] as const;
-
 describe("a client that goes away while it waits", () => {
   it("is passed over within a second, and its session lives on [HC122]", async () => {
-    for (const departure of DEPARTURES) {
+    for (const departure of HANG_UPS) {
       const [[s, s2, s3], k] = [await api.sessions(3), freshKey(departure)];
       const token = await s.lock(k);
       const abandoned = await s2.waitInLine(k, 60);
       const [leaver] = await api.queue(k);
       abandoned[departure]();
       const polling = s3.start(`/v1/locks/${k}`, { acquire_timeout_s: 60 });
-      // Whether the one that left is still in line is up to the platform.
       await poll("the other one to be in line", 3_000, async () =>
         (await api.queue(k)).some((owner) => owner !== leaver) ? true : undefined,
       );
       const releasedAt = performance.now();
       expectNoContent(await s.post(`/v1/locks/${k}/release`, { token }));
       const reply = await polling.reply;
-      grantIn(waited(reply), "ok", 33);
+      grantIn(reply, "ok", 33);
       expect(reply.endedAt - releasedAt).toBeLessThanOrEqual(1_000);
       expectNoContent(await s2.ping());
     }
   });
 
+  it("is out of the queue within a second, however long it could have waited; its session lives on [HC131]", async () => {
+    for (const departure of HANG_UPS) {
+      const [[s, s2], k] = [await api.sessions(2), freshKey(departure)];
+      const token = await s.lock(k);
+      const abandoned = await s2.waitInLine(k, 60);
+      abandoned[departure]();
+      await poll("the queue to be empty", 1_000, async () => ((await api.queue(k)).length === 0 ? true : undefined));
+      expectNoContent(await s2.ping());
+      expectJson(await s.post(`/v1/locks/${k}/renew`, { token }), 200, { remaining_s: 33 });
+    }
+  });
+
   it("takes nothing with it when nobody else waits [HC123]", async () => {
     await Promise.all(
-      DEPARTURES.map(async (departure) => {
+      HANG_UPS.map(async (departure) => {
         const [[s, s2, s3], k] = [await api.sessions(3), freshKey(departure)];
         const token = await s.lock(k);
         (await s2.waitInLine(k, 60))[departure]();
@@ -132,7 +141,7 @@ describe.concurrent("while a session polls", () => {
     expectNoContent(await s.post(`/v1/locks/${k}/release`, { token }));
     const other = waits.find((wait) => wait !== refused.wait);
     if (!other) throw new Error("both waits were refused");
-    grantIn(waited(await other.reply), "ok", 33);
+    grantIn(await other.reply, "ok", 33);
   });
 });
 
@@ -141,7 +150,7 @@ describe.concurrent("a poll", () => {
     const [[s, s2], k] = [await api.sessions(2), freshKey()];
     const token = await s.lock(k, { lease_ttl_s: 1 });
     const reply = await s2.post(`/v1/locks/${k}`, { acquire_timeout_s: 10 });
-    grantIn(waited(reply), "ok", 33);
+    grantIn(reply, "ok", 33);
     expectAfter(reply, 0.9, 3);
     expectJson(await s.post(`/v1/locks/${k}/release`, { token }), 404, { error: "not_held" });
   });
@@ -150,7 +159,7 @@ describe.concurrent("a poll", () => {
     const [[s, s2], k] = [await api.sessions(2), freshKey()];
     await s.lock(k);
     const reply = await s2.post(`/v1/locks/${k}`, { acquire_timeout_s: 2 });
-    expectJson(waited(reply), 200, TIMEOUT);
+    expectJson(reply, 200, TIMEOUT);
     expectAfter(reply, 1.9, 3);
   });
 
@@ -161,7 +170,35 @@ describe.concurrent("a poll", () => {
     await using _alive = s.keepAlive();
     const polling = s2.start("/v1/locks/k", { acquire_timeout_s: 6 });
     expectJson(await s.post("/v1/locks/k/renew", { token }), 200, { remaining_s: 33 });
-    expectJson(waited(await polling.reply), 200, TIMEOUT);
+    expectJson(await polling.reply, 200, TIMEOUT);
     expectNoContent(await s2.ping());
+  });
+});
+
+describe("a server that stands still in the moment of the grant", () => {
+  it("costs nobody who waits its turn, however short its lease, and says `timeout` to nobody too soon [HC136]", async () => {
+    await using own = await startServer();
+    const rest = new Api(own);
+    const [s, s2] = await rest.sessions(2);
+    // Released one after another, so that the stop catches each at another point of its way.
+    const keys = Array.from({ length: 16 }, (_, n) => `k${n}`);
+    const waiting = await Promise.all(
+      keys.map(async (key) => {
+        const token = await s.lock(key);
+        const polling = s2.start(`/v1/locks/${key}`, { acquire_timeout_s: 20, lease_ttl_s: 1 });
+        await rest.waitersOn(key, 1);
+        return { key, token, polling };
+      }),
+    );
+    const releasing = waiting.map(async ({ key, token }, n) => {
+      await sleep(n / 1_000);
+      return s.post(`/v1/locks/${key}/release`, { token });
+    });
+    await sleep(keys.length / 1_000);
+    process.kill(own.pid, "SIGSTOP");
+    await sleep(1.5);
+    process.kill(own.pid, "SIGCONT");
+    for (const reply of await Promise.all(releasing)) expectNoContent(reply);
+    for (const { polling } of waiting) grantIn(await polling.reply, "ok", 1);
   });
 });

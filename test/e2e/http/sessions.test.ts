@@ -1,7 +1,7 @@
 /** Sessions: how they begin, how they are kept alive, and how they end. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { sleep } from "../../support/poll.ts";
-import { expectAfter, expectError, expectJson, expectNoContent, grantIn, waited } from "../../support/replies.ts";
+import { expectAfter, expectError, expectJson, expectNoContent, grantIn } from "../../support/replies.ts";
 import { Api, freshKey } from "../../support/rest.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 
@@ -120,7 +120,7 @@ describe.concurrent("with an idle time of one second", () => {
     await using _alive = s2.keepAlive();
     const reply = await s.post(`/v1/locks/${k}`, { acquire_timeout_s: 5 });
     expectNoContent(await s.ping());
-    expectJson(waited(reply), 200, { status: "timeout" });
+    expectJson(reply, 200, { status: "timeout" });
     expectAfter(reply, 5, 7);
   });
 });

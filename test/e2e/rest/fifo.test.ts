@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Clients } from "../../support/clients.ts";
 import { sleep } from "../../support/poll.ts";
-import { grantIn, waited } from "../../support/replies.ts";
+import { grantIn } from "../../support/replies.ts";
 import { Api, freshKey } from "../../support/rest.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { ask, joinQueue, lock, tokenOf } from "../../support/wire-client.ts";
@@ -35,7 +35,7 @@ async function restWaiter(key: string): Promise<Waiter> {
   const session = await api.session();
   const polling = await session.waitInLine(key, 60);
   return {
-    turn: polling.reply.then((reply) => grantIn(waited(reply))),
+    turn: polling.reply.then((reply) => grantIn(reply)),
     release: (token) => session.release(key, token),
   };
 }
@@ -44,7 +44,7 @@ async function restWaiter(key: string): Promise<Waiter> {
 async function enqueuedWaiter(key: string, mayAsk: Promise<unknown>): Promise<Waiter> {
   const session = await api.session();
   expect((await session.post(`/v1/locks/${key}/enqueue`, {})).body).toBe('{"status":"queued"}\n');
-  const wait = async () => grantIn(waited(await session.post(`/v1/locks/${key}/wait`, { timeout_s: 60 })));
+  const wait = async () => grantIn(await session.post(`/v1/locks/${key}/wait`, { timeout_s: 60 }));
   return { turn: mayAsk.then(wait), release: (token) => session.release(key, token) };
 }
 
@@ -116,7 +116,7 @@ describe("a poll whose time is over when the lock comes free", () => {
         // The poll began a little before this moment.
         await sleep(0.8 + n / 100);
         await holder.release(key, token);
-        const reply = waited(await polling.reply);
+        const reply = await polling.reply;
         const { status } = JSON.parse(reply.body) as { status: string };
         if (status === "timeout") await third.lock(key);
         else {

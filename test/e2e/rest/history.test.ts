@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { KeyReply } from "../../../src/http/schemas.ts";
 import { poll } from "../../support/poll.ts";
-import { expectError, expectNoContent, grantIn, waited } from "../../support/replies.ts";
+import { expectError, expectNoContent, grantIn } from "../../support/replies.ts";
 import { Api, freshKey } from "../../support/rest.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { ask, fenceOf, TcpClient } from "../../support/wire-client.ts";
@@ -55,7 +55,7 @@ describe("a lock", () => {
     expect(Date.parse(history?.now ?? "")).toBeGreaterThanOrEqual(Date.parse(held_by[0]?.since ?? ""));
 
     await ada.release(key, first);
-    const second = grantIn(waited(await polling.reply));
+    const second = grantIn(await polling.reply);
     const [released, standing] = (await grantsOf(key)) ?? [];
     expect(released).toEqual({ ...history?.grants[0], held_s: expect.any(Number), ended: "released" });
     expect(released?.held_s).toBeGreaterThan(0);

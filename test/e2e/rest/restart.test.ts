@@ -2,7 +2,7 @@
 import { describe, it } from "vitest";
 import { Clients } from "../../support/clients.ts";
 import { poll, sleep } from "../../support/poll.ts";
-import { expectError, expectJson, expectNoContent, grantIn, waited } from "../../support/replies.ts";
+import { expectError, expectJson, expectNoContent, grantIn } from "../../support/replies.ts";
 import { Api } from "../../support/rest.ts";
 import { startServer } from "../../support/server.ts";
 import { ask, joinQueue } from "../../support/wire-client.ts";
@@ -40,14 +40,42 @@ describe.concurrent("after a kill -9", () => {
 
     const behind = await other.waitInLine("queued", 60);
     await s.release("queued", first);
-    const token = grantIn(waited(await queued.post("/v1/locks/queued/wait", { timeout_s: 5 })));
+    const token = grantIn(await queued.post("/v1/locks/queued/wait", { timeout_s: 5 }));
     await queued.release("queued", token);
-    grantIn(waited(await behind.reply));
+    grantIn(await behind.reply);
 
     const again = waiting.start("/v1/locks/waited/wait", { timeout_s: 60 });
     await sleep(0.2);
     await s.release("waited", second);
-    grantIn(waited(await again.reply));
+    grantIn(await again.reply);
+  });
+
+  it("the place of a wait whose time was over before anybody was back stands, in its order", async ({ expect }) => {
+    await using server = await startServer();
+    const api = new Api(server);
+    const [holder, waiting, behind] = await api.sessions(3);
+    const token = await holder.lock("k", { lease_ttl_s: 60 });
+    expectJson(await waiting.post("/v1/locks/k/enqueue", {}), 200, { status: "queued" });
+    expectJson(await behind.post("/v1/locks/k/enqueue", {}), 200, { status: "queued" });
+    const cut = waiting.start("/v1/locks/k/wait", { timeout_s: 1 });
+    await poll("the wait to reach its key", 900, async () =>
+      (await api.get("/v1/keys/k")).body.includes("timeout_in_s") ? true : undefined,
+    );
+    await server.kill9();
+    await expect(cut.reply).rejects.toThrow();
+    await sleep(1.2);
+    await server.restart();
+
+    // Whoever looks first, the service or the client that asks again.
+    const again = waiting.start("/v1/locks/k/wait", { timeout_s: 60 });
+    await poll("the wait to have its place", 3_000, async () =>
+      (await api.get("/v1/keys/k")).body.includes("timeout_in_s") ? true : undefined,
+    );
+    expect(await api.queue("k")).toHaveLength(2);
+    const next = behind.start("/v1/locks/k/wait", { timeout_s: 60 });
+    await holder.release("k", token);
+    await waiting.release("k", grantIn(await again.reply));
+    grantIn(await next.reply);
   });
 
   it("polls and sockets that were cut off hold up nobody who polls now", async ({ expect }) => {
@@ -67,7 +95,7 @@ describe.concurrent("after a kill -9", () => {
     const releasedAt = performance.now();
     await holder.release("k", token);
     const reply = await polling.reply;
-    expect(grantIn(waited(reply)) > token).toBe(true);
+    expect(grantIn(reply) > token).toBe(true);
     expect(reply.endedAt - releasedAt).toBeLessThanOrEqual(2_000);
     expectNoContent(await poller.ping());
   });
@@ -120,7 +148,7 @@ describe.concurrent("a service that drains", () => {
     expectJson(await s.post("/v1/locks/held/renew", { token: held }), 200, { remaining_s: 33 });
     await s.release("held", held);
     await s.release("contended", contended);
-    const token = grantIn(waited(await waiting.reply));
+    const token = grantIn(await waiting.reply);
     expectNoContent(await queued.ping());
     await server.restart({ DRAINING: "false" });
 

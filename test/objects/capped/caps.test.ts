@@ -1,10 +1,11 @@
 /** Under MAX_LOCKS=3 and GC_MAX_IDLE_S=0. */
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { allDirectories } from "../../../src/objects/directories.ts";
+import { allDirectories, directoryOfKey } from "../../../src/objects/directories.ts";
 import { KeyObject } from "../../../src/objects/key.ts";
-import { command, fresh, keyStub } from "../support.ts";
+import { KeyStore } from "../../../src/objects/store.ts";
+import { command, fresh, keyStub, loseRows } from "../support.ts";
 
 afterEach(async () => {
   vi.restoreAllMocks();
@@ -17,6 +18,14 @@ async function ageListings(): Promise<void> {
   for (const directory of allDirectories(env)) {
     await runInDurableObject(directory, (_, { storage }) => {
       storage.sql.exec("UPDATE keys SET listed_at = 0");
+    });
+  }
+}
+
+async function emptyListings(): Promise<void> {
+  for (const directory of allDirectories(env)) {
+    await runInDurableObject(directory, (_, { storage }) => {
+      storage.sql.exec("DELETE FROM keys");
     });
   }
 }
@@ -35,14 +44,14 @@ describe("at the cap on keys", () => {
     if (first?.outcome.status !== "granted") throw new Error("not granted");
     await ageListings();
     await keyStub(first.key).release(first.outcome.token, "");
-    const { exists } = KeyObject.prototype;
+    const { isUnfounded } = KeyObject.prototype;
     let isPruning = false;
-    vi.spyOn(KeyObject.prototype, "exists").mockImplementation(function (this: KeyObject) {
+    vi.spyOn(KeyObject.prototype, "isUnfounded").mockImplementation(function (this: KeyObject, listedAt) {
       if (nameOf(this) === first.key && !isPruning) {
         isPruning = true;
         void this.alarm();
       }
-      return exists.call(this);
+      return isUnfounded.call(this, listedAt);
     });
     const next = fresh("key");
     await vi.waitUntil(async () => (await keyStub(next).acquire(command())).status === "granted", {
@@ -52,20 +61,41 @@ describe("at the cap on keys", () => {
     for (const { key } of held.slice(1)) await keyStub(key).leave("", { keepsReported: false });
   });
 
-  it("a key that was listed but never founded does not take up a place for ever", async () => {
-    for (const directory of allDirectories(env)) {
-      await runInDurableObject(directory, (_, { storage }) => {
-        storage.sql.exec("DELETE FROM keys");
+  it("a key whose founding was cut off does not take up a place for ever", async () => {
+    await emptyListings();
+    for (const foundedAt of [1, 2, 3]) {
+      const ghost = fresh("ghost");
+      // As a crash leaves it between the listing and the first grant.
+      await runInDurableObject(keyStub(ghost), (_, { storage }) => {
+        new KeyStore(storage).begin({ limit: 1, fence: 0n, foundedAt });
       });
+      await evictDurableObject(keyStub(ghost));
+      await directoryOfKey(env, ghost).joinKey(ghost, 0n, { foundedAt, hasGranted: false });
     }
-    const [ghost] = allDirectories(env);
-    for (let n = 0; n < 3; n++) await ghost?.joinKey(fresh("ghost"), 0n);
-    await ageListings();
     const key = fresh("key");
     await vi.waitUntil(async () => (await keyStub(key).acquire(command())).status === "granted", {
       timeout: 8_000,
       interval: 100,
     });
     await runDurableObjectAlarm(keyStub(key));
+  });
+
+  it("a key that has lost its rows keeps its place: somebody may hold it", async () => {
+    const [lost, ...others] = [fresh("lost"), fresh("key"), fresh("key")];
+    await emptyListings();
+    for (const key of [lost, ...others]) {
+      await vi.waitUntil(
+        async () => (await keyStub(key).acquire(command({ leaseSeconds: 600 }))).status === "granted",
+        {
+          timeout: 8_000,
+          interval: 100,
+        },
+      );
+    }
+    await loseRows(lost);
+    await ageListings();
+    expect((await keyStub(fresh("key")).acquire(command())).status).toBe("max_locks");
+    await expect((async () => keyStub(lost).acquire(command()))()).rejects.toThrow("rows are gone");
+    for (const key of others) await keyStub(key).leave("", { keepsReported: false });
   });
 });

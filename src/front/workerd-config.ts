@@ -5,12 +5,19 @@ export interface WorkerdLayout {
   readonly worker: string;
   /** Directory of the objects' databases. */
   readonly storage: string;
-  readonly tcp: Address;
-  readonly http: Address;
+  /** Where HTTP and WebSockets come in. */
+  readonly http: Listen;
+  /** Raw TCP without a front door, for measurements. */
+  readonly tcp?: Address | undefined;
   /** Names of the variables; the values travel in workerd's environment (see `environmentName`). */
   readonly variables: readonly string[];
-  readonly tls: { readonly certPath: string; readonly keyPath: string } | undefined;
 }
+
+/** Where workerd listens: a Unix socket or a port of this machine. */
+export type Listen = { readonly path: string } | Address;
+
+/** Tells workerd with which scheme a client asked, so that addresses in replies begin with it. */
+export const SCHEME_HEADER = "X-Forwarded-Proto";
 
 /** The namespaces' unique keys name the objects' files on disk: changing one loses the data. */
 export const NAMESPACES = {
@@ -20,11 +27,12 @@ export const NAMESPACES = {
   DIRECTORY: "DirectoryObject",
   METRICS: "MetricsObject",
   RATE_LIMIT: "RateLimitObject",
+  STORAGE_PROBE: "StorageProbeObject",
 } as const;
 
 export const environmentName = (variable: string) => `HOLDFAST_VAR_${variable}`;
 
-/** The text of a workerd configuration. It holds no secret: variables come by environment, the TLS key by file. */
+/** The text of a workerd configuration. It holds no secret: variables come by environment. */
 export function workerdConfig(layout: WorkerdLayout): string {
   const namespaces = Object.entries(NAMESPACES);
   const bindings = [
@@ -35,6 +43,10 @@ export function workerdConfig(layout: WorkerdLayout): string {
     ([, className]) =>
       `(className = ${text(className)}, uniqueKey = ${text(`holdfast-${className}`)}, enableSql = true)`,
   );
+  const sockets = [
+    `(name = "http", address = ${text(addressOf(layout.http))}, http = (forwardedProtoHeader = ${text(SCHEME_HEADER)}), service = "main")`,
+    ...(layout.tcp ? [`(name = "tcp", address = ${text(formatAddress(layout.tcp))}, tcp = (), service = "main")`] : []),
+  ];
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
@@ -42,8 +54,7 @@ const config :Workerd.Config = (
     (name = "disk", disk = (path = ${text(layout.storage)}, writable = true)),
   ],
   sockets = [
-    (name = "dflockd", address = ${text(formatAddress(layout.tcp))}, ${tcpProtocol(layout.tls)}, service = "main"),
-    (name = "http", address = ${text(formatAddress(layout.http))}, ${httpProtocol(layout.tls)}, service = "main"),
+    ${sockets.join(",\n    ")},
   ],
 );
 const holdfast :Workerd.Worker = (
@@ -61,16 +72,8 @@ const holdfast :Workerd.Worker = (
 `;
 }
 
-function httpProtocol(tls: WorkerdLayout["tls"]): string {
-  return tls ? `https = (options = (), tlsOptions = ${tlsOptions(tls)})` : "http = ()";
-}
-
-function tcpProtocol(tls: WorkerdLayout["tls"]): string {
-  return tls ? `tcp = (tlsOptions = ${tlsOptions(tls)})` : "tcp = ()";
-}
-
-function tlsOptions({ certPath, keyPath }: { certPath: string; keyPath: string }): string {
-  return `(keypair = (privateKey = embed ${text(keyPath)}, certificateChain = embed ${text(certPath)}))`;
+function addressOf(listen: Listen): string {
+  return "path" in listen ? `unix:${listen.path}` : formatAddress(listen);
 }
 
 /** A Cap'n Proto string literal. */

@@ -36,7 +36,10 @@ export class Pump {
     this.#ws = ws;
     this.#events = events;
     this.#outbox = new Outbox(tcp, writeTimeoutMs, {
-      drained: () => ws.resume(),
+      drained: () => {
+        ws.resume();
+        this.#readOn();
+      },
       stalled: () => tcp.destroy(),
     });
     this.#listenToWebSocket();
@@ -94,13 +97,16 @@ export class Pump {
     if (!this.#hasRoom()) this.#holdBack();
   }
 
+  /** Whether more may be read from the client: one that does not read is not read from either. */
   #hasRoom(): boolean {
-    return this.#window.isOpen && this.#ws.bufferedAmount <= BUFFER_BYTES;
+    return this.#window.isOpen && this.#ws.bufferedAmount <= BUFFER_BYTES && this.#outbox.size <= BUFFER_BYTES;
   }
 
   #holdBack(): void {
     this.#tcp.pause();
     clearTimeout(this.#forgiveness);
+    // The outbox tells when it is empty.
+    if (this.#outbox.size > BUFFER_BYTES) return;
     // Always, also if the window has opened this very millisecond: nothing else might wake us.
     this.#forgiveness = setTimeout(() => this.#readOn(), Math.ceil(this.#window.msUntilForgiven()) + 1);
   }
@@ -123,7 +129,10 @@ export class Pump {
     }
     if (this.#isTcpClosed || bytes.length === 0) return;
     this.#outbox.add(bytes);
-    if (this.#outbox.size > BUFFER_BYTES) this.#ws.pause();
+    if (this.#outbox.size > BUFFER_BYTES) {
+      this.#ws.pause();
+      this.#holdBack();
+    }
   }
 
   #tcpClosed(): void {

@@ -1,0 +1,67 @@
+/** The rules for arguments, in one place for all calls: those from plain JavaScript are checked by nothing else. */
+import { isLabel } from "./socket.ts";
+import { isKey, MAX_KEY_BYTES, MAX_SECONDS, MAX_SLOTS } from "./wire.ts";
+
+type Rule = readonly [mustBe: string, holds: (value: unknown) => boolean];
+
+const isText = (value: unknown): value is string => typeof value === "string";
+const isFunction = (value: unknown) => typeof value === "function";
+const isNumber = (value: unknown): value is number => typeof value === "number";
+const can = (value: unknown, ...names: string[]) =>
+  names.every((name) => isFunction((value as Record<string, unknown> | null)?.[name]));
+
+const FUNCTION: Rule = ["a function", isFunction];
+const BOOLEAN: Rule = ["true or false", (value) => typeof value === "boolean"];
+const DURATION: Rule = ["milliseconds, more than 0", (value) => isNumber(value) && value > 0];
+
+const RULES = {
+  callback: FUNCTION,
+  clock: ["a Clock", (value) => can(value, "after")],
+  ifAvailable: BOOLEAN,
+  key: [`1 to ${MAX_KEY_BYTES} bytes without blanks`, isKey],
+  label: ["1 to 64 printable characters", isLabel],
+  lease: ["milliseconds, more than 0", (value) => isNumber(value) && value > 0 && value <= MAX_SECONDS * 1000],
+  limit: [
+    `a whole number from 1 to ${MAX_SLOTS}`,
+    (value) => Number.isInteger(value) && (value as number) > 0 && (value as number) <= MAX_SLOTS,
+  ],
+  maxHold: DURATION,
+  // Its values are judged where it is used.
+  mode: ["a string", isText],
+  options: ["an object", (value) => value !== null && typeof value === "object"],
+  // Not `instanceof`: there may be several in one program, as in a page with frames.
+  signal: ["an AbortSignal", (value) => can(value, "addEventListener", "throwIfAborted")],
+  steal: BOOLEAN,
+  timeout: ["milliseconds, 0 or more", (value) => isNumber(value) && value >= 0],
+  token: ["a string or a function", (value) => isText(value) || isFunction(value)],
+  WebSocket: FUNCTION,
+} as const satisfies Record<string, Rule>;
+
+type Name = keyof typeof RULES;
+
+/** Throws unless the argument of this call keeps its rule. */
+export function check(call: string, name: Name, value: unknown, what: string = name): void {
+  const [mustBe, holds] = RULES[name];
+  if (holds(value)) return;
+  // Whatever was taken for a token may be a secret.
+  const shown = name === "token" ? "" : `, not ${shownAs(value)}`;
+  throw new (isNumber(value) ? RangeError : TypeError)(`${call}: ${what} must be ${mustBe}${shown}`);
+}
+
+/** Throws unless there are only options that this call knows, and each keeps its rule. `known` are their names, with blanks between. */
+export function checkOptions(call: string, options: object, known: string): void {
+  const names = known.split(" ") as Name[];
+  check(call, "options", options);
+  for (const name of Object.keys(options))
+    if (!names.includes(name as Name))
+      throw new TypeError(`${call}: option "${name}" is not known; known are: ${names.join(", ")}`);
+  for (const name of names) {
+    const value = (options as Partial<Record<Name, unknown>>)[name];
+    if (value !== undefined) check(call, name, value, `option "${name}"`);
+  }
+}
+
+function shownAs(value: unknown): string {
+  if (isText(value)) return JSON.stringify(value.slice(0, 64));
+  return Object(value) === value ? `a ${typeof value}` : String(value);
+}

@@ -1,0 +1,142 @@
+import { randomBytes } from "node:crypto";
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import { createSecureContext } from "node:tls";
+import type { Address } from "./addresses.ts";
+import { ADMISSION, type AdmissionLimits, AdmissionQueue } from "./admission.ts";
+import { type ConnectionCaps, Connections } from "./connections.ts";
+import { httpFront } from "./http.ts";
+import { type Listener, listen } from "./listener.ts";
+import { refusal, sayGoodbye } from "./refusals.ts";
+import type { Upstream } from "./supervisor.ts";
+import { TcpFront } from "./tcp.ts";
+
+export interface DoorOptions {
+  readonly tcp: Address;
+  readonly http: Address;
+  readonly tls: { readonly cert: Buffer; readonly key: Buffer } | undefined;
+  readonly caps: ConnectionCaps;
+  /** How fast connections are let in. */
+  readonly admission?: AdmissionLimits;
+  readonly writeTimeoutMs: number;
+  readonly readTimeoutMs: number;
+  /** Opens the Worker's ear for the addresses of TCP clients. */
+  readonly ownSecret: string;
+  /** That of bridges elsewhere, if there are any. */
+  readonly bridgeSecret: string | undefined;
+  /** The header that names the address of an HTTP client. */
+  readonly clientIpHeader: string;
+  readonly upstream: Upstream;
+  /** Gets one line for each connection that came to nothing. */
+  readonly log: (line: string) => void;
+}
+
+/** Refused connections that are still being told so; beyond these nobody is told. */
+const MAX_GOODBYES = 32;
+
+/** A secret for one run of the server, where the operator has set none. */
+export const newBridgeSecret = () => randomBytes(24).toString("hex");
+
+/**
+ * The server's own listeners. What one connection can cost is bounded here, before workerd hears of it: how many there
+ * are, how long a message may be, how much may wait for a client that does not read.
+ */
+export class FrontDoor {
+  readonly #connections: Connections;
+  readonly #admission: AdmissionQueue;
+  readonly #options: DoorOptions;
+  readonly #http: Server;
+  readonly #tcp: TcpFront;
+  readonly #sockets = new Set<Socket>();
+  readonly #listeners: Listener[] = [];
+  #goodbyes = 0;
+
+  private constructor(options: DoorOptions) {
+    const { upstream, writeTimeoutMs, readTimeoutMs, tls, log } = options;
+    this.#options = options;
+    this.#connections = new Connections(options.caps);
+    this.#admission = new AdmissionQueue(options.admission ?? ADMISSION);
+    const shared = { upstream, connections: this.#connections, admission: this.#admission, writeTimeoutMs };
+    const { bridgeSecret, clientIpHeader, ownSecret } = options;
+    this.#http = httpFront({ ...shared, bridgeSecret, clientIpHeader, headTimeoutMs: readTimeoutMs, tls });
+    this.#tcp = new TcpFront({ ...shared, bridgeSecret: ownSecret, tls: tls && createSecureContext(tls), log });
+  }
+
+  /** Resolves once both listeners accept connections. */
+  static async open(options: DoorOptions): Promise<FrontDoor> {
+    const door = new FrontDoor(options);
+    try {
+      door.#listeners.push(await listen(options.tcp, (client) => door.#accept(client, "tcp")));
+      door.#listeners.push(await listen(options.http, (client) => door.#accept(client, "http")));
+    } catch (error) {
+      door.stopListening();
+      throw error;
+    }
+    return door;
+  }
+
+  get tcpPort(): number {
+    return this.#listeners[0]?.port ?? 0;
+  }
+
+  get httpPort(): number {
+    return this.#listeners[1]?.port ?? 0;
+  }
+
+  /** Connections that wait for their turn to be let in. */
+  get waiting(): number {
+    return this.#admission.waiting;
+  }
+
+  stopListening(): void {
+    for (const listener of this.#listeners) void listener.close();
+  }
+
+  /** Drops every connection. */
+  cut(): void {
+    this.#tcp.cut();
+    for (const socket of this.#sockets) socket.destroy();
+    this.#http.close();
+  }
+
+  #accept(client: Socket, kind: "tcp" | "http"): void {
+    if (this.#connections.hasRoom) {
+      this.#take(client, kind);
+      return;
+    }
+    client.on("error", () => client.destroy());
+    this.#http.closeIdleConnections();
+    // Their places come back when they have closed.
+    setImmediate(() => {
+      if (client.destroyed) return;
+      if (this.#connections.hasRoom) this.#take(client, kind);
+      else this.#refuse(client, kind);
+    });
+  }
+
+  #take(client: Socket, kind: "tcp" | "http"): void {
+    client.once("close", this.#connections.open());
+    this.#sockets.add(client);
+    client.once("close", () => this.#sockets.delete(client));
+    // Until somebody takes over, a reset needs no more than the close that follows it.
+    client.on("error", () => client.destroy());
+    if (kind === "http") this.#http.emit("connection", client);
+    else void this.#tcp.accept(client);
+  }
+
+  /** There are no files left for another connection. */
+  #refuse(client: Socket, kind: "tcp" | "http"): void {
+    const { caps, tls, log } = this.#options;
+    log(`a connection was refused: ${caps.sockets} are open, and the limit of open files allows no more`);
+    if (kind === "tcp" || tls || this.#goodbyes >= MAX_GOODBYES) {
+      client.on("error", () => {});
+      client.destroy();
+      return;
+    }
+    this.#goodbyes += 1;
+    client.once("close", () => {
+      this.#goodbyes -= 1;
+    });
+    sayGoodbye(client, refusal(503, "max_connections"));
+  }
+}

@@ -1,0 +1,91 @@
+import { createServer as createHttpServer, type IncomingMessage, type Server } from "node:http";
+import { createServer as createHttpsServer } from "node:https";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { AdmissionQueue } from "./admission.ts";
+import type { Connections } from "./connections.ts";
+import { type AddressSources, countedAddress } from "./headers.ts";
+import { type Passage, proxy } from "./proxy.ts";
+import { refusal, sayGoodbye } from "./refusals.ts";
+import type { Upstream } from "./supervisor.ts";
+import { RequestTurns } from "./turns.ts";
+import { upgrade } from "./upgrade.ts";
+
+export interface HttpFrontOptions extends AddressSources {
+  readonly upstream: Upstream;
+  readonly connections: Connections;
+  readonly admission: AdmissionQueue;
+  readonly writeTimeoutMs: number;
+  /** How long the head of a request may take. */
+  readonly headTimeoutMs: number;
+  readonly tls: { readonly cert: Buffer; readonly key: Buffer } | undefined;
+}
+
+/** Longer heads answer 431. A ticket in an address may be as long as its list of keys. */
+const MAX_HEAD_BYTES = 65_536;
+const IDLE_MS = 65_000;
+const LOOK_EVERY_MS = 5_000;
+
+/** HTTP and WebSocket, for connections that are handed to it with `emit("connection", socket)`. */
+export function httpFront(options: HttpFrontOptions): Server {
+  const { tls, headTimeoutMs } = options;
+  const settings = {
+    maxHeaderSize: MAX_HEAD_BYTES,
+    headersTimeout: headTimeoutMs,
+    // How long a body may take is the Worker's to say.
+    requestTimeout: 0,
+    keepAliveTimeout: IDLE_MS,
+    connectionsCheckingInterval: LOOK_EVERY_MS,
+    requireHostHeader: false,
+    shouldUpgradeCallback: (request: IncomingMessage) => request.headers.upgrade?.toLowerCase() === "websocket",
+  };
+  const server: Server = tls
+    ? createHttpsServer({ ...settings, ...tls, handshakeTimeout: headTimeoutMs })
+    : createHttpServer(settings);
+  const passage: Passage = {
+    upstream: options.upstream,
+    hearsBridges: options.bridgeSecret !== undefined,
+    writeTimeoutMs: options.writeTimeoutMs,
+  };
+  // Node watches over heads that do not come, and over idle connections, only from here on.
+  server.emit("listening");
+  const turns = new RequestTurns();
+  server.on("request", (incoming, reply) => turns.run(incoming, reply, () => void proxy(incoming, reply, passage)));
+  server.on("upgrade", (incoming, client, head) => {
+    // The answers to requests before it would end up among the frames.
+    if (turns.isBusy(client)) client.destroy();
+    else open(incoming, client, head, options, passage);
+  });
+  server.on("connect", (_, client) => sayGoodbye(client, refusal(501, "not_implemented")));
+  server.on("clientError", (error: Error & { readonly code?: string }, client) => {
+    // While a request is being answered, this would be taken for its answer.
+    if (!client.writable || error.code === "ECONNRESET" || turns.isBusy(client)) client.destroy();
+    else sayGoodbye(client, refusalOf(error.code));
+  });
+  return server;
+}
+
+function open(
+  incoming: IncomingMessage,
+  client: Duplex,
+  head: Buffer,
+  options: HttpFrontOptions,
+  passage: Passage,
+): void {
+  const counted = options.connections.admit(countedAddress(incoming, options));
+  if (typeof counted === "string") {
+    sayGoodbye(client, refusal(503, counted));
+    return;
+  }
+  client.once("close", counted);
+  (client as Socket).setTimeout(0);
+  void upgrade(incoming, client, head, options.admission, passage);
+}
+
+/** What cannot be parsed is answered here; workerd never sees it. */
+function refusalOf(code: string | undefined): string {
+  if (code === "HPE_HEADER_OVERFLOW") return refusal(431, "bad_request");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return refusal(408, "bad_request");
+  if (code === "HPE_INVALID_METHOD") return refusal(501, "not_implemented");
+  return refusal(400, "bad_request");
+}

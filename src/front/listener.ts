@@ -1,0 +1,44 @@
+import { createServer, type Socket } from "node:net";
+import { type Address, formatAddress } from "./addresses.ts";
+import { codeOf, Failure, reasonOf } from "./failure.ts";
+
+const KEEP_ALIVE_MS = 30_000;
+
+export interface Listener {
+  readonly port: number;
+  /** Stops listening; what is connected stays. Resolves when the last connection is gone. */
+  close(): Promise<void>;
+}
+
+/** Listens on an address; port 0 takes a free one. Rejects with a one-line `Failure` when that cannot be. */
+export function listen({ host, port }: Address, accept: (client: Socket) => void): Promise<Listener> {
+  const server = createServer({
+    allowHalfOpen: true,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: KEEP_ALIVE_MS,
+  });
+  server.on("connection", accept);
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => {
+      const isTaken = codeOf(error) === "EADDRINUSE";
+      reject(
+        new Failure(
+          isTaken
+            ? `port ${port} on ${host} is already in use`
+            : `cannot listen on ${formatAddress({ host, port })}: ${reasonOf(error)}`,
+        ),
+      );
+    });
+    server.listen({ port, backlog: 4_096, ...(host !== "*" && { host }) }, () => {
+      server.on("error", () => {
+        // A connection that could not be accepted: the next one may be.
+      });
+      const address = server.address();
+      resolve({
+        port: typeof address === "object" && address ? address.port : port,
+        close: () => new Promise((done) => server.close(() => done())),
+      });
+    });
+  });
+}

@@ -1,0 +1,37 @@
+/** What the server may have open, derived from the limit of open files. */
+export interface FileBudget {
+  readonly openFiles: number;
+  /** Connections of clients, of every kind. */
+  readonly connections: number;
+  /** Keys that workerd may have awake at a time. */
+  readonly awakeKeys: number;
+}
+
+/** Listeners, logs, directory shards, metrics and whatever else does not depend on the load. */
+const FIXED_FILES = 100;
+/** A connection is two descriptors in workerd (2026-11), and its session's database three while the session is awake. */
+const FILES_PER_CONNECTION = 5;
+/** A database, its log and the log's index. */
+const FILES_PER_KEY = 3;
+/** What is left over is for connections that have ended, and that workerd has not closed yet. */
+const SHARES = { connections: 0.64, keys: 0.32 } as const;
+const WITHOUT_LIMIT = 1_048_576;
+
+/**
+ * The most files this process and workerd may have open, each. Node has raised its own limit to the hard one at its
+ * start, and the guard raises workerd's.
+ */
+export function openFileLimit(): number {
+  const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { hard?: number | string } } };
+  const hard = Number(userLimits?.open_files?.hard);
+  return Number.isFinite(hard) ? hard : WITHOUT_LIMIT;
+}
+
+export function budgetFor(openFiles: number): FileBudget {
+  const free = Math.max(openFiles - FIXED_FILES, 32);
+  return {
+    openFiles,
+    connections: Math.floor((free * SHARES.connections) / FILES_PER_CONNECTION),
+    awakeKeys: Math.floor((free * SHARES.keys) / FILES_PER_KEY),
+  };
+}

@@ -1,0 +1,44 @@
+import type { Duplex } from "node:stream";
+
+const REASONS: Readonly<Record<number, string>> = {
+  400: "Bad Request",
+  408: "Request Timeout",
+  431: "Request Header Fields Too Large",
+  501: "Not Implemented",
+  503: "Service Unavailable",
+};
+
+export const ERROR_HEADERS = {
+  "Content-Type": "application/json",
+  "X-Content-Type-Options": "nosniff",
+  "Cache-Control": "no-store",
+} as const;
+
+export const errorBody = (error: string) => `${JSON.stringify({ error })}\n`;
+
+/** A reply of the front door itself, in the form of all the service's errors. */
+export function refusal(status: number, error: string, headers: readonly string[] = []): string {
+  const body = errorBody(error);
+  const lines = [
+    `HTTP/1.1 ${status} ${REASONS[status] ?? ""}`,
+    ...Object.entries(ERROR_HEADERS).map(([name, value]) => `${name}: ${value}`),
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    "Connection: close",
+    ...headers,
+  ];
+  return `${lines.join("\r\n")}\r\n\r\n${body}`;
+}
+
+export const UNAVAILABLE = refusal(503, "unavailable", ["Retry-After: 1"]);
+
+const LINGER_MS = 500;
+
+/** Says a last word to a client, reading on for a moment: closing over unread input would reset the connection first. */
+export function sayGoodbye(client: Duplex, words: string | Buffer): void {
+  client.on("error", () => client.destroy());
+  client.resume();
+  client.end(words);
+  const timer = setTimeout(() => client.destroy(), LINGER_MS);
+  timer.unref();
+  client.once("close", () => clearTimeout(timer));
+}

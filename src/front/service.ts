@@ -1,0 +1,115 @@
+import { readConfig } from "../config.ts";
+import type { Address } from "./addresses.ts";
+import { objectsDir, openDataDir } from "./data-dir.ts";
+import { FrontDoor, newBridgeSecret } from "./door.ts";
+import { type Failure, reasonOf } from "./failure.ts";
+import { PEER_HEADER } from "./headers.ts";
+import { rateLimitedLog } from "./log.ts";
+import { budgetFor, type FileBudget, openFileLimit } from "./open-files.ts";
+import { spreadOverdueAlarms } from "./overdue-alarms.ts";
+import { Supervisor } from "./supervisor.ts";
+import { startWorkerd } from "./workerd.ts";
+
+export interface ServiceOptions {
+  /** Path of the bundled Worker. */
+  readonly worker: string;
+  readonly dataDir: string;
+  /** Port 0 takes a free one. */
+  readonly tcp: Address;
+  readonly http: Address;
+  readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
+  /** Handed to the Worker as they are, unchecked. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** Receives what the Worker logs and what the front door has to say; the default is standard error. */
+  readonly log?: (text: string) => void;
+}
+
+export interface RunningService {
+  readonly tcpPort: number;
+  readonly httpPort: number;
+  /** The process id of the workerd that runs, or ran last. */
+  readonly workerdPid: number;
+  readonly budget: FileBudget;
+  /** Resolves if the service cannot go on. */
+  readonly failed: Promise<Failure>;
+  /** Stops in order: nothing more is accepted, workerd ends, every connection is closed. */
+  stop(): Promise<void>;
+  /** Ends everything at once. Safe: whatever a client was told is on disk. */
+  kill(): Promise<void>;
+}
+
+/** What holds where the Worker's variables cannot be read: nobody is served then but its probes. */
+const WHEN_MISCONFIGURED = { writeTimeoutMs: 5_000, readTimeoutMs: 23_000, maxConnections: 0, maxConnectionsPerIp: 0 };
+
+/** Starts the service on this machine. Rejects with a one-line `Failure`, and then nothing is left running. */
+export async function startService(options: ServiceOptions): Promise<RunningService> {
+  const write = options.log ?? ((text: string) => process.stderr.write(text));
+  const budget = budgetFor(openFileLimit());
+  const variables: Readonly<Record<string, string>> = {
+    SELF_HOSTED: "true",
+    BRIDGE_SECRET: newBridgeSecret(),
+    CLIENT_IP_HEADER: PEER_HEADER,
+    MAX_AWAKE_KEYS: String(budget.awakeKeys),
+    ...options.variables,
+  };
+  const read = readConfig(variables);
+  const config = read.ok ? read.config : WHEN_MISCONFIGURED;
+  const dataDir = await openDataDir(options.dataDir);
+  const { worker, dataDir: directory } = options;
+  const { workerd: http, lock } = dataDir;
+  const launch = async () => {
+    await spreadOverdueAlarms(objectsDir(directory), budget).catch((error: unknown) =>
+      write(`holdfast: overdue alarms stay as they are: ${reasonOf(error)}\n`),
+    );
+    return startWorkerd({ worker, dataDir: directory, http, variables, lock, log: write });
+  };
+  const supervisor = new Supervisor(launch, (line) => write(`holdfast: ${line}\n`));
+  let door: FrontDoor | undefined;
+  try {
+    // Before workerd: a port that is taken costs nothing then.
+    door = await FrontDoor.open({
+      tcp: options.tcp,
+      http: options.http,
+      tls: options.tls,
+      caps: {
+        sockets: budget.connections,
+        clients: config.maxConnections,
+        clientsPerAddress: config.maxConnectionsPerIp,
+      },
+      writeTimeoutMs: config.writeTimeoutMs,
+      readTimeoutMs: config.readTimeoutMs,
+      ownSecret: variables.BRIDGE_SECRET ?? "",
+      bridgeSecret: options.variables.BRIDGE_SECRET,
+      clientIpHeader: variables.CLIENT_IP_HEADER ?? PEER_HEADER,
+      upstream: supervisor,
+      log: rateLimitedLog((line) => write(`holdfast: ${line}\n`)),
+    });
+    await supervisor.start();
+    return running(supervisor, door, budget, () => dataDir.close());
+  } catch (error) {
+    door?.stopListening();
+    door?.cut();
+    dataDir.close();
+    throw error;
+  }
+}
+
+function running(supervisor: Supervisor, door: FrontDoor, budget: FileBudget, close: () => void): RunningService {
+  const end = async (endWorkerd: () => Promise<void>) => {
+    door.stopListening();
+    await endWorkerd();
+    door.cut();
+    close();
+  };
+  return {
+    tcpPort: door.tcpPort,
+    httpPort: door.httpPort,
+    get workerdPid() {
+      return supervisor.pid ?? 0;
+    },
+    budget,
+    failed: supervisor.gaveUp,
+    stop: () => end(() => supervisor.stop()),
+    kill: () => end(() => supervisor.kill()),
+  };
+}

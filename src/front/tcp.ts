@@ -1,0 +1,122 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { setTimeout as pause } from "node:timers/promises";
+import { type SecureContext, TLSSocket } from "node:tls";
+import { WebSocket } from "ws";
+import { WINDOW_HEADER } from "../transports/window.ts";
+import { plainIp } from "./addresses.ts";
+import type { AdmissionQueue, Release } from "./admission.ts";
+import type { Connections } from "./connections.ts";
+import { reasonOf } from "./failure.ts";
+import { watchHangUp } from "./hang-up.ts";
+import { Pump } from "./pump.ts";
+import type { Upstream } from "./supervisor.ts";
+
+const HANDSHAKE_LIMIT_MS = 10_000;
+const REACHED_WITHIN_MS = 5_000;
+const REACH_AGAIN_MS = 20;
+
+export interface TcpFrontOptions {
+  readonly upstream: Upstream;
+  readonly connections: Connections;
+  readonly admission: AdmissionQueue;
+  readonly writeTimeoutMs: number;
+  /** Shown to the Worker, which then believes the client's address. */
+  readonly bridgeSecret: string;
+  readonly tls: SecureContext | undefined;
+  readonly log: (line: string) => void;
+}
+
+/** Carries TCP clients over WebSockets to their sessions. */
+export class TcpFront {
+  readonly #options: TcpFrontOptions;
+  readonly #pumps = new Set<Pump>();
+
+  constructor(options: TcpFrontOptions) {
+    this.#options = options;
+  }
+
+  /** Takes a connection in when it is its turn, or closes it without a byte if a cap forbids it. */
+  async accept(client: Socket): Promise<void> {
+    const { connections, log } = this.#options;
+    const address = plainIp(client.remoteAddress ?? "unknown");
+    const counted = connections.admit(address);
+    if (typeof counted === "string") {
+      client.destroy();
+      return;
+    }
+    client.once("close", counted);
+    try {
+      await this.#carry(client, address, await this.#turn(client));
+    } catch (error) {
+      if (!client.destroyed) log(`a TCP connection was not let in: ${reasonOf(error)}`);
+      client.destroy();
+    }
+  }
+
+  /** Cuts all connections, without a word to the sessions: a client cut off by us has not left. */
+  cut(): void {
+    for (const pump of this.#pumps) pump.cut();
+  }
+
+  async #turn(client: Socket): Promise<Release> {
+    const { admission, tls } = this.#options;
+    // Over TLS nothing may be read before the handshake, which a client in the queue has not begun.
+    if (tls) return admission.enter({ isResuming: false });
+    const { signal, stop } = watchHangUp(client, { isEndFinal: false });
+    return admission.enter({ isResuming: false, signal }).finally(stop);
+  }
+
+  async #carry(client: Socket, address: string, release: Release): Promise<void> {
+    const { upstream, tls, writeTimeoutMs, log } = this.#options;
+    const connection = await reach(upstream);
+    if (!connection || client.destroyed) {
+      connection?.destroy();
+      release();
+      client.destroy();
+      return;
+    }
+    const stream = tls ? new TLSSocket(client, { isServer: true, secureContext: tls }) : client;
+    const socket = this.#open(connection, address);
+    socket.once("open", release).once("close", release);
+    const pump = new Pump(stream, socket, writeTimeoutMs, {
+      refused: (reason) => {
+        log(`a TCP connection was not let in: ${reason}`);
+        // A service that cannot serve says so; one that has no room closes without a byte.
+        if (reason.endsWith(" 500")) stream.write("error\n");
+      },
+      closed: () => this.#pumps.delete(pump),
+    });
+    this.#pumps.add(pump);
+  }
+
+  #open(connection: Socket, address: string): WebSocket {
+    return new WebSocket("ws://localhost/v1/ws", "dflockd.v2", {
+      headers: {
+        [WINDOW_HEADER]: "1",
+        "X-Holdfast-Bridge": this.#options.bridgeSecret,
+        "X-Holdfast-Client-Address": address,
+      },
+      perMessageDeflate: false,
+      handshakeTimeout: HANDSHAKE_LIMIT_MS,
+      createConnection: () => connection,
+    });
+  }
+}
+
+/** A connection to workerd. One that has just ended is waited for, also before its end is known here. */
+async function reach(upstream: Upstream): Promise<Socket | undefined> {
+  const giveUpAt = performance.now() + REACHED_WITHIN_MS;
+  for (;;) {
+    const listen = await upstream.ready();
+    if (!listen) return undefined;
+    const connection = "path" in listen ? connect(listen.path) : connect(listen.port, listen.host);
+    try {
+      await once(connection, "connect");
+      return connection;
+    } catch {
+      if (performance.now() > giveUpAt) return undefined;
+      await pause(REACH_AGAIN_MS);
+    }
+  }
+}

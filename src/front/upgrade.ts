@@ -1,0 +1,118 @@
+import { type IncomingMessage, request, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { type AdmissionQueue, AdmissionTimeoutError } from "./admission.ts";
+import { watchHangUp } from "./hang-up.ts";
+import { forwardedHeaders, keptHeaders } from "./headers.ts";
+import { hangUp, type Passage, toWorkerd } from "./proxy.ts";
+import { sayGoodbye, UNAVAILABLE } from "./refusals.ts";
+import { splice } from "./splice.ts";
+import type { Listen } from "./workerd-config.ts";
+
+/** workerd has so long to answer: a connection that it never answers must not keep others out. */
+const ANSWERED_WITHIN_MS = 10_000;
+/** The subprotocol with which a client takes up a session that it had before. */
+const RESUME = /(?:^|,)\s*holdfast\.resume\.[0-9a-f]{32}\.[0-9a-f]{32}\s*(?:,|$)/;
+
+type Outcome =
+  | { readonly type: "opened"; readonly answer: IncomingMessage; readonly socket: Socket; readonly first: Buffer }
+  | { readonly type: "refused"; readonly answer: IncomingMessage }
+  | { readonly type: "unavailable" };
+
+/** Asks workerd for a WebSocket on a client's behalf, when it is the client's turn. Resolves when it is open, or has failed. */
+export async function upgrade(
+  incoming: IncomingMessage,
+  client: Duplex,
+  head: Buffer,
+  admission: AdmissionQueue,
+  passage: Passage,
+): Promise<void> {
+  client.on("error", () => client.destroy());
+  const { signal, stop } = watchHangUp(client, { isEndFinal: true });
+  const isResuming = RESUME.test(incoming.headers["sec-websocket-protocol"] ?? "");
+  try {
+    const release = await admission.enter({ isResuming, signal });
+    const outcome = await ask(incoming, passage, signal).finally(release);
+    signal.throwIfAborted();
+    stop();
+    if (outcome.type === "opened") open(outcome, client, head, passage.writeTimeoutMs);
+    else if (outcome.type === "refused") refuse(outcome.answer, client);
+    else sayGoodbye(client, UNAVAILABLE);
+  } catch (error) {
+    stop();
+    if (error instanceof AdmissionTimeoutError) sayGoodbye(client, UNAVAILABLE);
+    else client.destroy();
+  }
+}
+
+async function ask(incoming: IncomingMessage, passage: Passage, signal: AbortSignal): Promise<Outcome> {
+  const listen = await passage.upstream.ready();
+  if (!listen || signal.aborted) return { type: "unavailable" };
+  return pass(incoming, listen, passage, signal);
+}
+
+function pass(
+  incoming: IncomingMessage,
+  listen: Listen,
+  { hearsBridges }: Passage,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const outgoing = request({
+      ...toWorkerd(listen),
+      method: incoming.method,
+      path: incoming.url,
+      headers: forwardedHeaders(incoming, { isUpgrade: true, hearsBridges }),
+    });
+    const settle = (outcome: Outcome) => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", giveUp);
+      resolve(outcome);
+    };
+    const giveUp = () => {
+      hangUp(outgoing);
+      settle({ type: "unavailable" });
+    };
+    const timer = setTimeout(giveUp, ANSWERED_WITHIN_MS);
+    signal.addEventListener("abort", giveUp);
+    outgoing.on("upgrade", (answer, socket, first) =>
+      settle({ type: "opened", answer, socket: socket as Socket, first }),
+    );
+    outgoing.on("response", (answer) => settle({ type: "refused", answer }));
+    outgoing.on("error", () => settle({ type: "unavailable" }));
+    outgoing.end();
+  });
+}
+
+function open(
+  { answer, socket, first }: Outcome & { readonly type: "opened" },
+  client: Duplex,
+  head: Buffer,
+  writeTimeoutMs: number,
+): void {
+  client.write(headOf(answer, ["Connection", "Upgrade", "Upgrade", "websocket", ...keptHeaders(answer)]));
+  if (first.length > 0) socket.unshift(first);
+  if (head.length > 0) client.unshift(head);
+  splice(client, socket, writeTimeoutMs);
+}
+
+/** Passes a refused upgrade on: replies of that kind are a line of JSON. */
+function refuse(answer: IncomingMessage, client: Duplex): void {
+  const pieces: Buffer[] = [];
+  answer.on("data", (bytes: Buffer) => pieces.push(bytes));
+  answer.on("error", () => client.destroy());
+  answer.on("end", () => {
+    const body = Buffer.concat(pieces);
+    const headers = keptHeaders(answer).filter((_, index, all) => !isFraming(all[index - (index % 2)] ?? ""));
+    const head = headOf(answer, [...headers, "Content-Length", String(body.length), "Connection", "close"]);
+    sayGoodbye(client, Buffer.concat([Buffer.from(head, "latin1"), body]));
+  });
+}
+
+const isFraming = (name: string) => /^(content-length|transfer-encoding)$/i.test(name);
+
+function headOf({ statusCode = 502, statusMessage }: IncomingMessage, headers: readonly string[]): string {
+  let text = `HTTP/1.1 ${statusCode} ${statusMessage || STATUS_CODES[statusCode]}\r\n`;
+  for (let index = 0; index < headers.length; index += 2) text += `${headers[index]}: ${headers[index + 1]}\r\n`;
+  return `${text}\r\n`;
+}

@@ -1,0 +1,24 @@
+/** What an object is doing, so that it is put to rest only while it does nothing. */
+export class Activity {
+  #underWay = 0;
+  #begun = 0;
+
+  get isBusy(): boolean {
+    return this.#underWay > 0;
+  }
+
+  /** Rises with everything that begins. */
+  get begun(): number {
+    return this.#begun;
+  }
+
+  async during<Result>(task: () => Promise<Result>): Promise<Result> {
+    this.#underWay += 1;
+    this.#begun += 1;
+    try {
+      return await task();
+    } finally {
+      this.#underWay -= 1;
+    }
+  }
+}

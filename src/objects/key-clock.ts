@@ -1,0 +1,24 @@
+/**
+ * A key's clock: the machine's, but it never goes back while the key is in memory. When the machine's clock is set back,
+ * the key goes on from the last time it saw, so that no lease or wait gets longer than by the pause before that. There is
+ * no better source: `performance.now()` is the machine's clock as well (workerd 2026-11). A jump forward that makes up
+ * for the step is taken for its correction.
+ */
+export class KeyClock {
+  #seen = Number.NEGATIVE_INFINITY;
+  #aheadMs = 0;
+
+  now(): number {
+    const wall = Date.now();
+    const passed = wall - this.#seen;
+    this.#seen = wall;
+    if (passed < 0) this.#aheadMs -= passed;
+    else if (passed >= this.#aheadMs) this.#aheadMs = 0;
+    return wall + this.#aheadMs;
+  }
+
+  /** What the machine's clock will show at `time`. */
+  toWall(time: number): number {
+    return time - this.#aheadMs;
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * Reports that many clients ask for at the same time. Equal questions share one answer: whoever asks while a report is
+ * being made waits for the next one, which then serves all who wait. So an answer is never older than its question, and
+ * the service makes few reports at a time however many are asked for.
+ *
+ * The platform lets no request wait for another's promise. What requests share here is plain data, and they look again
+ * after short pauses.
+ */
+
+/** Reports that an isolate makes at the same time. */
+const MAX_RUNNING = 4;
+/** A report that takes longer has probably died with its request, and stops counting. */
+const GIVEN_UP_MS = 15_000;
+/** Answers are kept this long, and no more than so many, for those who have asked before they were found. */
+const KEPT_MS = 1_000;
+const MAX_KEPT = 4;
+const FIRST_PAUSE_MS = 5;
+const LONGEST_PAUSE_MS = 100;
+
+/** Where a question or a report stands in the order of all questions and reports. */
+export type Moment = number;
+
+type Result = { readonly answer: unknown } | { readonly error: string };
+
+interface Finished {
+  readonly begun: Moment;
+  readonly finishedAt: number;
+  readonly result: Result;
+}
+
+let lastMoment = 0;
+/** When the reports under way began, by question. */
+const running = new Map<string, number>();
+const finished = new Map<string, Finished>();
+/** How many wait for an answer or their turn, and when one of them last looked, by question. */
+const waiting = new Map<string, { readonly count: number; readonly lookedAt: number }>();
+
+/** This moment, for `sharedAnswer`: only reports that begin later answer a question asked now. */
+export function momentNow(): Moment {
+  lastMoment += 1;
+  return lastMoment;
+}
+
+/**
+ * The answer to a question that was asked at the moment `asked`, either found by `find` or by somebody else who has
+ * asked the same. Nobody may change it. `question` names everything that the answer depends on, the rights of who asks
+ * included.
+ */
+export async function sharedAnswer<Answer>(
+  question: string,
+  asked: Moment,
+  find: () => Promise<Answer>,
+): Promise<Answer> {
+  const known = answerSince<Answer>(question, asked);
+  if (known) return known.answer;
+  // Nobody overtakes those who wait already.
+  if (waiting.size === 0 && hasTurn(question)) return answerNow(question, find);
+  noteWaiting(question, 1);
+  try {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
+      await scheduler.wait(pauseMs);
+      const found = answerSince<Answer>(question, asked);
+      if (found) return found.answer;
+      if (hasTurn(question)) return await answerNow(question, find);
+      noteWaiting(question, 0);
+    }
+  } finally {
+    noteWaiting(question, -1);
+  }
+}
+
+/** What a report has found that began after this moment. Throws if it has failed. */
+function answerSince<Answer>(question: string, asked: Moment): { readonly answer: Answer } | undefined {
+  const known = finished.get(question);
+  if (!known || known.begun <= asked) return undefined;
+  if ("error" in known.result) throw new Error(known.result.error);
+  return { answer: known.result.answer as Answer };
+}
+
+/** Requests may end without a word while they wait: those that have not looked for a while are forgotten. */
+function noteWaiting(question: string, more: number): void {
+  const lookedAt = Date.now();
+  for (const [each, known] of waiting) if (lookedAt - known.lookedAt > KEPT_MS) waiting.delete(each);
+  const count = (waiting.get(question)?.count ?? 0) + more;
+  if (count > 0) waiting.set(question, { count, lookedAt });
+  else waiting.delete(question);
+}
+
+function hasTurn(question: string): boolean {
+  const now = Date.now();
+  for (const [each, since] of running) if (now - since > GIVEN_UP_MS) running.delete(each);
+  return !running.has(question) && running.size < MAX_RUNNING;
+}
+
+async function answerNow<Answer>(question: string, find: () => Promise<Answer>): Promise<Answer> {
+  const begun = momentNow();
+  running.set(question, Date.now());
+  try {
+    const answer = await find();
+    finish(question, begun, { answer });
+    return answer;
+  } catch (error) {
+    finish(question, begun, { error: String(error) });
+    throw error;
+  }
+}
+
+function finish(question: string, begun: Moment, result: Result): void {
+  running.delete(question);
+  const finishedAt = Date.now();
+  for (const [each, known] of finished) {
+    // Answers may be long: few are kept.
+    const isOld = finished.size >= MAX_KEPT || finishedAt - known.finishedAt > KEPT_MS;
+    if (isOld || each === question) finished.delete(each);
+  }
+  finished.set(question, { begun, finishedAt, result });
+}

@@ -1,0 +1,69 @@
+/** Long enough for the platform to look at what has come in from others. */
+const PAUSE_MS = 1;
+
+interface Limits {
+  /** Tasks that run at a time. */
+  readonly width: number;
+  /** Tasks that are started before there is a pause. */
+  readonly perPause: number;
+}
+
+/**
+ * Lets few tasks run at a time; the others start in the order in which they came. Only for tasks of one object.
+ *
+ * workerd reads from sockets only when nothing else is left to do (workerd 2026-11), and calls between objects leave
+ * something to do all the time: without a pause now and then, one who asks for much is served to the end before
+ * anybody else is heard.
+ */
+export class Turns {
+  readonly #limits: Limits;
+  #running = 0;
+  #startedSincePause = 0;
+  #isPausing = false;
+  readonly #queue: (() => void)[] = [];
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
+  async run<Result>(task: () => Promise<Result>): Promise<Result> {
+    // Who finds a free turn starts at once, not a step later: some requests must not be overtaken by the next one.
+    if (this.#queue.length === 0 && this.#hasTurn()) this.#begin();
+    else {
+      const turn = new Promise<void>((resolve) => this.#queue.push(resolve));
+      this.#startNext();
+      await turn;
+    }
+    try {
+      return await task();
+    } finally {
+      this.#running -= 1;
+      this.#startNext();
+    }
+  }
+
+  #hasTurn(): boolean {
+    return this.#running < this.#limits.width && this.#startedSincePause < this.#limits.perPause;
+  }
+
+  #begin(): void {
+    this.#running += 1;
+    this.#startedSincePause += 1;
+  }
+
+  #startNext(): void {
+    while (this.#queue.length > 0 && this.#hasTurn()) {
+      this.#begin();
+      this.#queue.shift()?.();
+    }
+    if (this.#queue.length > 0 && this.#running < this.#limits.width && !this.#isPausing) void this.#pause();
+  }
+
+  async #pause(): Promise<void> {
+    this.#isPausing = true;
+    await scheduler.wait(PAUSE_MS);
+    this.#isPausing = false;
+    this.#startedSincePause = 0;
+    this.#startNext();
+  }
+}

@@ -1,0 +1,160 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as pause } from "node:timers/promises";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { isRunning, type RunningServe, startServe } from "../cli/support.ts";
+import { Clients } from "../support/clients.ts";
+import { send } from "../support/http-client.ts";
+import { poll } from "../support/poll.ts";
+import { startServer } from "../support/server.ts";
+import type { Stats } from "../support/stats.ts";
+import { ask, lock, tokenOf, type WireClient } from "../support/wire-client.ts";
+import { besideBystanders } from "./bystanders.ts";
+import { scaled, TIMEOUT_MS } from "./scale.ts";
+
+const KEYS = scaled(600, 3_000);
+const OPEN_FILES = 1_024;
+const PATIENCE_MS = scaled(40_000, 300_000);
+
+interface Limited {
+  readonly server: RunningServe;
+  readonly httpPort: number;
+  readonly clients: Clients;
+  /** The most files that were open at a time so far. */
+  readonly mostOpenFiles: () => number;
+}
+
+async function limited(options: Parameters<typeof startServe>[0] = {}): Promise<Limited> {
+  const server = await startServe({ ...options, openFiles: OPEN_FILES });
+  const clients = new Clients({ tcpPort: server.port, httpPort: server.httpPort });
+  let most = 0;
+  const watch = setInterval(() => {
+    if (isRunning(server.workerdPid)) most = Math.max(most, readdirSync(`/proc/${server.workerdPid}/fd`).length);
+  }, 20);
+  onTestFinished(() => {
+    clearInterval(watch);
+    clients[Symbol.dispose]();
+  });
+  return { server, httpPort: server.httpPort, clients, mostOpenFiles: () => most };
+}
+
+async function kill({ child, workerdPid }: RunningServe): Promise<void> {
+  child.kill("SIGKILL");
+  await poll("the server to end", 10_000, async () => (isRunning(workerdPid) ? undefined : true));
+}
+
+async function takeKeys(taker: WireClient, leaseSeconds: number): Promise<void> {
+  taker.send(Array.from({ length: KEYS }, (_, index) => `@${index} l\ntaken-${index}\n0 ${leaseSeconds}\n`).join(""));
+  for (let index = 0; index < KEYS; index += 1) tokenOf(await taker.next(PATIENCE_MS));
+}
+
+async function read<Document>({ httpPort }: Limited, path: string): Promise<Document> {
+  const { status, body } = await send(httpPort, { method: "GET", path }, PATIENCE_MS);
+  expect(status).toBe(200);
+  return JSON.parse(body) as Document;
+}
+
+async function isFree(story: Limited, key: string): Promise<true | undefined> {
+  return (await read<{ holders: number }>(story, `/v1/keys/${key}`)).holders === 0 ? true : undefined;
+}
+
+/** Resolves when nobody holds any of the keys, and each is there to be taken. */
+async function allFree(story: Limited): Promise<void> {
+  // Sessions leave their keys in the order of their names. Asking for all of them is work that others would do without.
+  await poll("the last key to be free", PATIENCE_MS, () => isFree(story, "taken-99"));
+  await poll("all keys to be free", PATIENCE_MS, async () => {
+    const { locks, idle_locks: idle } = await read<Stats>(story, "/v1/stats?prefix=taken-");
+    return locks.length === 0 && idle.length === KEYS ? true : undefined;
+  });
+}
+
+/** How many keys the sessions on disk have still to leave. */
+function keysToLeave(dataDir: string): number {
+  const folder = join(dataDir, "objects", "holdfast-SessionObject");
+  let count = 0;
+  for (const file of readdirSync(folder)) {
+    if (!/^[0-9a-f]{64}\.sqlite$/.test(file)) continue;
+    using database = new DatabaseSync(join(folder, file));
+    const hasKeys = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'keys'").get() !== undefined;
+    if (hasKeys) count += Number(database.prepare("SELECT count(*) AS n FROM keys").get()?.n);
+  }
+  return count;
+}
+
+async function isWell({ server, clients, mostOpenFiles }: Limited): Promise<void> {
+  expect(mostOpenFiles()).toBeLessThan(OPEN_FILES);
+  expect(isRunning(server.workerdPid)).toBe(true);
+  const next = await clients.ws();
+  expect(await ask(next, "r", "taken-0", await lock(next, "taken-0"))).toBe("ok");
+}
+
+describe(`with ${OPEN_FILES} open files at most, ${KEYS} keys of one client cost nobody else a lock`, () => {
+  it("when it leaves", { timeout: TIMEOUT_MS }, async () => {
+    const story = await limited();
+    const { slowestMs, lost } = await besideBystanders(story, async () => {
+      const taker = await story.clients.ws();
+      await takeKeys(taker, 300);
+      taker.close();
+      await allFree(story);
+    });
+    expect(lost).toBe(0);
+    expect(slowestMs).toBeLessThan(2_000);
+    await isWell(story);
+  });
+
+  it("when all leases end at the same time, and when the keys are forgotten", { timeout: TIMEOUT_MS }, async () => {
+    const story = await limited({ args: ["--gc-max-idle", "1", "--gc-interval", "1"] });
+    const { slowestMs, lost } = await besideBystanders(story, async () => {
+      await takeKeys(await story.clients.ws(), scaled(10, 60));
+      await poll("all keys to be forgotten", PATIENCE_MS, async () => {
+        const { locks, idle_locks: idle } = await read<Stats>(story, "/v1/stats?prefix=taken-&limit=1");
+        return locks.length + idle.length === 0 ? true : undefined;
+      });
+    });
+    expect(lost).toBe(0);
+    expect(slowestMs).toBeLessThan(2_000);
+    await isWell(story);
+  });
+});
+
+it("keys whose leases ended while the server was down are free when it is back, and it stays", {
+  timeout: TIMEOUT_MS,
+}, async () => {
+  const before = await limited();
+  const leaseSeconds = scaled(15, 60);
+  await takeKeys(await before.clients.ws(), leaseSeconds);
+  const endsAt = performance.now() + leaseSeconds * 1_000;
+  await kill(before.server);
+  await pause(endsAt - performance.now());
+  const story = await limited({ dataDir: before.server.dataDir });
+  await allFree(story);
+  await isWell(story);
+});
+
+it("a departure that a crash has interrupted is finished after the restart", { timeout: TIMEOUT_MS }, async () => {
+  const before = await limited();
+  const taker = await before.clients.ws();
+  await takeKeys(taker, 3_000);
+  taker.close();
+  await poll("the first key to be free", PATIENCE_MS, () => isFree(before, "taken-0"));
+  await kill(before.server);
+  expect(keysToLeave(before.server.dataDir)).toBeGreaterThan(KEYS / 3);
+  const story = await limited({ dataDir: before.server.dataDir });
+  await allFree(story);
+  await isWell(story);
+});
+
+it("a client that takes many keys in one write keeps nobody waiting, without any limit", {
+  timeout: TIMEOUT_MS,
+}, async () => {
+  await using server = await startServer();
+  using clients = new Clients(server);
+  const { slowestMs, lost } = await besideBystanders({ clients, httpPort: server.httpPort }, async () => {
+    const taker = await clients.ws();
+    await takeKeys(taker, 300);
+    taker.close();
+  });
+  expect(lost).toBe(0);
+  expect(slowestMs).toBeLessThan(2_000);
+});

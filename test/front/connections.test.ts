@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { Connections } from "../../src/front/connections.ts";
+import { budgetFor } from "../../src/front/open-files.ts";
+
+const caps = { sockets: 3, clients: 2, clientsPerAddress: 1 };
+
+function admitted(outcome: ReturnType<Connections["admit"]>): () => void {
+  if (typeof outcome === "string") throw new Error(`refused: ${outcome}`);
+  return outcome;
+}
+
+test("caps on clients hold for the whole server and per address, and places come back once", () => {
+  const connections = new Connections(caps);
+  const leave = admitted(connections.admit("a"));
+  expect(connections.admit("a")).toBe("max_connections_per_ip");
+  admitted(connections.admit("b"));
+  expect(connections.admit("c")).toBe("max_connections");
+  leave();
+  leave();
+  admitted(connections.admit("a"));
+  expect(connections.admit("c")).toBe("max_connections");
+});
+
+test("a cap of 0 is none", () => {
+  const connections = new Connections({ sockets: 3, clients: 0, clientsPerAddress: 0 });
+  for (let count = 0; count < 100; count += 1) admitted(connections.admit("a"));
+});
+
+test("sockets of every kind are counted until they close", () => {
+  const connections = new Connections(caps);
+  const close = connections.open();
+  connections.open();
+  connections.open();
+  expect(connections.hasRoom).toBe(false);
+  close();
+  close();
+  expect(connections.sockets).toBe(2);
+  expect(connections.hasRoom).toBe(true);
+});
+
+test.each([256, 1_024, 20_000, 1_048_576])("with %i open files, connections and keys in use fit together", (limit) => {
+  const { connections, awakeKeys } = budgetFor(limit);
+  expect(connections).toBeGreaterThan(15);
+  expect(awakeKeys).toBeGreaterThan(15);
+  expect(connections * 5 + awakeKeys * 3).toBeLessThan(limit);
+});
