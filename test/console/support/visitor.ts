@@ -43,11 +43,13 @@ export async function picture(page: Page, name: string): Promise<void> {
 
 /** Nothing on the page keeps anybody from using it, and nothing sticks out of it. */
 export async function expectUsable(page: Page): Promise<void> {
-  // Colours are judged as they stay: what has just come fades in.
+  // Colours are judged once what has just come has faded in. (A lease drains for as long as it lasts, and fades nothing.)
   await page.evaluate(async () => {
-    const endless = (animation: Animation) =>
-      animation.effect?.getComputedTiming().iterations === Number.POSITIVE_INFINITY;
-    const fading = document.getAnimations().filter((animation) => !endless(animation));
+    const isFadingIn = ({ effect }: Animation) =>
+      effect instanceof KeyframeEffect &&
+      effect.getTiming().iterations !== Number.POSITIVE_INFINITY &&
+      effect.getKeyframes().some((frame) => "opacity" in frame);
+    const fading = document.getAnimations().filter(isFadingIn);
     await Promise.all(fading.map(({ finished }) => finished.catch(() => {})));
   });
   // As a user's own script would, not as one of the page: that is forbidden to all but its own.
