@@ -1,7 +1,7 @@
 import { Backoff } from "./backoff.ts";
 import { type Clock, elapsedMs, type Moment, momentOf, within } from "./clock.ts";
 import { AuthError, ConnectionError } from "./errors.ts";
-import { Link, type LinkEnd, READY_WITHIN_MS, type Session } from "./link.ts";
+import { Link, type LinkEnd, type Session, TOKEN_WITHIN_MS } from "./link.ts";
 import { CLOSE, type SocketConstructor } from "./socket.ts";
 import { Standstill } from "./standstill.ts";
 import type { Message } from "./wire.ts";
@@ -198,7 +198,7 @@ export class Channel {
   async #open(): Promise<void> {
     const { token, ...options } = this.#options;
     const asked = typeof token === "function" ? Promise.resolve(token()) : undefined;
-    const shown = asked ? await within(options.clock, READY_WITHIN_MS, asked) : (token as string | undefined);
+    const shown = asked ? await within(options.clock, TOKEN_WITHIN_MS, asked) : (token as string | undefined);
     if (this.#state !== "connecting" && this.#state !== "leaving") return;
     const session = this.#session;
     this.#link = new Link(

@@ -4,10 +4,12 @@ import { CLOSE, openSocket, type Socket, type SocketConstructor } from "./socket
 import { frameOf, KEEPALIVE_TAG, type Message, messageOf } from "./wire.ts";
 
 /**
- * From opening a socket to the first word of the service on it; a token has as long. A socket that resumes a session has the
- * whole grace: after a restart everybody comes back, and a client that gives up starts again at the end of the queue.
+ * From opening a socket to the first word of the service on it. After a restart everybody comes back, and a busy server refuses a
+ * connection after ten seconds: a client that gives up before that starts again at the end of the queue.
  */
-export const READY_WITHIN_MS = 5_000;
+const READY_WITHIN_MS = 11_000;
+/** For a token that is asked for. */
+export const TOKEN_WITHIN_MS = 5_000;
 const BEAT_MS = 5_000;
 /** So many heartbeats fit into the time for which the service keeps a session without socket. */
 const BEATS_IN_GRACE = 4;

@@ -11,7 +11,7 @@ import type { Loss, Notice } from "./notices.ts";
 import type { Fate, KeyRequest, Operations } from "./operations.ts";
 import { Repeats } from "./repeats.ts";
 import { type ReportRequest, Reports } from "./reports.ts";
-import { isRush, untilCalm } from "./returns.ts";
+import { inTurn, mustWait, patienceFor } from "./returns.ts";
 import { allows, principalShown, rightsOf, wrongCredential } from "./rights.ts";
 import { type Running, RunningRequests } from "./running.ts";
 import { Voice } from "./voice.ts";
@@ -283,19 +283,18 @@ export class Conversation {
     const circumstances = { mayWait: !this.#hasInputEnded, isAbandoned: () => !this.#isDetached, hasBegun };
     this.#run(tag, request.key, async (id) => {
       const isWanted = () => this.#isWanted(id);
-      if (this.#isRushed()) {
-        await untilCalm(request, this.#config.defaultLeaseSeconds * 1_000);
-        if (!isWanted()) return { type: "dropped" };
-      }
-      return this.#operations.perform(request, id, { ...circumstances, isWanted });
+      const perform = () => this.#operations.perform(request, id, { ...circumstances, isWanted });
+      if (!this.#isAmongMany()) return perform();
+      const patienceMs = patienceFor(request, this.#config.defaultLeaseSeconds * 1_000);
+      return inTurn(patienceMs, async () => (isWanted() ? perform() : { type: "dropped" }));
     });
   }
 
-  /** The session has just been taken up again, as many others are. */
-  #isRushed(): boolean {
+  /** The session has just been taken up again, and so have many others. */
+  #isAmongMany(): boolean {
     const { isResumed, openedAt } = this.#standing;
     const now = this.#host.now();
-    return isResumed && now - openedAt < this.#config.resumeGraceMs && isRush(now);
+    return isResumed && now - openedAt < this.#config.resumeGraceMs && mustWait(now);
   }
 
   /** Runs something that takes time. Its turn, or its tag, is taken until it is answered. */

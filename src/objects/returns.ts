@@ -9,12 +9,24 @@ import type { KeyRequest } from "./operations.ts";
 const MEMORY_MS = 200;
 /** More returns than this, within that time, are a rush: forty a second. */
 const FEW_RETURNS = 8;
-/** Less than the default grace, in which everybody is back. */
-const MAX_WAIT_MS = 8_000;
-/** Who renews a lease waits for no more than this part of it. */
-const PART_OF_LEASE = 1 / 5;
-/** Long enough that looking whether the rush is over costs nothing; and when it is, not everybody goes on in the same moment. */
-const LOOK_AGAIN_MS = { least: 300, most: 1_500 };
+const MAX_WAIT_MS = 15_000;
+/** A renewal waits for no more than this part of its lease. */
+const PART_OF_LEASE = 1 / 4;
+/** Requests of returned sessions that are carried out at a time. More would leave keep-alives unanswered for seconds. */
+const MAX_UNDER_WAY = 8;
+/** A request that has taken so long has died with its object. */
+const FORGOTTEN_AFTER_MS = 5_000;
+/** How long to wait before looking again, for each request that waits too: looking must cost nothing. */
+const PAUSE_MS = { each: 1, least: 10, most: 1_500 };
+
+interface Place {
+  /** When it began, or last looked. */
+  since: number;
+}
+
+/** Plain data: the platform lets no object wait for the promise of another. */
+const waiting = new Set<Place>();
+const underWay = new Set<Place>();
 
 let count = 0;
 let countedAt = Number.NEGATIVE_INFINITY;
@@ -34,13 +46,46 @@ export function isRush(now: number): boolean {
   return recentReturns(now) > FEW_RETURNS;
 }
 
-/** Resolves when a session that has just been taken up may ask a key for something. */
-export async function untilCalm(request: KeyRequest, defaultLeaseMs: number): Promise<void> {
-  const giveUpAt = Date.now() + patienceFor(request, defaultLeaseMs);
-  while (isRush(Date.now()) && Date.now() < giveUpAt) {
-    const pauseMs = LOOK_AGAIN_MS.least + Math.random() * (LOOK_AGAIN_MS.most - LOOK_AGAIN_MS.least);
-    await scheduler.wait(Math.min(pauseMs, giveUpAt - Date.now()));
+/** Whether what a session asks for now, right after it was taken up again, has to wait for its turn. */
+export function mustWait(now: number): boolean {
+  return isRush(now) || countWaiting(now) > 0 || countUnderWay(now) >= MAX_UNDER_WAY;
+}
+
+/** Carries out what a session asks for that has just been taken up again: when its turn comes, or its patience is over. */
+export async function inTurn<Result>(patienceMs: number, task: () => Promise<Result>): Promise<Result> {
+  const giveUpAt = Date.now() + patienceMs;
+  const place: Place = { since: Date.now() };
+  waiting.add(place);
+  try {
+    while ((isRush(Date.now()) || countUnderWay(Date.now()) >= MAX_UNDER_WAY) && Date.now() < giveUpAt) {
+      waiting.delete(place);
+      place.since = Date.now();
+      waiting.add(place);
+      const pauseMs = Math.min(Math.max(countWaiting(Date.now()) * PAUSE_MS.each, PAUSE_MS.least), PAUSE_MS.most);
+      await scheduler.wait(Math.min(pauseMs * (0.5 + Math.random()), giveUpAt - Date.now()));
+    }
+  } finally {
+    waiting.delete(place);
   }
+  const turn: Place = { since: Date.now() };
+  underWay.add(turn);
+  try {
+    return await task();
+  } finally {
+    underWay.delete(turn);
+  }
+}
+
+const countWaiting = (now: number) => countOf(waiting, now);
+const countUnderWay = (now: number) => countOf(underWay, now);
+
+/** The oldest come first, and so do those that have been forgotten. */
+function countOf(places: Set<Place>, now: number): number {
+  for (const place of places) {
+    if (now >= place.since && now - place.since <= FORGOTTEN_AFTER_MS) break;
+    places.delete(place);
+  }
+  return places.size;
 }
 
 export function patienceFor(request: KeyRequest, defaultLeaseMs: number): number {

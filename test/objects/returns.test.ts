@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { isRush, noteReturn, patienceFor, untilCalm } from "../../src/objects/returns.ts";
+import { inTurn, isRush, mustWait, noteReturn, patienceFor } from "../../src/objects/returns.ts";
 
 const renewal = (leaseSeconds: number | undefined) => ({ type: "renew", key: "k", token: "t", leaseSeconds }) as const;
 
@@ -21,24 +21,49 @@ describe("sessions that are taken up again", () => {
     expect(isRush(now - 1_000)).toBe(false);
   });
 
-  it("wait for no more than a fifth of the lease they want to renew, and never long enough to lose a session", () => {
-    expect(patienceFor(renewal(5), 33_000)).toBe(1_000);
-    expect(patienceFor(renewal(33), 33_000)).toBe(6_600);
-    expect(patienceFor(renewal(3_600), 33_000)).toBe(8_000);
-    expect(patienceFor(renewal(undefined), 5_000)).toBe(1_000);
-    expect(patienceFor({ type: "acquire", key: "k", limit: 1, waitSeconds: 60, leaseSeconds: 1 }, 33_000)).toBe(8_000);
+  it("wait for no more than a quarter of the lease they want to renew", () => {
+    expect(patienceFor(renewal(4), 33_000)).toBe(1_000);
+    expect(patienceFor(renewal(33), 33_000)).toBe(8_250);
+    expect(patienceFor(renewal(3_600), 33_000)).toBe(15_000);
+    expect(patienceFor(renewal(undefined), 4_000)).toBe(1_000);
+    expect(patienceFor({ type: "acquire", key: "k", limit: 1, waitSeconds: 60, leaseSeconds: 1 }, 33_000)).toBe(15_000);
     expect(patienceFor({ type: "release", key: "k", token: "t" }, 33_000)).toBe(0);
   });
 
   it("ask at once if there is no rush, and go on when their patience or the rush is over", async () => {
     const waits = vi.spyOn(scheduler, "wait");
-    await untilCalm(renewal(33), 33_000);
+    expect(mustWait(Date.now())).toBe(false);
+    expect(await inTurn(8_000, async () => "done")).toBe("done");
     expect(waits).not.toHaveBeenCalled();
     manyReturnAt(Date.now());
-    await untilCalm(renewal(1), 33_000);
-    expect(waits.mock.calls.flat().every((ms) => typeof ms === "number" && ms <= 200)).toBe(true);
-    manyReturnAt(Date.now());
-    await untilCalm(renewal(33), 33_000);
+    expect(mustWait(Date.now())).toBe(true);
+    const askedAt = Date.now();
+    await inTurn(50, async () => {});
+    expect(isRush(Date.now())).toBe(true);
+    expect(Date.now() - askedAt).toBeGreaterThanOrEqual(50);
+    await inTurn(10_000, async () => {});
     expect(isRush(Date.now())).toBe(false);
+  });
+
+  it("are served a few at a time, so that others are heard between them", async () => {
+    let running = 0;
+    let most = 0;
+    const task = async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await scheduler.wait(5);
+      running -= 1;
+    };
+    await Promise.all(Array.from({ length: 40 }, () => inTurn(10_000, task)));
+    expect(most).toBe(8);
+    expect(mustWait(Date.now())).toBe(false);
+  });
+
+  it("keep nobody waiting for one that failed, or died with its object", async () => {
+    await expect(inTurn(0, () => Promise.reject(new Error("failed")))).rejects.toThrow("failed");
+    expect(mustWait(Date.now())).toBe(false);
+    for (let count = 0; count < 8; count += 1) void inTurn(0, () => new Promise(() => {}));
+    expect(mustWait(Date.now())).toBe(true);
+    expect(mustWait(Date.now() + 10_000)).toBe(false);
   });
 });
