@@ -29,8 +29,11 @@ const worker: BuildOptions = {
 
 const command: BuildOptions = {
   ...common,
-  entryPoints: ["src/cli/main.ts"],
-  outfile: "dist/holdfast.js",
+  // Split by dynamic imports: a command loads what it needs, and most of them end within milliseconds.
+  entryPoints: { holdfast: "src/cli/main.ts" },
+  outdir: "dist",
+  splitting: true,
+  chunkNames: "cli/[name]-[hash]",
   platform: "node",
   packages: "external",
   banner: { js: "#!/usr/bin/env node" },
