@@ -1,6 +1,6 @@
 /** Bundles the Worker with the console, the command and the client into `dist/`, the client's types with it. Silent when all is well; one line per problem when not. */
 import { execFile } from "node:child_process";
-import { rmSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type BuildOptions, build, type Message } from "esbuild";
@@ -35,8 +35,16 @@ const command: BuildOptions = {
   splitting: true,
   chunkNames: "cli/[name]-[hash]",
   platform: "node",
-  packages: "external",
-  banner: { js: "#!/usr/bin/env node" },
+  // A package that is part of the bundle starts in half the time; what it requires of Node it finds through this `require`.
+  external: ["workerd", "bufferutil", "utf-8-validate"],
+  banner: {
+    js: [
+      "#!/usr/bin/env node",
+      'import { createRequire as createRequireForBundle } from "node:module";',
+      "const require = createRequireForBundle(import.meta.url);",
+    ].join("\n"),
+  },
+  metafile: true,
 };
 
 const client: BuildOptions = {
@@ -46,6 +54,13 @@ const client: BuildOptions = {
   platform: "neutral",
   target: "es2022",
 };
+
+/** Names of chunks change with their content; those of earlier builds are not loaded by anything. */
+function removeOldChunks(outputs: readonly string[]): void {
+  for (const name of readdirSync(`${root}/dist/cli`)) {
+    if (!outputs.includes(`dist/cli/${name}`)) rmSync(`${root}/dist/cli/${name}`);
+  }
+}
 
 /** Declarations are made by the type checker, which says what is wrong on standard output. */
 async function declareClient(): Promise<void> {
@@ -68,8 +83,8 @@ function messagesOf(reason: unknown): string[] {
 
 // The Worker contains the console.
 const served = buildConsole().then(() => build(worker));
-const bundles = [command, client].map((options) => build(options));
-const results = await Promise.allSettled([served, ...bundles, declareClient()]);
+const commanded = build(command).then(({ metafile }) => removeOldChunks(Object.keys(metafile?.outputs ?? {})));
+const results = await Promise.allSettled([served, commanded, build(client), declareClient()]);
 const problems = results.flatMap((result) => (result.status === "rejected" ? messagesOf(result.reason) : []));
 if (problems.length > 0) {
   // A half-new dist would run yesterday's code without saying so.
