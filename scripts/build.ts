@@ -30,10 +30,10 @@ const worker: BuildOptions = {
 const command: BuildOptions = {
   ...common,
   // Split by dynamic imports: a command loads what it needs, and most of them end within milliseconds.
-  entryPoints: { holdfast: "src/cli/main.ts" },
+  entryPoints: { holdfast: "src/cli/entry.ts" },
   outdir: "dist",
   splitting: true,
-  chunkNames: "cli/[name]-[hash]",
+  chunkNames: "command/[name]-[hash]",
   platform: "node",
   // A package that is part of the bundle starts in half the time; what it requires of Node it finds through this `require`.
   external: ["workerd", "bufferutil", "utf-8-validate"],
@@ -50,15 +50,15 @@ const command: BuildOptions = {
 const client: BuildOptions = {
   ...common,
   entryPoints: ["src/client/index.ts"],
-  outfile: "dist/client.js",
+  outfile: "dist/commandent.js",
   platform: "neutral",
   target: "es2022",
 };
 
 /** Names of chunks change with their content; those of earlier builds are not loaded by anything. */
 function removeOldChunks(outputs: readonly string[]): void {
-  for (const name of readdirSync(`${root}/dist/cli`)) {
-    if (!outputs.includes(`dist/cli/${name}`)) rmSync(`${root}/dist/cli/${name}`);
+  for (const name of readdirSync(`${root}/dist/command`)) {
+    if (!outputs.includes(`dist/command/${name}`)) rmSync(`${root}/dist/command/${name}`);
   }
 }
 
