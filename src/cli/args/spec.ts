@@ -14,7 +14,7 @@ export interface CommandSpec {
   readonly name: string;
   /** One line of `holdfast --help`. */
   readonly summary: string;
-  /** What it does, in a few lines of at most 80 characters. */
+  /** What it does, in a few sentences. */
   readonly about: string;
   /** Names of its operands, in order: `KEY`, `[PREFIX]` if it may be left out, `KEY…` for one or more. */
   readonly operands: readonly string[];

@@ -18,26 +18,31 @@ export function overview(version: string): string {
   ].join("\n");
 }
 
-/** `holdfast run --help`. */
+/** `holdfast run --help`, no wider than 80 columns. */
 export function helpOf(spec: CommandSpec): string {
-  const width = Math.max(...spec.flags.map((flag) => flagHead(flag).length));
-  const flags = spec.flags.map((flag) => `  ${flagHead(flag).padEnd(width)}  ${flag.help}`);
+  const width = Math.max(...spec.flags.map((flag) => flagHead(flag).length)) + 4;
+  const flags = spec.flags.map((flag) => hanging(`  ${flagHead(flag)}`.padEnd(width), flag.help.split(" "), width));
   const examples = spec.examples.flatMap(([line, meaning]) => [`  holdfast ${line}`, `      ${meaning}`]);
-  return [wrapped(usageOf(spec)), "", spec.about, "", ...flags, "", "Examples:", ...examples, ""].join("\n");
+  const [command = "", ...parts] = usageOf(spec).match(/usage: holdfast \S+|\[[^\]]+\]|-- COMMAND …|\S+/g) ?? [];
+  const about = hanging("", spec.about.split(/\s+/), 0);
+  return [hanging(`${command} `, parts, 9), "", about, "", ...flags, "", "Examples:", ...examples, ""].join("\n");
 }
 
 function flagHead(flag: CommandSpec["flags"][number]): string {
   return flag.short ? `${flag.short}, ${flagWords(flag)}` : flagWords(flag);
 }
 
-/** Breaks a usage line between its parts. */
-function wrapped(usage: string): string {
-  const parts = usage.match(/\[[^\]]+\]|\S+/g) ?? [];
+/** The parts behind the head, with as many on a line as fit, and the other lines indented. */
+function hanging(head: string, parts: readonly string[], indent: number): string {
   const lines: string[] = [];
+  let line = head;
   for (const part of parts) {
-    const last = lines.at(-1);
-    if (last !== undefined && `${last} ${part}`.length <= COLUMNS) lines[lines.length - 1] = `${last} ${part}`;
-    else lines.push(lines.length === 0 ? part : `         ${part}`);
+    const next = line.endsWith(" ") || line === "" ? `${line}${part}` : `${line} ${part}`;
+    if (next.length <= COLUMNS || line.trim() === "") line = next;
+    else {
+      lines.push(line);
+      line = " ".repeat(indent) + part;
+    }
   }
-  return lines.join("\n");
+  return [...lines, line].join("\n");
 }

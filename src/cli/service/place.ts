@@ -17,12 +17,14 @@ const CLEAR_LINE = "\r\x1b[K";
 export function showPlace(inquiry: Inquiry, terminal: { write(text: string): unknown }, columns: number): () => void {
   const since = performance.now();
   let isOver = false;
+  let isShown = false;
   let timer = setTimeout(() => void show(), FIRST_AFTER_MS);
   const show = async () => {
     // A ticket may not allow to look; then there is nothing to show.
     const report = await inquiry.query(inquiry.key).catch(() => null);
     if (isOver) return;
     const line = placeLine(report, inquiry, (performance.now() - since) / 1000);
+    isShown = true;
     terminal.write(`${CLEAR_LINE}${fit(line, columns - 1).trimEnd()}`);
     timer = setTimeout(() => void show(), EVERY_MS);
   };
@@ -30,7 +32,7 @@ export function showPlace(inquiry: Inquiry, terminal: { write(text: string): unk
     if (isOver) return;
     isOver = true;
     clearTimeout(timer);
-    terminal.write(CLEAR_LINE);
+    if (isShown) terminal.write(CLEAR_LINE);
   };
 }
 

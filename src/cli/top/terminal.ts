@@ -38,10 +38,13 @@ export function keysIn(input: string): Key[] {
   return parts.flatMap((part) => KEYS[part] ?? []);
 }
 
-/** The text that draws a screen: every line is placed, so that nothing scrolls and nothing is left of the last one. */
+/**
+ * The text that draws a screen: every line is placed, so that nothing scrolls. Lines are as wide as the screen and cover what was
+ * there; erasing behind them would take away their last column.
+ */
 export function drawn(lines: readonly Line[]): string {
-  const rows = lines.map(({ text, style }, row) => `\x1b[${row + 1};1H${STYLES[style]}${text}\x1b[0m\x1b[K`);
-  return `${rows.join("")}\x1b[J`;
+  const rows = lines.map(({ text, style }, row) => `\x1b[${row + 1};1H${STYLES[style]}${text}\x1b[0m`);
+  return rows.join("");
 }
 
 export interface TerminalEvents {
