@@ -31,8 +31,8 @@ export function readOptions(options: FileLockOptions): Settings {
   if (!(stale >= 1 || stale === 0)) throw new RangeError(`stale must be 0 or at least 1 second: ${stale}`);
   if (!(retryMs > 0 && retryMs <= 60_000))
     throw new RangeError(`retryMs must be above 0 and at most 60000: ${retryMs}`);
-  if (!Number.isInteger(ownerPid) || ownerPid < 1 || ownerPid > MAX_PID)
-    throw new RangeError(`ownerPid must be a whole number from 1 to ${MAX_PID}: ${ownerPid}`);
+  if (!Number.isInteger(ownerPid) || ownerPid < 0 || ownerPid > MAX_PID)
+    throw new RangeError(`ownerPid must be a whole number from 0 to ${MAX_PID}: ${ownerPid}`);
   return {
     stale: Math.floor(stale),
     tag: tag === undefined ? undefined : cleanText(tag),

@@ -1,11 +1,11 @@
 import { type CommandSpec, flagWords, usageOf } from "../args/spec.ts";
-import { CLIENT_COMMANDS, SERVER_COMMANDS } from "./table.ts";
+import { CLIENT_COMMANDS, OTHER_COMMANDS } from "./table.ts";
 
 const COLUMNS = 80;
 
 /** `holdfast --help`: fits a screen of 24 lines and 80 columns. */
 export function overview(version: string): string {
-  const rows = [...CLIENT_COMMANDS, ...SERVER_COMMANDS].map(({ name, summary }) => `  ${name.padEnd(11)} ${summary}`);
+  const rows = [...CLIENT_COMMANDS, ...OTHER_COMMANDS].map(({ name, summary }) => `  ${name.padEnd(11)} ${summary}`);
   return [
     `holdfast ${version}: distributed locks and semaphores`,
     "usage: holdfast COMMAND …    holdfast COMMAND --help: flags and examples",

@@ -177,8 +177,9 @@ that begins with what stands before it.`,
   },
 ];
 
-/** Commands that are the server itself, or part of it. */
-export const SERVER_COMMANDS = [
+/** Commands with a parser of their own: lock files, and the server and its parts. */
+export const OTHER_COMMANDS = [
+  { name: "file", summary: "lock files on disk: try, acquire, release, status and more" },
   { name: "serve", summary: "run the service on this machine" },
   { name: "bridge", summary: "carry TCP connections to a deployed Worker over WebSockets" },
 ] as const;

@@ -16,7 +16,7 @@ export function candidatesFunction(commands: readonly CompletedCommand[]): strin
   ].join("\n");
 }
 
-function branchOf({ name, flags, operands }: CompletedCommand): string[] {
+function branchOf({ name, flags, operands, takesPath }: CompletedCommand): string[] {
   const valued = flags.filter(({ value }) => value !== undefined);
   const listed = valued.filter(({ choices }) => choices !== undefined);
   const files = valued.filter(wantsFile);
@@ -27,6 +27,7 @@ function branchOf({ name, flags, operands }: CompletedCommand): string[] {
     `    ${name})`,
     '      case "$2" in',
     ...listed.map((flag) => `        ${flag.name}) echo "${flag.choices?.join(" ")}" ;;`),
+    ...(takesPath ? [`        ${operands.join("|")}) echo "@files" ;;`] : []),
     ...(files.length > 0 ? [`        ${pattern(files)}) echo "@files" ;;`] : []),
     ...(others.length > 0 ? [`        ${pattern(others)}) echo "@any" ;;`] : []),
     `        *) echo "${words.join(" ")}" ;;`,

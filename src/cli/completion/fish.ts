@@ -7,6 +7,11 @@ export function fishScript(commands: readonly CompletedCommand[]): string {
   );
   return [
     "# Completion of holdfast for fish: holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
+    // Not `__fish_seen_subcommand_from`: `holdfast run -- ls` has two words that are commands.
+    "function __holdfast_command",
+    "    set -l words (commandline -opc)",
+    '    test "$words[2]" = $argv[1]',
+    "end",
     "complete -c holdfast -f",
     "complete -c holdfast -n __fish_use_subcommand -l help -d 'print the help'",
     "complete -c holdfast -n __fish_use_subcommand -l version -d 'print the version'",
@@ -16,10 +21,11 @@ export function fishScript(commands: readonly CompletedCommand[]): string {
   ].join("\n");
 }
 
-function linesOf({ name, flags, operands }: CompletedCommand): string[] {
-  const start = `complete -c holdfast -n '__fish_seen_subcommand_from ${name}'`;
+function linesOf({ name, flags, operands, takesPath }: CompletedCommand): string[] {
+  const start = `complete -c holdfast -n '__holdfast_command ${name}'`;
   return [
     ...operands.map((operand) => `${start} -a ${operand}`),
+    ...(takesPath ? [`${start} -F`] : []),
     ...flags.map((flag) => {
       const { name: long, short, value, choices, help } = flag;
       const parts = [start, `-l ${long.slice(2)}`];

@@ -1,9 +1,16 @@
 import { Option } from "commander";
+import { OUTPUT_FLAGS, TIMEOUT } from "../args/flags.ts";
 import type { CommandSpec, Flag } from "../args/spec.ts";
 import { BRIDGE_HELP } from "../bridge-settings.ts";
-import { CLIENT_COMMANDS, SERVER_COMMANDS } from "../commands/table.ts";
+import { CLIENT_COMMANDS, OTHER_COMMANDS } from "../commands/table.ts";
+import type { FlagName } from "../file/flags.ts";
+import { COMMANDS as FILE_COMMANDS } from "../file/usage.ts";
+import { STALE, TAG } from "../run/flags.ts";
 import { SETTINGS } from "../settings.ts";
 import { SHELLS } from "./shells.ts";
+
+const FORCE: Flag = { name: "--force", help: "release the lock of another holder" };
+const FILE_FLAGS: readonly Flag[] = [TIMEOUT, STALE, TAG, FORCE];
 
 /** What a shell is to know of one command. */
 export interface CompletedCommand {
@@ -12,19 +19,30 @@ export interface CompletedCommand {
   readonly flags: readonly Pick<Flag, "name" | "short" | "value" | "choices" | "help">[];
   /** Words that may stand as operand. */
   readonly operands: readonly string[];
+  /** Whether the name of a file follows such a word. */
+  readonly takesPath: boolean;
 }
 
 /** Every command, from the same tables that parse and explain them. */
 export function completedCommands(): CompletedCommand[] {
-  const flagsOf = { serve: serveFlags(), bridge: bridgeFlags() };
-  return [
-    ...CLIENT_COMMANDS.map(completed),
-    ...SERVER_COMMANDS.map(({ name, summary }) => ({ name, summary, flags: flagsOf[name], operands: [] })),
-  ];
+  const flagsOf = { file: fileFlags(), serve: serveFlags(), bridge: bridgeFlags() };
+  const operandsOf = { file: Object.keys(FILE_COMMANDS), serve: [], bridge: [] };
+  const others = OTHER_COMMANDS.map((each) => ({
+    ...each,
+    flags: flagsOf[each.name],
+    operands: operandsOf[each.name],
+  }));
+  return [...CLIENT_COMMANDS.map(completed), ...others];
 }
 
 function completed({ name, summary, flags }: CommandSpec): CompletedCommand {
-  return { name, summary, flags, operands: name === "completion" ? SHELLS : [] };
+  return { name, summary, flags, operands: name === "completion" ? SHELLS : [], takesPath: false };
+}
+
+/** Those of all its commands together. */
+function fileFlags(): CompletedCommand["flags"] {
+  const names = new Set(Object.values(FILE_COMMANDS).flat());
+  return [...FILE_FLAGS.filter(({ name }) => names.has(name.slice(2) as FlagName)), ...OUTPUT_FLAGS];
 }
 
 function serveFlags(): CompletedCommand["flags"] {

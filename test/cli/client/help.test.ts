@@ -13,7 +13,7 @@ describe("help", () => {
     expect(stdout).toBe(overview(/holdfast ([0-9.]+)/.exec(stdout)?.[1] ?? ""));
     expect(linesOf(stdout).length).toBeLessThanOrEqual(24);
     expect(Math.max(...linesOf(stdout).map((line) => line.length))).toBeLessThanOrEqual(80);
-    for (const name of [...CLIENT_COMMANDS.map((command) => command.name), "serve", "bridge"]) {
+    for (const name of [...CLIENT_COMMANDS.map((command) => command.name), "file", "serve", "bridge"]) {
       expect(stdout).toMatch(new RegExp(`^  ${name} `, "m"));
     }
   });

@@ -58,8 +58,9 @@ describe.each(["bash", "zsh"])("the words that %s offers", (shell) => {
         ["run", "--key"],
         ["completion", "completion"],
         ["serve", "--draining"],
+        ["file", "try"],
       ),
-    ).toEqual(["kill warn", "@files", "@files", "@any", "bash zsh fish --help -h", "true false"]);
+    ).toEqual(["kill warn", "@files", "@files", "@any", "bash zsh fish --help -h", "true false", "@files"]);
     expect(offered(["run", "--quiet"])[0]?.split(" ")).toContain("--key");
   });
 });
@@ -84,7 +85,10 @@ describe("the script for fish", () => {
     [...line.matchAll(/'((?:[^'\\]|\\.)*)'|(\S+)/g)].map(
       ([, quoted, plain]) => plain ?? quoted?.replace(/\\(.)/g, "$1") ?? "",
     );
-  const lines = () => (scripts.fish ?? "").trimEnd().split("\n").slice(1).map(words);
+  const lines = () => {
+    const script = (scripts.fish ?? "").replace(/^function .*?^end\n/ms, "");
+    return script.trimEnd().split("\n").slice(1).map(words);
+  };
   const after = (line: string[], option: string) =>
     line.includes(option) ? line[line.indexOf(option) + 1] : undefined;
 
@@ -99,9 +103,7 @@ describe("the script for fish", () => {
       COMMANDS.map(({ name, summary }) => [name, summary]),
     );
     for (const { name, flags } of COMMANDS) {
-      const own = lines().filter(
-        (line) => after(line, "-n") === `__fish_seen_subcommand_from ${name}` && line.includes("-l"),
-      );
+      const own = lines().filter((line) => after(line, "-n") === `__holdfast_command ${name}` && line.includes("-l"));
       expect(own.map((line) => [`--${after(line, "-l")}`, after(line, "-d")])).toEqual(
         flags.map((flag) => [flag.name, flag.help]),
       );
