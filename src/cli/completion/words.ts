@@ -27,11 +27,9 @@ export interface CompletedCommand {
 export function completedCommands(): CompletedCommand[] {
   const flagsOf = { file: fileFlags(), serve: serveFlags(), bridge: bridgeFlags() };
   const operandsOf = { file: Object.keys(FILE_COMMANDS), serve: [], bridge: [] };
-  const others = OTHER_COMMANDS.map((each) => ({
-    ...each,
-    flags: flagsOf[each.name],
-    operands: operandsOf[each.name],
-  }));
+  const others = OTHER_COMMANDS.map(({ name, summary }) => {
+    return { name, summary, flags: flagsOf[name], operands: operandsOf[name], takesPath: name === "file" };
+  });
   return [...CLIENT_COMMANDS.map(completed), ...others];
 }
 
