@@ -38,7 +38,7 @@ export const TIMEOUT = {
 export const LABEL = {
   name: "--label",
   value: "TEXT",
-  help: "name shown to others, 1 to 64 characters (default user@host:pid)",
+  help: "name shown to others, 1 to 64 characters (default user@host)",
 } as const satisfies Flag;
 export const SESSION = {
   name: "--session",

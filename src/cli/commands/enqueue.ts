@@ -2,6 +2,7 @@ import { LABEL, LEASE, LIMIT } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { countIn, labelIn, leaseIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
+import { lastingLabel } from "../service/label.ts";
 import { endSession, keyPath, openSession } from "../service/sessions.ts";
 import { type Grant, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
 
@@ -11,8 +12,8 @@ type Enqueued = ({ readonly status: "acquired" } & Grant) | { readonly status: "
 export async function main(args: Arguments): Promise<number> {
   const [key, named] = [urlKeyIn(args.operands[0]), sessionIn(args)];
   const [limit, lease] = [countIn(args, LIMIT) ?? 1, leaseIn(args, LEASE)];
-  const label = labelIn(args, LABEL);
-  if (label !== undefined && !/^[\x20-\x7e]+$/.test(label)) throw new UsageError("--label must be ASCII here");
+  const label = labelIn(args, LABEL) ?? lastingLabel();
+  if (!/^[\x20-\x7e]+$/.test(label)) throw new UsageError("--label must be ASCII here");
   return withService(args, async (service) => {
     const session = named ?? (await openSession(service, label)).id;
     const body = { ...(limit === 1 ? {} : { limit }), ...(lease === undefined ? {} : { lease_ttl_s: lease }) };

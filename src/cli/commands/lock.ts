@@ -2,7 +2,7 @@ import { JSON_OUTPUT, LABEL, LEASE, LIMIT, QUIET, TIMEOUT } from "../args/flags.
 import type { Arguments } from "../args/parse.ts";
 import { countIn, keyIn, labelIn, leaseIn, secondsIn } from "../args/values.ts";
 import { CommandError } from "../output/errors.ts";
-import { giveUp } from "../run/key-hold.ts";
+import { giveUp, unconfirmed } from "../run/key-hold.ts";
 import type { Plan } from "../run/plan.ts";
 import { SignalRelay } from "../run/signals.ts";
 import { type KeptLock, takeLock, type Wanted } from "../service/acquire.ts";
@@ -24,16 +24,19 @@ export async function main(args: Arguments): Promise<number> {
   const showsPlace = process.stderr.isTTY === true && !args.has(QUIET) && !args.has(JSON_OUTPUT);
   if (args.command.length > 0) return runCommand(args, target, wanted, showsPlace);
   const relay = new SignalRelay();
-  return hold(args, await takeLock(target, wanted, { signal: relay.interrupted, showsPlace }), relay);
+  const kept = await takeLock(target, wanted, { signal: relay.interrupted, showsPlace });
+  return hold(args, target, kept, relay);
 }
 
-async function hold(args: Arguments, kept: KeptLock, relay: SignalRelay): Promise<number> {
+async function hold(args: Arguments, target: Target, kept: KeptLock, relay: SignalRelay): Promise<number> {
   const { lock, waitedSeconds } = kept;
   const grant = { token: lock.token, lease_ttl_s: lock.lease / 1000 };
   const waited = Number(waitedSeconds.toFixed(3));
-  printerOf(args).result({ ...grantDocument(lock.key, grant), waited_s: waited }, grantLines(grant));
+  const printer = printerOf(args);
+  printer.result({ ...grantDocument(lock.key, grant), waited_s: waited }, grantLines(grant));
   const lost = await Promise.race([lock.lost, endOfInput(), aborted(relay.interrupted)]);
-  await giveUp(kept);
+  const isGiven = await giveUp(kept);
+  if (!isGiven && !lost) printer.note(`holdfast: ${unconfirmed(target, lock.key)}`);
   if (lost) throw new CommandError("lost", `lost ${lock.key}: ${lost.reason}`, { isReport: true });
   return 0;
 }

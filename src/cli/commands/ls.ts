@@ -1,7 +1,7 @@
 import type { Arguments } from "../args/parse.ts";
 import { fit, printable, widthOf } from "../output/printable.ts";
 import type { HttpService } from "../service/http.ts";
-import { type KeyInUse, nameOf, pageOfKeys } from "../service/keys.ts";
+import { type KeyInUse, type KeyPage, nameOf, pageOfKeys } from "../service/keys.ts";
 import { fenceOf, printerOf, withService } from "./context.ts";
 
 const PAGE = 1_000;
@@ -10,20 +10,24 @@ const HEADINGS = ["KEY", "HELD", "WAITING", "LEASE", "HOLDER"];
 /** `holdfast ls [PREFIX]`: every key in use, in the order of the bytes of their names. */
 export async function main(args: Arguments): Promise<number> {
   return withService(args, async (service) => {
-    const keys = await everyKey(service, args.operands[0] ?? "");
-    printerOf(args).result({ keys: keys.map(withDecimalFences) }, table(keys));
+    const { keys, unreachable } = await everyKey(service, args.operands[0] ?? "");
+    const printer = printerOf(args);
+    printer.result({ keys: keys.map(withDecimalFences), unreachable }, table(keys));
+    if (unreachable > 0) printer.note(`holdfast: ${unreachable} keys cannot be read: look at the log of the server`);
   });
 }
 
-async function everyKey(service: HttpService, prefix: string): Promise<KeyInUse[]> {
+async function everyKey(service: HttpService, prefix: string): Promise<Pick<KeyPage, "keys" | "unreachable">> {
   const keys: KeyInUse[] = [];
+  let unreachable = 0;
   let after: string | undefined;
   do {
     const page = await pageOfKeys(service, prefix, PAGE, after);
     keys.push(...page.keys);
+    unreachable += page.unreachable;
     after = page.next;
   } while (after !== undefined);
-  return keys;
+  return { keys, unreachable };
 }
 
 /** Fences are decimal in everything a command prints. */

@@ -12,17 +12,19 @@ export async function holdKey(target: Target, wanted: Wanted, waiting: Waiting):
       isLost = true;
       return `lost ${wanted.key}: ${reason}`;
     }),
-    release: async () => ((await giveUp(kept)) || isLost ? undefined : unconfirmed(target, wanted)),
+    release: async () => ((await giveUp(kept)) || isLost ? undefined : unconfirmed(target, wanted.key)),
   };
 }
 
 /** Gives the lock back and leaves the server. False if the server did not confirm it. */
 export async function giveUp({ lock, locks }: KeptLock): Promise<boolean> {
   const isGiven = await lock.release();
-  await locks.close();
+  // Without a connection there is nobody to tell, and five seconds were enough to try.
+  if (locks.problem === undefined) await locks.close();
   return isGiven;
 }
 
-function unconfirmed({ url }: Target, { key }: Wanted): string {
+/** What is said of a release that nobody has confirmed. */
+export function unconfirmed({ url }: Target, key: string): string {
   return `the server at ${url} did not confirm the release of ${key}: it is free when its lease ends`;
 }

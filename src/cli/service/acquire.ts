@@ -34,7 +34,7 @@ export async function takeLock(target: Target, wanted: Wanted, { signal, showsPl
   signal.throwIfAborted();
   const since = performance.now();
   const { key, limit, leaseSeconds, timeoutMs, label } = wanted;
-  const locks = await connectLocks(target, label);
+  const locks = await connectLocks(target, label, signal);
   const query = (asked: string) => locks.query(asked);
   const hide = showsPlace ? showPlace({ key, label, query }, process.stderr, process.stderr.columns || 80) : undefined;
   try {

@@ -9,6 +9,11 @@ export function labelOf(text: string | undefined): string {
   return cleaned.trim() === "" ? cut(`${userName()}@${hostname().split(".", 1)[0]}:${process.pid}`) : cleaned;
 }
 
+/** The same for something that outlives this process, in characters that fit in an HTTP header. */
+export function lastingLabel(): string {
+  return cut(`${userName()}@${hostname().split(".", 1)[0]}`).replace(/[^\x20-\x7e]/g, "?");
+}
+
 function cut(text: string): string {
   return [...text.replace(UNPRINTABLE, " ")].slice(0, MAX_LABEL_CHARACTERS).join("");
 }

@@ -9,6 +9,7 @@ import {
 import { connect, type Locks, type SocketConstructor } from "../../client/index.ts";
 import { CommandError } from "../output/errors.ts";
 import { draining, full, limitMismatch, nonsense, refusal, tokenRefused, unreachable } from "./failures.ts";
+import { HttpService } from "./http.ts";
 import type { Target } from "./target.ts";
 
 /** What a WebSocket says that was answered with something else than an upgrade. */
@@ -18,23 +19,33 @@ const Socket = WebSocket as unknown as SocketConstructor;
 
 /**
  * A client whose session stands. Throws a `CommandError` after the first attempt that fails: a command says at once that
- * nobody is there. From then on the client comes back by itself whenever the connection is lost.
+ * nobody is there. The signal ends the attempt with its own reason. From then on the client comes back by itself whenever the
+ * connection is lost.
  */
-export async function connectLocks(target: Target, label: string): Promise<Locks> {
+export async function connectLocks(target: Target, label: string, signal: AbortSignal): Promise<Locks> {
   const { url, token } = target;
   const locks = connect(url, { label, WebSocket: Socket, ...(token === undefined ? {} : { token }) });
-  for await (const status of locks.status()) {
-    if (status === "connected") return locks;
-    const { problem } = locks;
-    await locks.close();
-    throw noConnection(target, problem);
+  const abort = () => void locks.close();
+  signal.addEventListener("abort", abort);
+  try {
+    for await (const status of locks.status()) {
+      if (status === "connected") return locks;
+      const { problem } = locks;
+      await locks.close();
+      signal.throwIfAborted();
+      throw await noConnection(target, problem);
+    }
+    signal.throwIfAborted();
+    throw unreachable(target, "the connection was closed");
+  } finally {
+    signal.removeEventListener("abort", abort);
   }
-  throw unreachable(target, "closed");
 }
 
-function noConnection(target: Target, problem: unknown): CommandError {
+async function noConnection(target: Target, problem: unknown): Promise<unknown> {
   if (problem === "refused") return tokenRefused(target);
-  const [, status] = REFUSED_UPGRADE.exec((problem as Partial<Error>).message ?? "") ?? [];
+  if (typeof problem === "string" && problem.startsWith("closed ")) return reasonOverHttp(target, problem);
+  const [, status] = REFUSED_UPGRADE.exec((problem as Partial<Error> | undefined)?.message ?? "") ?? [];
   switch (status) {
     case undefined:
       return unreachable(target, problem);
@@ -51,6 +62,15 @@ function noConnection(target: Target, problem: unknown): CommandError {
     default:
       return nonsense(target, `HTTP ${status}`);
   }
+}
+
+/** A WebSocket to a name with several addresses fails without a reason; a plain request to the same name has one. */
+async function reasonOverHttp(target: Target, problem: string): Promise<unknown> {
+  const service = new HttpService(target);
+  return service.state("/ready").then(
+    () => unreachable(target, problem),
+    (error: unknown) => error,
+  );
 }
 
 /** What an error of the client means to the user of a command. Errors that are none of the client's stay what they are. */

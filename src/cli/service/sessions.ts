@@ -1,4 +1,5 @@
 import type { HttpService } from "./http.ts";
+import { lastingLabel } from "./label.ts";
 
 interface Opened {
   readonly session_id: string;
@@ -12,11 +13,8 @@ export interface Session {
 }
 
 /** A session that outlives this process; it ends when it is told to, or has been idle for too long. */
-export async function openSession(service: HttpService, label?: string): Promise<Session> {
-  const opened = await service.ask<Opened>("/v1/sessions", {
-    method: "POST",
-    ...(label === undefined ? {} : { label }),
-  });
+export async function openSession(service: HttpService, label: string): Promise<Session> {
+  const opened = await service.ask<Opened>("/v1/sessions", { method: "POST", label });
   return { id: opened.session_id, endsAfterSeconds: 2 * opened.idle_timeout_s };
 }
 
@@ -32,7 +30,7 @@ export async function inSession<Result>(
   work: (id: string) => Promise<Result>,
 ): Promise<Result> {
   if (named !== undefined) return work(named);
-  const { id } = await openSession(service);
+  const { id } = await openSession(service, lastingLabel());
   try {
     return await work(id);
   } finally {

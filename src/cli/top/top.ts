@@ -22,8 +22,8 @@ export async function main(args: Arguments): Promise<number> {
     const isLive = process.stdout.isTTY && process.env.TERM !== "dumb" && !args.has(JSON_OUTPUT) && !args.has(QUIET);
     if (isLive) return watch(service, prefix, page);
     const view = { url: service.target.url, prefix, page, ageSeconds: 0, problem: undefined };
-    const { connections, idle, keys, next } = page;
-    const document = { connections, idle, keys: keys.map(withDecimalFences), is_complete: next === undefined };
+    const { keys, next, ...counts } = page;
+    const document = { ...counts, keys: keys.map(withDecimalFences), is_complete: next === undefined };
     printerOf(args).result(document, renderSnapshot(view));
   });
 }

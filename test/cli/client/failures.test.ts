@@ -49,6 +49,11 @@ describe("a server that", () => {
     );
   });
 
+  it("is not there under a name with several addresses: 69", async () => {
+    const url = `http://localhost:${await freePort()}`;
+    await expectAll([["run", "--key", "k", "--", "true"], ["ls"]], url, 69, /\(connection refused\)/);
+  });
+
   it("has no such name: 69", async () => {
     await expectAll(
       [["ls"], ["run", "--key", "k", "--", "true"]],

@@ -1,5 +1,6 @@
 /** What ends a `holdfast run` before its time. The tests run side by side: most of them wait for a clock. */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -129,6 +130,34 @@ describe.concurrent("loss", () => {
     rmSync(join(folder, "vanishing"));
     expect(await running.exited).toEqual({ code: 76, signal: null });
     expect(running.stderr).toBe("lost vanishing: its file is gone\n");
+  });
+});
+
+describe.concurrent("a server that goes away", () => {
+  it("while the command runs does not change its exit code, if it comes to its end in time", async ({ expect }) => {
+    await using short = await startServer();
+    const args = ["run", "--key", "orphaned", "--", "sh", "-c", "echo in; read line; exit 5"];
+    await using running = start(args, { HOLDFAST_URL: urlOf(short) });
+    await printed(running, "in\n");
+    await short.kill9();
+    running.child.stdin?.end("go\n");
+    expect(await running.exited).toEqual({ code: 5, signal: null });
+    expect(running.stderr).toMatch(/^holdfast: the server at \S+ did not confirm the release of orphaned: [^\n]+\n$/);
+  });
+
+  it("and says nothing at all: Ctrl-C still ends the wait at once", async ({ expect }) => {
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => sockets.push(socket));
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    await using running = start(["run", "--key", "k", "--", "true"], { HOLDFAST_URL: url });
+    await eventually("the run to connect", () => sockets.length > 0);
+    const since = performance.now();
+    running.child.kill("SIGINT");
+    expect(await running.exited).toEqual({ code: 130, signal: null });
+    expect(performance.now() - since).toBeLessThan(2_000);
+    for (const socket of sockets) socket.destroy();
+    silent.close();
   });
 });
 
