@@ -72,10 +72,14 @@ function headOf({ url, prefix, page }: View): Line[] {
   return [
     { text: `holdfast ${url}${scope}`, style: "bold" },
     {
-      text: `${page.connections} connections, ${page.keys.length} keys, ${holders} held, ${waiters} waiting, ${page.idle} idle${unreadable}`,
+      text: `${counted(page.connections, "connection")}, ${counted(page.keys.length, "key")}, ${holders} held, ${waiters} waiting, ${page.idle} idle${unreadable}`,
       style: "plain",
     },
   ];
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 function footOf({ problem, page }: View, hidden: number, columns: number): Line {

@@ -164,7 +164,11 @@ describe("command lines that make no sense", () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toMatch(/^holdfast: [^\n]+\nusage: holdfast [^\n]+\n$/);
     expect(stderr).toContain(message);
-    const told = await finish([...args, "--json"]);
-    if (args[0] !== "completion") expect(JSON.parse(told.stdout)).toMatchObject({ ok: false, error: "usage" });
+  });
+
+  it("--json puts it into one line on standard output", async () => {
+    const { code, stdout, stderr } = await finish(["ls", "--nope", "--json"]);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: "" });
+    expect(stdout).toBe('{"ok":false,"error":"usage","message":"unknown option --nope"}\n');
   });
 });

@@ -44,7 +44,7 @@ describe("the screen of top", () => {
   it("shows holders with the countdown of their lease, and the queue in order", () => {
     expect(text(viewOf([key("deploy", [waiter(1, "bob"), waiter(2)], 5)]), 80, 9)).toEqual([
       "holdfast http://127.0.0.1:6389",
-      "3 connections, 1 keys, 1 held, 5 waiting, 2 idle",
+      "3 connections, 1 key, 1 held, 5 waiting, 2 idle",
       "deploy  1/1 held, 5 waiting",
       "  ●   15s [=====     ] ada, held 2m05s",
       "    1. bob, waiting 4s",
@@ -83,7 +83,7 @@ describe("the screen of top", () => {
   it("keeps names on a narrow terminal, and leaves out what would push them away", () => {
     expect(text(viewOf([key("deploy", [waiter(1, "bob")])]), 24, 7)).toEqual([
       "holdfast http://127.0.0…",
-      "3 connections, 1 keys, …",
+      "3 connections, 1 key, 1…",
       "deploy",
       "  ●   15s ada",
       "    1. bob",
