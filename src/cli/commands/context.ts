@@ -11,7 +11,7 @@ export function printerOf(args: Arguments): Printer {
 }
 
 /** Does the work over one connection to the server, and lets the connection go. */
-export async function withService(args: Arguments, work: (service: HttpService) => Promise<void>): Promise<number> {
+export async function withService(args: Arguments, work: (service: HttpService) => Promise<unknown>): Promise<number> {
   const service = new HttpService(await targetOf(args, process.env));
   try {
     await work(service);

@@ -1,7 +1,9 @@
 import type { Arguments } from "../args/parse.ts";
-import { hexIn } from "../args/values.ts";
+import { hexIn, keyIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
-import { endSession, inSession, keyPath } from "../service/sessions.ts";
+import { printable } from "../output/printable.ts";
+import { endSession, keyPath } from "../service/sessions.ts";
+import { targetOf } from "../service/target.ts";
 import { printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
 
 /** `holdfast release KEY TOKEN`, or `holdfast release --session ID` for everything a session has. */
@@ -16,13 +18,16 @@ export async function main(args: Arguments): Promise<number> {
       printer.result({ session }, [`ended session ${session}`]);
     });
   }
-  const key = urlKeyIn(keyText);
+  const key = session === undefined ? keyIn(keyText, "KEY") : urlKeyIn(keyText);
   if (tokenText === undefined) throw new UsageError("TOKEN is missing");
   const token = hexIn(tokenText, "TOKEN");
-  return withService(args, async (service) => {
-    await inSession(service, session, (id) =>
-      service.ask(keyPath(key, "/release"), { method: "POST", session: id, body: { token } }),
-    );
-    printer.result({ key }, [`released ${key}`]);
-  });
+  if (session === undefined) {
+    const { askByToken } = await import("../service/by-token.ts");
+    await askByToken(await targetOf(args, process.env), { command: "r", key, arg: token });
+  } else {
+    const question = { method: "POST", session, body: { token } } as const;
+    await withService(args, (service) => service.ask(keyPath(key, "/release"), question));
+  }
+  printer.result({ key }, [`released ${printable(key)}`]);
+  return 0;
 }

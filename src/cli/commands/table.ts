@@ -67,8 +67,9 @@ may. With --session alone it ends that session and gives up all it has.`,
   {
     name: "renew",
     summary: "start the lease of a lock again",
-    about: `Starts the lease again from now, also with another length. With --session, the
-session counts as used too: one that is idle for too long ends, with all it holds.`,
+    about: `Starts the lease again from now, also with another length: the token is enough. With
+--session, the session counts as used too: one that is idle for too long ends, with
+all it holds.`,
     operands: ["KEY", "TOKEN"],
     flags: [LEASE, SESSION, ...EVERY_FLAG],
     examples: [["renew deploy 18e867ca647b4e8019718e2b312570d4 --lease 60", "60 seconds from now"]],

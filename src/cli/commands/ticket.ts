@@ -1,5 +1,5 @@
 import type { Arguments } from "../args/parse.ts";
-import { countIn } from "../args/values.ts";
+import { countIn, keyIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
 import { printerOf, withService } from "./context.ts";
 import { OPERATIONS, TTL } from "./ticket-flags.ts";
@@ -18,9 +18,10 @@ export async function main(args: Arguments): Promise<number> {
   if (!operations.every((each) => KNOWN.includes(each))) {
     throw new UsageError(`${OPERATIONS.name} must be some of ${KNOWN.join(", ")}, with commas between`);
   }
+  const keys = args.operands.map((key) => keyIn(key, "KEY"));
   const ttl = countIn(args, TTL, MAX_TTL_SECONDS);
   return withService(args, async (service) => {
-    const body = { keys: args.operands, operations, ...(ttl === undefined ? {} : { ttl_s: ttl }) };
+    const body = { keys, operations, ...(ttl === undefined ? {} : { ttl_s: ttl }) };
     const { ticket, expires_in_s } = await service.ask<Issued>("/v1/tickets", { method: "POST", body });
     printerOf(args).result({ ticket, expires_in_s }, [ticket]);
   });

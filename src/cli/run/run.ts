@@ -43,8 +43,11 @@ async function watch(running: RunningCommand, holds: readonly Hold[], plan: Plan
   const losing = Promise.race(holds.map((hold) => hold.lost));
   const first = await Promise.race([running.ended, losing]);
   if (typeof first !== "string") return exitCodeOf(first, printer);
+  if (plan.onLost === "warn") {
+    for (const hold of holds) void hold.lost.then((line) => printer.note(line));
+    return exitCodeOf(await running.ended, printer);
+  }
   printer.note(first);
-  if (plan.onLost === "warn") return exitCodeOf(await running.ended, printer);
   running.stop();
   await running.ended;
   return EXIT_CODES.lost;

@@ -1,5 +1,4 @@
 import type { HttpService } from "./http.ts";
-import { lastingLabel } from "./label.ts";
 
 interface Opened {
   readonly session_id: string;
@@ -21,22 +20,6 @@ export async function openSession(service: HttpService, label: string): Promise<
 /** Ends a session and all it holds and waits for. */
 export function endSession(service: HttpService, id: string): Promise<void> {
   return service.ask(`/v1/sessions/${id}`, { method: "DELETE" });
-}
-
-/** Does the work in the session that was named, or in one that ends with it. */
-export async function inSession<Result>(
-  service: HttpService,
-  named: string | undefined,
-  work: (id: string) => Promise<Result>,
-): Promise<Result> {
-  if (named !== undefined) return work(named);
-  const { id } = await openSession(service, lastingLabel());
-  try {
-    return await work(id);
-  } finally {
-    // It would end by itself; what went wrong in the work is worth more than that.
-    await endSession(service, id).catch(() => {});
-  }
 }
 
 /** The path of an operation on a key. */

@@ -116,11 +116,31 @@ describe("release and renew", () => {
   });
 
   it("leave no session behind", async () => {
-    const before = await json("stats");
-    const { token } = await json("enqueue", "leaflet");
-    await json("release", "leaflet", String(token));
-    await json("renew", "leaflet", String(token));
-    expect(await json("stats")).toMatchObject({ connections: Number(before.connections) + 1 });
+    await using locks = client();
+    const lock = await locks.acquire("leaflet");
+    const before = await locks.stats();
+    await json("renew", "leaflet", lock.token);
+    await json("release", "leaflet", lock.token);
+    await eventually(
+      "as many sessions as before",
+      async () => (await locks.stats()).connections === before.connections,
+    );
+  });
+
+  it("work for semaphores, and with tickets for one kind only", async () => {
+    await using locks = client();
+    const slot = await locks.acquire("magazine", { limit: 2 });
+    const { ticket } = await json("ticket", "magazine", "--operations", "semaphore");
+    expect(await json("renew", "magazine", slot.token, "--token", String(ticket))).toMatchObject({
+      code: 0,
+      lease_s: 33,
+    });
+    const foreign = await json("ticket", "other", "--operations", "semaphore");
+    expect(await json("release", "magazine", slot.token, "--token", String(foreign.ticket))).toMatchObject({
+      code: 77,
+    });
+    expect(await json("release", "magazine", slot.token, "--token", String(ticket))).toMatchObject({ code: 0 });
+    expect((await slot.lost).reason).toBe("released");
   });
 });
 

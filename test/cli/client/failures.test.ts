@@ -81,6 +81,11 @@ describe("a server that", () => {
   it("drains: 73", async () => {
     const commands = CLAIMS.map(([name = "", ...rest]) => [name, "--token", "open-sesame", ...rest]);
     await expectAll(commands, urlOf(locked), 73, /is draining and takes no new work: try again later$/m);
+    // What is held can still be renewed and released: the answer is about the token.
+    const args = ["k", ID, "--token", "open-sesame"];
+    for (const name of ["renew", "release"]) {
+      expect(await finish([name, ...args], { HOLDFAST_URL: urlOf(locked) })).toMatchObject({ code: 76 });
+    }
   });
 });
 
@@ -146,7 +151,7 @@ describe("command lines that make no sense", () => {
     [["release"], "KEY and TOKEN are missing, or --session"],
     [["release", "k"], "TOKEN is missing"],
     [["release", "k", "short"], "TOKEN must be 32 hex digits"],
-    [["release", "..", ID], "the keys . and .. cannot be named here"],
+    [["enqueue", ".."], "the keys . and .. cannot be named here"],
     [["renew", "k", ID, "--lease", "x"], "--lease must be seconds"],
     [["enqueue", "k", "--limit", "1048577"], "--limit must be a whole number from 1 to 1048576"],
     [["wait", "k"], "--session is missing: enqueue prints it"],
