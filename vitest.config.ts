@@ -77,7 +77,7 @@ export default defineConfig({
             miniflare: { r2Buckets: ["BUCKET"] },
           }),
         ],
-        resolve: { alias: { "holdfast/client": fileURLToPath(new URL("./src/client/index.ts", import.meta.url)) } },
+        resolve: { alias: { "holdfast-client": fileURLToPath(new URL("./src/client/index.ts", import.meta.url)) } },
         test: {
           name: "examples",
           include: ["test/examples/*.test.ts"],
@@ -97,6 +97,7 @@ export default defineConfig({
             "test/console/*.test.ts",
             "test/contract/server.test.ts",
             "test/abuse/*.test.ts",
+            "test/packages/*.test.ts",
           ],
           testTimeout: 60_000,
           hookTimeout: 60_000,

@@ -1,4 +1,7 @@
-/** Bundles the Worker with the console, the command and the client into `dist/`, the client's types with it. Silent when all is well; one line per problem when not. */
+/**
+ * Bundles the Worker with the console and the command into `dist/`, the client and the lock-file library with their types into
+ * `packages/client/dist/`. Silent when all is well; one line per problem when not.
+ */
 import { execFile } from "node:child_process";
 import { readdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -49,10 +52,18 @@ const command: BuildOptions = {
 
 const client: BuildOptions = {
   ...common,
-  entryPoints: ["src/client/index.ts"],
-  outfile: "dist/commandent.js",
+  entryPoints: { client: "src/client/index.ts" },
+  outdir: "packages/client/dist",
   platform: "neutral",
   target: "es2022",
+};
+
+const lockfile: BuildOptions = {
+  ...common,
+  entryPoints: { lockfile: "src/lockfile/index.ts" },
+  outdir: "packages/client/dist",
+  platform: "node",
+  target: "node20",
 };
 
 /** Names of chunks change with their content; those of earlier builds are not loaded by anything. */
@@ -63,9 +74,9 @@ function removeOldChunks(outputs: readonly string[]): void {
 }
 
 /** Declarations are made by the type checker, which says what is wrong on standard output. */
-async function declareClient(): Promise<void> {
+async function declare(project: string): Promise<void> {
   const checker = fileURLToPath(import.meta.resolve("typescript/package.json")).replace(/package\.json$/, "bin/tsc");
-  const run = promisify(execFile)(process.execPath, [checker, "-p", `${root}/tsconfig.client.json`]);
+  const run = promisify(execFile)(process.execPath, [checker, "-p", `${root}/${project}`]);
   await run.catch(({ stdout }: { stdout: string }) => {
     throw new Error(stdout);
   });
@@ -84,7 +95,8 @@ function messagesOf(reason: unknown): string[] {
 // The Worker contains the console.
 const served = buildConsole().then(() => build(worker));
 const commanded = build(command).then(({ metafile }) => removeOldChunks(Object.keys(metafile?.outputs ?? {})));
-const results = await Promise.allSettled([served, commanded, build(client), declareClient()]);
+const declared = declare("tsconfig.client.json").then(() => declare("tsconfig.lockfile.json"));
+const results = await Promise.allSettled([served, commanded, build(client), build(lockfile), declared]);
 const problems = results.flatMap((result) => (result.status === "rejected" ? messagesOf(result.reason) : []));
 if (problems.length > 0) {
   // A half-new dist would run yesterday's code without saying so.
