@@ -1,7 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
@@ -26,9 +26,13 @@ export class Shell implements Disposable {
 
   constructor(folder: string, env: Readonly<Record<string, string>> = {}) {
     const clean = Object.entries(process.env).filter(([name]) => !name.startsWith("HOLDFAST_"));
-    this.#child = spawn("sh", { cwd: folder, env: { ...Object.fromEntries(clean), ...env } });
+    // It replaces itself by the command, whose parent is then the one that called it.
+    writeFileSync(join(this.#scratch, "holdfast"), `#!/bin/sh\nexec '${process.execPath}' '${COMMAND}' "$@"\n`, {
+      mode: 0o755,
+    });
+    const PATH = [this.#scratch, process.env.PATH].join(delimiter);
+    this.#child = spawn("sh", { cwd: folder, env: { ...Object.fromEntries(clean), PATH, ...env } });
     this.#lines = createInterface(this.#child.stdout)[Symbol.asyncIterator]();
-    this.#child.stdin.write(`holdfast() { '${process.execPath}' '${COMMAND}' "$@"; }\n`);
   }
 
   get pid(): number {
