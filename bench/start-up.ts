@@ -1,4 +1,4 @@
-/** How long `holdfast file try` takes from start to exit, beside `flock` and a Node that does nothing. See docs/benchmarks.md. */
+/** How long `holdfast file try` and `holdfast run` take from start to exit, beside `flock` and a Node that does nothing. See docs/benchmarks.md. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { inWords, isNoisy, ratioOf } from "./ratio.ts";
+import { startServed } from "./served.ts";
 
 const COMMAND = fileURLToPath(new URL("../dist/holdfast.js", import.meta.url));
 const AIM_MS = 80;
@@ -27,6 +28,9 @@ const free = join(folder, "free");
 const held = join(folder, "held");
 const file = (path: string): [string, ...string[]] => [process.execPath, COMMAND, "file", "try", path];
 
+const run = (...args: string[]): [string, ...string[]] => [process.execPath, COMMAND, "run", ...args, "--", "true"];
+const server = await startServed(COMMAND, folder);
+
 const NODE: Candidate = { name: "node -e 0", command: [process.execPath, "-e", "0"], turns: [] };
 const TRY: Candidate = {
   name: "holdfast file try, free",
@@ -43,6 +47,15 @@ const candidates: readonly Candidate[] = [
   NODE,
   TRY,
   { name: "holdfast file try, held", command: file(held), exitCode: 1, turns: [] },
+  { name: "holdfast run --file", command: run("--file", join(folder, "run")), turns: [] },
+  { name: "holdfast run --key", command: run("--key", "bench", "--url", server.url), turns: [] },
+  // All of its own start-up, and next to nothing of a network.
+  {
+    name: "  the same, no server",
+    command: run("--key", "bench", "--quiet", "--url", "http://127.0.0.1:1"),
+    exitCode: 69,
+    turns: [],
+  },
 ];
 
 function takeTurn({ name, command: [program, ...args], prepare, exitCode = 0 }: Candidate): number {
@@ -72,5 +85,6 @@ try {
     `verdict: aim of ${AIM_MS} ms ${median(TRY.turns) <= AIM_MS ? "MET" : "MISSED"}, load ${loadavg()[0]?.toFixed(1)}${noise}`,
   );
 } finally {
+  await server[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
 }
