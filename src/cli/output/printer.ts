@@ -1,7 +1,7 @@
 import type { CommandError } from "./errors.ts";
 import { printable } from "./printable.ts";
 
-/** How a command speaks: to a person, to a program, or not at all. */
+/** Text for people, JSON for programs, or nothing. */
 export type OutputMode = "text" | "json" | "quiet";
 
 /** Results go to standard output, complaints to standard error; with `--json`, everything is a line of JSON on standard output. */
@@ -18,7 +18,7 @@ export class Printer {
     if (this.#mode === "text" && lines.length > 0) write("stdout", `${lines.join("\n")}\n`);
   }
 
-  /** A remark that does not end the command. Programs do not hear it. */
+  /** A warning that does not end the command. Not part of the JSON output. */
   note(line: string): void {
     if (this.#mode === "text") write("stderr", `${printable(line)}\n`);
   }
