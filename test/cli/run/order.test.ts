@@ -62,6 +62,14 @@ describe("what a command is run under", () => {
     expect(stderr).toEqual([]);
   });
 
+  it("may be lost while the rest is waited for: the command does not run", async () => {
+    const waitsForEver: Plan["takes"][number] = ({ signal }) =>
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    const takes = [take("file", { lost: Promise.resolve("lost file") }), waitsForEver];
+    await expect(run({ takes }, ["no-such-command"])).rejects.toMatchObject({ code: "lost", message: "lost file" });
+    expect(story).toEqual(["take file without limit", "release file"]);
+  });
+
   it("is given back when the command cannot be started", async () => {
     expect(await run({ takes: [take("file")] }, ["no-such-command"])).toBe(127);
     expect(story).toEqual(["take file without limit", "release file"]);
@@ -74,9 +82,10 @@ describe("what a command is run under", () => {
   });
 
   it("is reported for each that is lost, where the command is to go on", async () => {
-    const lost = (name: string) => Promise.resolve(`lost ${name}`);
+    // No timer fires before the command is started: nothing is waited for until then.
+    const lost = (name: string) => new Promise<string>((resolve) => setTimeout(resolve, 0, `lost ${name}`));
     const takes = [take("file", { lost: lost("file") }), take("key", { lost: lost("key") })];
-    expect(await run({ takes, onLost: "warn" }, ["sh", "-c", "exit 6"])).toBe(6);
+    expect(await run({ takes, onLost: "warn" }, ["sh", "-c", "sleep 0.2; exit 6"])).toBe(6);
     expect(stderr.toSorted()).toEqual(["lost file\n", "lost key\n"]);
     expect(story.slice(2)).toEqual(["release key", "release file"]);
   });
