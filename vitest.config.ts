@@ -110,11 +110,11 @@ export default defineConfig({
         test: {
           name: "files",
           include: ["test/files/*.test.ts"],
-          testTimeout: 40_000,
+          testTimeout: 120_000,
           hookTimeout: 40_000,
           // Most of the time is waiting, but not beside stories about time that want the machine for themselves.
           sequence: { groupOrder: 3 },
-          maxWorkers: 3,
+          maxWorkers: 2,
           maxConcurrency: 6,
         },
       },

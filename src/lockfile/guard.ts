@@ -42,8 +42,11 @@ export async function withGuard<T>(
 export async function underGuard<T>(where: LockPath, section: () => T | undefined): Promise<T> {
   const guarded = await withGuard(where, { deadline: Number.POSITIVE_INFINITY }, section);
   if (guarded.kind === "done") return guarded.value;
-  throw new IoError(where.given, `${where.guard} is in use by another process`, "EBUSY");
+  throw busyError(where);
 }
+
+export const busyError = ({ given, guard }: LockPath) =>
+  new IoError(given, `${guard} is in use by another process`, "EBUSY");
 
 function runSection<T>({ guard }: LockPath, own: Inode, section: () => T): T {
   try {

@@ -1,5 +1,6 @@
 /** What other programs, file systems and signals do between two system calls. */
-import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { constants, mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { FileLock, HeldError, PathError } from "../../src/lockfile/index.ts";
 import { Folder, lockText, now, OLD_S } from "./support/folder.ts";
@@ -116,6 +117,16 @@ describe("a program that knows no guard", () => {
     expect(await failure(new FileLock(folder.file()).status())).toBeInstanceOf(PathError);
   });
 
+  test("and puts a pipe there between looking and opening stops nobody", async () => {
+    using folder = new Folder();
+    folder.write(FRESH(7));
+    using _ = once("openSync", "/x", () => {
+      unlinkSync(folder.file());
+      execFileSync("mkfifo", [folder.file()]);
+    });
+    expect(await failure(new FileLock(folder.file()).status())).toBeInstanceOf(PathError);
+  });
+
   test("and takes the path while the own text is written has it", async () => {
     using folder = new Folder();
     using _ = once("linkSync", ".hf-new", () => writeFileSync(folder.file(), FRESH(7)));
@@ -168,6 +179,22 @@ describe("a guard", () => {
   });
 });
 
+test("no file is opened through a link at the end of its path", async () => {
+  using folder = new Folder();
+  folder.write(lockText(now() - OLD_S));
+  folder.write("", { name: ".x.hf-guard", ageS: 60 });
+  const flags: number[] = [];
+  using _ = interpose((call, [path, flag]) => {
+    if (call === "openSync" && !String(path).endsWith("/")) flags.push(Number(flag));
+  });
+  const lock = new FileLock(folder.file());
+  await lock.tryAcquire();
+  await lock.refresh();
+  await lock.release();
+  expect(flags.length).toBeGreaterThan(10);
+  expect(flags.filter((flag) => (flag & constants.O_NOFOLLOW) === 0)).toEqual([]);
+});
+
 describe("the system", () => {
   test("may interrupt any call: it is made again", async () => {
     using folder = new Folder();
@@ -215,6 +242,21 @@ describe("the system", () => {
     });
     expect(await failure(new FileLock(folder.file()).tryAcquire())).toMatchObject({ kind: "io", code: "ENOSPC" });
     expect(folder.names).toEqual([]);
+  });
+
+  test("may fail after the lock was made: it does not stay", async () => {
+    for (const failing of ["unlinkSync", "fsyncSync"] as const) {
+      using folder = new Folder();
+      let [isLinked, isFailed] = [false, false];
+      using _ = interpose((call) => {
+        isLinked ||= call === "linkSync";
+        if (!isLinked || isFailed || call !== failing) return;
+        isFailed = true;
+        throw systemError("EIO", -5);
+      });
+      expect(await failure(new FileLock(folder.file()).tryAcquire())).toMatchObject({ kind: "io", code: "EIO" });
+      expect(folder.names).not.toContain("x");
+    }
   });
 
   test("may sync no directories", async () => {

@@ -156,10 +156,11 @@ describe("acquire", () => {
       expect(await failure(lock.acquire({ timeout }))).toMatchObject({ name: "TimeoutError", holder: { pid: 7 } });
       return performance.now() - startedAt;
     };
-    expect(await elapsed(0)).toBeLessThan(300);
-    const ms = await elapsed(1);
-    expect(ms).toBeGreaterThanOrEqual(999);
-    expect(ms).toBeLessThan(1_400);
+    // A machine that is busy with something else makes one of them late, not all.
+    expect(Math.min(await elapsed(0), await elapsed(0), await elapsed(0))).toBeLessThan(300);
+    const times = await Promise.all([elapsed(1), pause(150).then(() => elapsed(1)), pause(300).then(() => elapsed(1))]);
+    expect(Math.min(...times)).toBeGreaterThanOrEqual(999);
+    expect(Math.min(...times)).toBeLessThan(1_400);
   });
 
   test("makes its last attempt at the deadline, not up to a retry before it", async () => {
