@@ -114,7 +114,7 @@ export default defineConfig({
           hookTimeout: 40_000,
           // Most of the time is waiting, but not beside stories about time that want the machine for themselves.
           sequence: { groupOrder: 3 },
-          maxWorkers: 2,
+          maxWorkers: 3,
           maxConcurrency: 6,
         },
       },

@@ -20,8 +20,8 @@ export const CALLS = [
 
 export type CallName = (typeof CALLS)[number];
 
-/** Runs before each such call of this process, with the name and arguments of the call. What it throws, the call throws. */
-export type Hook = (name: CallName, args: readonly unknown[]) => void;
+/** Runs before each such call of this process, with the name and arguments of the call. What it throws, the call throws; if it gives "skip", the call is not made. */
+export type Hook = (name: CallName, args: readonly unknown[]) => unknown;
 
 type Functions = Record<CallName, (...args: unknown[]) => unknown>;
 
@@ -37,7 +37,7 @@ export function interpose(hook: Hook): Disposable {
       if (!isInside) {
         isInside = true;
         try {
-          hook(name, args);
+          if (hook(name, args) === "skip") return undefined;
         } finally {
           isInside = false;
         }
