@@ -4,7 +4,7 @@ import { type ExaminedLock, examineLock } from "./examine.ts";
 import { type Holder, holderOf, isOwnedBy, isStale, nowSeconds, type Owner } from "./holder.ts";
 import { isAuxiliaryName, type LockPath } from "./paths.ts";
 import { removeLock, type Warn } from "./remove.ts";
-import { close, inodeOf, isSameInode, look, openToRewrite, remove, sync, unless, writeWhole } from "./system.ts";
+import { close, isFound, look, openToRewrite, remove, sync, unless, writeWhole } from "./system.ts";
 
 /**
  * What is done to existing lock files. Everything here is to be called under the guard, and gives undefined when another
@@ -51,7 +51,7 @@ function rewrite({ path }: LockPath, seen: ExaminedLock, text: string): boolean 
   const file = unless(["ENOENT", "ELOOP", "ENXIO"], () => openToRewrite(path));
   if (file === undefined) return false;
   try {
-    if (!isSameInode(inodeOf(file), seen)) return false;
+    if (!isFound(file, seen)) return false;
     writeWhole(file, text);
     sync(file);
     return true;

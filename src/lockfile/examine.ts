@@ -2,7 +2,7 @@ import { MAX_LOCK_BYTES, parseLockText } from "../protocols/lockfile/index.ts";
 import { codeOf, PathError } from "./errors.ts";
 import type { SeenLock } from "./holder.ts";
 import type { LockPath } from "./paths.ts";
-import { close, type Found, type Inode, inodeOf, isSameInode, look, openToRead, readStart } from "./system.ts";
+import { close, type Found, type Inode, isFound, isSameInode, look, openToRead, readStart } from "./system.ts";
 
 /** A regular file and what it contained. */
 export interface ExaminedLock extends SeenLock, Inode {
@@ -43,7 +43,7 @@ function readFound(path: string, found: Found): Uint8Array | "replaced" {
   const file = openFound(path);
   if (typeof file !== "number") return file;
   try {
-    return isSameInode(inodeOf(file), found) ? readStart(file, MAX_LOCK_BYTES + 1) : "replaced";
+    return isFound(file, found) ? readStart(file, MAX_LOCK_BYTES + 1) : "replaced";
   } finally {
     close(file);
   }

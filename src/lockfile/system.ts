@@ -87,6 +87,12 @@ export function inodeOf(file: number): Inode {
   return { dev, ino };
 }
 
+/** Whether the open file is the regular file that was found. A pipe may have got the inode of a file just removed. */
+export function isFound(file: number, found: Inode): boolean {
+  const stats = uninterrupted(() => fstatSync(file, { bigint: true }));
+  return stats.isFile() && isSameInode(stats, found);
+}
+
 /** At most so many bytes from the start of the file. */
 export function readStart(file: number, maxBytes: number): Uint8Array {
   const bytes = new Uint8Array(maxBytes);

@@ -46,7 +46,7 @@ export const SESSION = {
   help: "the session that `enqueue` has opened",
 } as const satisfies Flag;
 
-/** How every command reaches its server. */
+/** Which server to talk to, and with which token. */
 export const SERVER_FLAGS: readonly Flag[] = [URL_FLAG, TOKEN, TOKEN_FILE];
-/** How every command speaks. */
+/** How results and errors are printed. */
 export const OUTPUT_FLAGS: readonly Flag[] = [JSON_OUTPUT, QUIET, HELP];

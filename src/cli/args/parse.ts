@@ -56,7 +56,7 @@ export function parseArguments(spec: CommandSpec, words: readonly string[]): Arg
     if (value === undefined || (inline === undefined && value === "--")) throw new UsageError(`${name} needs a value`);
     if (inline === undefined) index += 1;
     if (flag.choices && !flag.choices.includes(value)) {
-      throw new UsageError(`${name} must be ${flag.choices.join(" or ")}`);
+      throw new UsageError(`${name} must be ${flag.choices.join(" or ")}, not ${JSON.stringify(value.slice(0, 64))}`);
     }
     values.set(flag.name, value);
   }

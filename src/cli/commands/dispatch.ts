@@ -12,10 +12,6 @@ export function clientCommand(name: string): ClientCommand | undefined {
 
 /** Runs a command to its end. Resolves with the exit code; whatever goes wrong is printed as one line. */
 export async function runClientCommand(command: ClientCommand, words: readonly string[]): Promise<number> {
-  for (const stream of [process.stdout, process.stderr]) {
-    // A reader of our output that went away is no reason to give up a lock.
-    stream.on("error", () => {});
-  }
   const own = words.includes("--") ? words.slice(0, words.indexOf("--")) : words;
   if (own.includes(HELP.name) || own.includes(HELP.short)) {
     const { helpOf } = await import("./help.ts");

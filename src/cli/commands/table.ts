@@ -54,8 +54,7 @@ behind -- it is \`holdfast run --key KEY\`.`,
   {
     name: "release",
     summary: "give a lock back by its token, or end a session",
-    about: `Releases the key that is held with the token, from anywhere: whoever knows the token
-may. With --session alone it ends that session and gives up all it has.`,
+    about: `Releases the lock that is held with the token, whichever process or machine holds it. With --session alone it ends that session and gives up all it has.`,
     operands: ["[KEY]", "[TOKEN]"],
     flags: [SESSION, ...EVERY_FLAG],
     examples: [

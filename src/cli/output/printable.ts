@@ -1,7 +1,7 @@
 /** Anything that could move the cursor, change colours or the direction of writing. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** Text of strangers, safe to show on a terminal: keys and labels may hold any character. */
+/** Escapes control characters: keys and labels come from other clients and may hold any character. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
 }

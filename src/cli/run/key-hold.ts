@@ -19,12 +19,12 @@ export async function holdKey(target: Target, wanted: Wanted, waiting: Waiting):
 /** Gives the lock back and leaves the server. False if the server did not confirm it. */
 export async function giveUp({ lock, locks }: KeptLock): Promise<boolean> {
   const isGiven = await lock.release();
-  // Without a connection there is nobody to tell, and five seconds were enough to try.
+  // Without a connection the server cannot be told, and the release has waited five seconds for one already.
   if (locks.problem === undefined) await locks.close();
   return isGiven;
 }
 
-/** What is said of a release that nobody has confirmed. */
+/** The warning about a release that the server has not confirmed. */
 export function unconfirmed({ url }: Target, key: string): string {
   return `the server at ${url} did not confirm the release of ${key}: it is free when its lease ends`;
 }

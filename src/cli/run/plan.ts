@@ -39,7 +39,7 @@ export async function planOf(args: Arguments, env: Environment): Promise<Plan> {
   };
 }
 
-/** Whole seconds, rounded down. What would round to 0 would switch takeover off, which nobody means by it. */
+/** Whole seconds, rounded down. Refuses what would round to 0, because 0 switches takeover off. */
 function staleIn(args: Arguments): number {
   const seconds = secondsIn(args, STALE) ?? DEFAULT_STALE_SECONDS;
   if (seconds > 0 && seconds < 1) throw new UsageError("--stale must be 0 or at least 1");
@@ -51,7 +51,7 @@ async function fileTake(path: string, staleSeconds: number, tag: string | undefi
   return (attempt) => holdFile({ path, staleSeconds, tag }, attempt);
 }
 
-/** The flags of keys are checked also where there is none: a typo is a typo. */
+/** Checks the flags for keys even without `--key`: a bad number is an error in any case. */
 async function keyTake(key: string | undefined, args: Arguments, env: Environment) {
   const limit = countIn(args, LIMIT) ?? 1;
   const leaseSeconds = leaseIn(args, LEASE);

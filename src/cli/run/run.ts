@@ -1,6 +1,6 @@
 import { QUIET } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
-import { EXIT_CODES } from "../output/errors.ts";
+import { CommandError, EXIT_CODES } from "../output/errors.ts";
 import { Printer } from "../output/printer.ts";
 import { type CommandEnd, RunningCommand } from "./command.ts";
 import type { Hold } from "./hold.ts";
@@ -16,13 +16,18 @@ export async function main(args: Arguments): Promise<number> {
 /** Takes what the plan names, in order, runs the command, and gives everything back in reverse order, however it ends. */
 export async function runWhileHeld(plan: Plan, command: readonly string[], printer: Printer): Promise<number> {
   const relay = new SignalRelay();
+  const losing = new AbortController();
+  const signal = AbortSignal.any([relay.interrupted, losing.signal]);
   const holds: Hold[] = [];
   try {
     const since = performance.now();
     for (const take of plan.takes) {
-      holds.unshift(await take({ signal: relay.interrupted, timeoutMs: leftOf(plan.timeoutMs, since) }));
+      const hold = await take({ signal, timeoutMs: leftOf(plan.timeoutMs, since) });
+      holds.unshift(hold);
+      // A file may be lost while the key is still waited for: then there is nothing to start the command under.
+      void hold.lost.then((line) => losing.abort(new CommandError("lost", line, { isReport: true })));
     }
-    relay.interrupted.throwIfAborted();
+    signal.throwIfAborted();
     const running = new RunningCommand(command, Object.assign({}, ...holds.map(({ variables }) => variables)));
     relay.passTo(running);
     return await watch(running, holds, plan, printer);

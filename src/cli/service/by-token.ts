@@ -6,7 +6,7 @@ import type { Target } from "./target.ts";
 
 const ANSWERED_WITHIN_MS = 10_000;
 
-/** A request that a token alone allows, whoever holds the lock. */
+/** A request for which the token of a lock is enough. */
 export interface TokenRequest {
   readonly command: "r" | "n";
   readonly key: string;
@@ -15,8 +15,8 @@ export interface TokenRequest {
 }
 
 /**
- * Carries out a request by token over a connection of its own, which leaves nothing behind; also where the server is draining and
- * opens no sessions. Resolves with what follows `ok`. Throws a `CommandError`.
+ * Makes the request on a connection of its own and leaves nothing behind. Works on a draining server too, which opens no HTTP
+ * sessions. Resolves with what follows `ok`. Throws a `CommandError`.
  */
 export async function askByToken(target: Target, { command, key, arg }: TokenRequest): Promise<string> {
   const client = await connectClient(target);

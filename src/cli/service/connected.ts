@@ -12,7 +12,7 @@ const REFUSED_UPGRADE = /^Unexpected server response: ([0-9]+)$/;
 /** Unlike Node's own WebSocket, which Node 20 lacks, this one says why a connection fails. */
 const Socket = WebSocket as unknown as SocketConstructor;
 
-/** A client whose session stands, for locks. Throws as `settle` does. */
+/** A connected client, for locks. Throws as `settle` does. */
 export async function connectLocks(target: Target, label: string, signal: AbortSignal): Promise<Locks> {
   const { url, token } = target;
   const locks = connect(url, { label, WebSocket: Socket, ...(token === undefined ? {} : { token }) });
@@ -20,7 +20,7 @@ export async function connectLocks(target: Target, label: string, signal: AbortS
   return locks;
 }
 
-/** A client whose session stands, for single requests. Throws as `settle` does. */
+/** A connected client, for single requests. Throws as `settle` does. */
 export async function connectClient(target: Target): Promise<Client> {
   const { href } = addressIn(target.url) ?? new URL(target.url);
   const client = new Client({ url: href, token: target.token, WebSocket: Socket, clock: systemClock });
@@ -34,9 +34,8 @@ interface Connecting {
 }
 
 /**
- * Resolves when the connection stands. Throws a `CommandError` after the first attempt that fails: a command says at once that
- * nobody is there. The signal ends the attempt with its own reason. From then on the client comes back by itself whenever the
- * connection is lost.
+ * Resolves when the client is connected. Throws a `CommandError` after the first failed attempt, so that a command reports a missing
+ * server at once. The signal ends the attempt with its own reason. Once connected, the client reconnects by itself.
  */
 async function settle(
   target: Target,

@@ -18,7 +18,7 @@ const REASONS: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: "its certificate is for another name",
 };
 
-/** Nobody is there, or what is there does not let us in far enough to ask. */
+/** No connection could be made, or it broke before the answer. */
 export function unreachable({ url }: Target, cause: unknown): CommandError {
   const { code, message } = cause as { code?: unknown; message?: unknown };
   const name = typeof code === "string" ? code : "";
@@ -28,7 +28,7 @@ export function unreachable({ url }: Target, cause: unknown): CommandError {
   return new CommandError("unreachable", `no server at ${url} (${reason}): ${advice}`, { cause });
 }
 
-/** Something answers, but it is not holdfast. */
+/** The answer is not one that a holdfast server gives. */
 export function nonsense({ url }: Pick<Target, "url">, answer: string): CommandError {
   return new CommandError("protocol", `${url} does not answer like a holdfast server (${answer}): check --url`);
 }
@@ -64,7 +64,7 @@ export function refusal(target: Target, status: number, code: string, detail: st
       `the server does not answer to the name in ${url}: use its IP address, or start it with --http-allowed-hosts`,
     ],
     rate_limited: ["rate_limited", `too many requests to ${url} from here: try again in a second`],
-    not_held: ["not_held", "nobody holds the key with this token: it was released, or its lease has ended"],
+    not_held: ["not_held", "this token holds nothing: the lock was released, or its lease has ended"],
     session_gone: ["session_gone", "the session is gone, and with it what it held: it was ended, or idle for too long"],
     lease_expired: ["lost", "the lock was granted, but its lease ended before it was waited for: enqueue again"],
     already_enqueued: ["already_enqueued", "the session has a place in this queue already: wait for it"],

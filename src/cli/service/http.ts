@@ -1,7 +1,16 @@
-import { Agent, type IncomingMessage, request } from "node:http";
+import type { Agent, IncomingMessage } from "node:http";
+import { createRequire } from "node:module";
 import type { CommandError } from "../output/errors.ts";
 import { nonsense, refusal, unreachable } from "./failures.ts";
 import type { Target } from "./target.ts";
+
+type Request = typeof import("node:http").request;
+
+/**
+ * Imported as a module, `node:http` brings Node's own WebSocket and fetch with it, which takes 25 ms (Node 24.21: they are among its
+ * exports, and a module evaluates all of them).
+ */
+const http = createRequire(import.meta.url)("node:http") as typeof import("node:http");
 
 /** Longer than any answer takes that does not wait for a lock. */
 const ANSWERED_WITHIN_MS = 10_000;
@@ -24,7 +33,7 @@ interface Reply {
 /** The HTTP API of one server, over one connection. */
 export class HttpService {
   readonly target: Target;
-  #agent: Promise<{ agent: Agent; open: typeof request }> | undefined;
+  #agent: Promise<{ agent: Agent; open: Request }> | undefined;
 
   constructor(target: Target) {
     this.target = target;
@@ -85,10 +94,10 @@ export class HttpService {
 }
 
 /** TLS is loaded only where it is needed. */
-async function openAgent(url: string): Promise<{ agent: Agent; open: typeof request }> {
-  if (!url.startsWith("https:")) return { agent: new Agent({ keepAlive: true }), open: request };
+async function openAgent(url: string): Promise<{ agent: Agent; open: Request }> {
+  if (!url.startsWith("https:")) return { agent: new http.Agent({ keepAlive: true }), open: http.request };
   const https = await import("node:https");
-  return { agent: new https.Agent({ keepAlive: true }), open: https.request as typeof request };
+  return { agent: new https.Agent({ keepAlive: true }), open: https.request as Request };
 }
 
 async function textOf(incoming: IncomingMessage): Promise<string> {

@@ -33,7 +33,7 @@ export interface DetailedStats {
 export interface KeyPage {
   readonly connections: number;
   readonly keys: readonly KeyInUse[];
-  /** Keys that nobody holds or wants, and keys that cannot be read. */
+  /** How many keys have neither holder nor waiter, and how many cannot be read. */
   readonly idle: number;
   readonly unreachable: number;
   readonly next: string | undefined;

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Server } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { finish, urlOf } from "../processes.ts";
-import { freePort } from "../support.ts";
+import { fixture, freePort, startServe } from "../support.ts";
 
 const ID = "0".repeat(32);
 /** Every command that talks to a server. Those in the second list ask for something new. */
@@ -76,6 +76,17 @@ describe("a server that", () => {
       HOLDFAST_URL: urlOf(locked),
     });
     expect(wrong).toMatchObject({ code: 77, stderr: expect.stringContaining("refused the token") });
+  });
+
+  it("has a certificate that is not trusted: 69, until it is named as trusted", async () => {
+    const server = await startServe({ args: ["--tls-cert", fixture("cert.pem"), "--tls-key", fixture("key.pem")] });
+    const url = `https://localhost:${server.httpPort}`;
+    const commands = [["run", "--key", "k", "--", "true"], ["ls"], ["release", "k", ID]];
+    await expectAll(commands, url, 69, /certificate is self-signed: name its authority in NODE_EXTRA_CA_CERTS/);
+    const env = { HOLDFAST_URL: url, NODE_EXTRA_CA_CERTS: fixture("cert.pem") };
+    for (const args of commands.slice(0, 2)) {
+      expect(await finish(args, env)).toEqual({ code: 0, stdout: "", stderr: "" });
+    }
   });
 
   it("drains: 73", async () => {

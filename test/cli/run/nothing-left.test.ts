@@ -23,10 +23,15 @@ it(`${RUNS} short runs leave no holder, no waiter, no session and no file behind
     });
     expect(ends).toEqual(jobs.map((job) => ({ code: job % 3, stdout: "", stderr: "" })));
     expect(readdirSync(folder)).toEqual([]);
-    const stats = await eventually("the last session to end", async () => {
-      const document = (await (await fetch(`${env.HOLDFAST_URL}/v1/stats`)).json()) as Record<string, unknown>;
-      return document.connections === 0 ? document : undefined;
-    });
+    const stats = await eventually(
+      "the last session to end",
+      async () => {
+        const document = (await (await fetch(`${env.HOLDFAST_URL}/v1/stats`)).json()) as Record<string, unknown>;
+        return document.connections === 0 ? document : undefined;
+        // Well before the grace of a session that was not left.
+      },
+      3_000,
+    );
     expect(stats).toMatchObject({ locks: [], semaphores: [] });
     expect(stats.idle_locks).toHaveLength(10);
     const metrics = await (await fetch(`${env.HOLDFAST_URL}/metrics`)).text();
