@@ -1,4 +1,4 @@
-# docker build -t holdfast . && docker run -p 6388:6388 -p 6389:6389 -v holdfast:/data holdfast
+# docker build -t holdfast . && docker run -p 6388:6388 -p 6389:6389 -v holdfast:/home/node/data holdfast
 FROM node:24-slim AS build
 WORKDIR /holdfast
 COPY . .
@@ -6,8 +6,9 @@ RUN npm install && npm run pack
 
 FROM node:24-slim
 COPY --from=build /holdfast/pack/holdfast-0.1.0.tgz /tmp/
-RUN npm install --global /tmp/holdfast-0.1.0.tgz && install -d -o node /data
+RUN npm install --global /tmp/holdfast-0.1.0.tgz
 USER node
-VOLUME /data
+RUN mkdir /home/node/data
+VOLUME /home/node/data
 EXPOSE 6388 6389
-CMD ["holdfast", "serve", "--host", "0.0.0.0", "--http-host", "0.0.0.0", "--data-dir", "/data"]
+CMD ["holdfast", "serve", "--host", "0.0.0.0", "--http-host", "0.0.0.0", "--data-dir", "/home/node/data"]

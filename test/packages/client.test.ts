@@ -47,7 +47,7 @@ describe("holdfast-client, packed and installed in an empty folder", () => {
   beforeAll(async () => {
     packAll();
     folder = new EmptyFolder();
-    installed = folder.install(packed("holdfast-client"));
+    installed = await folder.install(packed("holdfast-client"));
     server = await startServer();
   });
   afterAll(async () => {
@@ -64,13 +64,13 @@ describe("holdfast-client, packed and installed in an empty folder", () => {
       expect(existsSync(join(folder.path, "node_modules/holdfast-client", name))).toBe(true);
   });
 
-  it("locks a key, a Web Lock and a file", () => {
+  it("locks a key, a Web Lock and a file", async () => {
     folder.write("use.mjs", PROGRAM);
-    const printed = folder.run(process.execPath, ["use.mjs", `http://127.0.0.1:${server.httpPort}`]);
-    expect(printed.trim().split("\n")).toEqual(["packaged true true", "done", "held", "free undefined"]);
+    const printed = await folder.run(process.execPath, ["use.mjs", `http://127.0.0.1:${server.httpPort}`]);
+    expect(printed.trim().split("\n")).toEqual(["packaged true true", "done", "held", "free { kind: 'malformed' }"]);
   });
 
-  it.each(["bundler", "nodenext"])("has types under %s, without those of Node", (moduleResolution) => {
+  it.each(["bundler", "nodenext"])("has types under %s, without those of Node", async (moduleResolution) => {
     folder.write("typed.ts", TYPED);
     const compilerOptions = {
       moduleResolution,
@@ -83,6 +83,6 @@ describe("holdfast-client, packed and installed in an empty folder", () => {
       noEmit: true,
     };
     folder.write("tsconfig.json", JSON.stringify({ compilerOptions, include: ["typed.ts"] }));
-    expect(folder.run(process.execPath, [join(ROOT, "node_modules/typescript/bin/tsc"), "-p", "."])).toBe("");
+    expect(await folder.run(process.execPath, [join(ROOT, "node_modules/typescript/bin/tsc"), "-p", "."])).toBe("");
   });
 });

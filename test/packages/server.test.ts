@@ -9,10 +9,10 @@ import { EmptyFolder, packAll, packed } from "./support.ts";
 describe("holdfast, packed and installed in an empty folder", () => {
   let folder: EmptyFolder;
   let installed: string[];
-  beforeAll(() => {
+  beforeAll(async () => {
     packAll();
     folder = new EmptyFolder();
-    installed = folder.install(packed("holdfast"));
+    installed = await folder.install(packed("holdfast"));
   });
   afterAll(() => folder[Symbol.dispose]());
 
@@ -29,20 +29,20 @@ describe("holdfast, packed and installed in an empty folder", () => {
     await using server = await serve(folder, ports);
     expect(server.said).toContain(`http://127.0.0.1:${httpPort}`);
     const url = `http://127.0.0.1:${httpPort}`;
-    expect(npx("ping", "--url", url)).toMatch(/^ok /);
-    const printed = npx("run", "--key", "packaged", "--url", url, "--", "sh", "-c", "echo $HOLDFAST_KEY");
+    expect(await npx("ping", "--url", url)).toMatch(/^ok /);
+    const printed = await npx("run", "--key", "packaged", "--url", url, "--", "sh", "-c", "echo $HOLDFAST_KEY");
     expect(printed).toBe("packaged\n");
     const page = await fetch(`${url}/`);
     expect(await page.text()).toContain("<title>holdfast");
   });
 
-  it("has lock files, help and runs without workerd", () => {
+  it("has lock files, help and runs without workerd", async () => {
     rmSync(join(folder.path, "node_modules/workerd"), { recursive: true });
     rmSync(join(folder.path, "node_modules/@cloudflare"), { recursive: true });
-    expect(npx("--version")).toMatch(/^holdfast \d+\.\d+\.\d+\n$/);
-    expect(npx("--help").split("\n").length).toBeLessThanOrEqual(24);
-    expect(npx("file", "try", "x.lock")).toBe("acquired x.lock\n");
-    expect(npx("run", "--file", "y.lock", "--", "sh", "-c", "echo held")).toBe("held\n");
+    expect(await npx("--version")).toMatch(/^holdfast \d+\.\d+\.\d+\n$/);
+    expect((await npx("--help")).split("\n").length).toBeLessThanOrEqual(24);
+    expect(await npx("file", "try", "x.lock")).toBe("acquired x.lock\n");
+    expect(await npx("run", "--file", "y.lock", "--", "sh", "-c", "echo held")).toBe("held\n");
   });
 });
 

@@ -1,9 +1,10 @@
 /** Packages as users get them: packed, and installed from the file into an empty folder. */
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -34,8 +35,8 @@ export class EmptyFolder implements Disposable {
   }
 
   /** Installs a tarball; what it depends on comes from npm's cache, or from the registry. */
-  install({ path }: Tarball): string[] {
-    this.run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", "--silent", path]);
+  async install({ path }: Tarball): Promise<string[]> {
+    await this.run("npm", ["install", "--prefer-offline", "--no-audit", "--no-fund", "--silent", path]);
     return this.installed();
   }
 
@@ -52,9 +53,11 @@ export class EmptyFolder implements Disposable {
     return path;
   }
 
-  /** What a command prints, run in this folder. Throws if it fails. */
-  run(file: string, args: readonly string[]): string {
-    return execFileSync(file, args, { cwd: this.path, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  /** What a command prints, run in this folder. Rejects if it fails. */
+  async run(file: string, args: readonly string[]): Promise<string> {
+    const running = promisify(execFile)(file, args, { cwd: this.path, timeout: 60_000 });
+    running.child.stdin?.end();
+    return (await running).stdout;
   }
 
   [Symbol.dispose](): void {
