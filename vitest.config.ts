@@ -25,7 +25,8 @@ const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, pe
 
 /**
  * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
- * real sockets (started from `dist/`, so `npm test` builds first), `examples` runs those of Workers, beside such a process.
+ * real sockets (started from `dist/`, so `npm test` builds first), `examples` runs those of Workers, beside such a process, `files` is about lock files:
+ * real files, shells and contending processes.
  */
 export default defineConfig({
   test: {
@@ -77,7 +78,7 @@ export default defineConfig({
             miniflare: { r2Buckets: ["BUCKET"] },
           }),
         ],
-        resolve: { alias: { "holdfast/client": fileURLToPath(new URL("./src/client/index.ts", import.meta.url)) } },
+        resolve: { alias: { "holdfast-client": fileURLToPath(new URL("./src/client/index.ts", import.meta.url)) } },
         test: {
           name: "examples",
           include: ["test/examples/*.test.ts"],
@@ -97,12 +98,25 @@ export default defineConfig({
             "test/console/*.test.ts",
             "test/contract/server.test.ts",
             "test/abuse/*.test.ts",
+            "test/packages/*.test.ts",
           ],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           // Stories about time want the machine for themselves.
           sequence: { groupOrder: 2 },
           maxWorkers: 1,
+        },
+      },
+      {
+        test: {
+          name: "files",
+          include: ["test/files/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 40_000,
+          // Most of the time is waiting, but not beside stories about time that want the machine for themselves.
+          sequence: { groupOrder: 3 },
+          maxWorkers: 3,
+          maxConcurrency: 6,
         },
       },
     ],

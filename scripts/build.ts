@@ -1,6 +1,9 @@
-/** Bundles the Worker with the console, the command and the client into `dist/`, the client's types with it. Silent when all is well; one line per problem when not. */
+/**
+ * Bundles the Worker with the console and the command into `dist/`, the client and the lock-file library with their types into
+ * `packages/client/dist/`. Silent when all is well; one line per problem when not.
+ */
 import { execFile } from "node:child_process";
-import { rmSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type BuildOptions, build, type Message } from "esbuild";
@@ -29,25 +32,51 @@ const worker: BuildOptions = {
 
 const command: BuildOptions = {
   ...common,
-  entryPoints: ["src/cli/main.ts"],
-  outfile: "dist/holdfast.js",
+  // Split by dynamic imports: a command loads what it needs, and most of them end within milliseconds.
+  entryPoints: { holdfast: "src/cli/entry.ts" },
+  outdir: "dist",
+  splitting: true,
+  chunkNames: "command/[name]-[hash]",
   platform: "node",
-  packages: "external",
-  banner: { js: "#!/usr/bin/env node" },
+  // A package that is part of the bundle starts in half the time; what it requires of Node it finds through this `require`.
+  external: ["workerd", "bufferutil", "utf-8-validate"],
+  banner: {
+    js: [
+      "#!/usr/bin/env node",
+      'import { createRequire as createRequireForBundle } from "node:module";',
+      "const require = createRequireForBundle(import.meta.url);",
+    ].join("\n"),
+  },
+  metafile: true,
 };
 
 const client: BuildOptions = {
   ...common,
-  entryPoints: ["src/client/index.ts"],
-  outfile: "dist/client.js",
+  entryPoints: { client: "src/client/index.ts" },
+  outdir: "packages/client/dist",
   platform: "neutral",
   target: "es2022",
 };
 
+const lockfile: BuildOptions = {
+  ...common,
+  entryPoints: { lockfile: "src/lockfile/index.ts" },
+  outdir: "packages/client/dist",
+  platform: "node",
+  target: "node20",
+};
+
+/** Names of chunks change with their content; those of earlier builds are not loaded by anything. */
+function removeOldChunks(outputs: readonly string[]): void {
+  for (const name of readdirSync(`${root}/dist/command`)) {
+    if (!outputs.includes(`dist/command/${name}`)) rmSync(`${root}/dist/command/${name}`);
+  }
+}
+
 /** Declarations are made by the type checker, which says what is wrong on standard output. */
-async function declareClient(): Promise<void> {
+async function declare(project: string): Promise<void> {
   const checker = fileURLToPath(import.meta.resolve("typescript/package.json")).replace(/package\.json$/, "bin/tsc");
-  const run = promisify(execFile)(process.execPath, [checker, "-p", `${root}/tsconfig.client.json`]);
+  const run = promisify(execFile)(process.execPath, [checker, "-p", `${root}/${project}`]);
   await run.catch(({ stdout }: { stdout: string }) => {
     throw new Error(stdout);
   });
@@ -65,8 +94,9 @@ function messagesOf(reason: unknown): string[] {
 
 // The Worker contains the console.
 const served = buildConsole().then(() => build(worker));
-const bundles = [command, client].map((options) => build(options));
-const results = await Promise.allSettled([served, ...bundles, declareClient()]);
+const commanded = build(command).then(({ metafile }) => removeOldChunks(Object.keys(metafile?.outputs ?? {})));
+const declared = declare("tsconfig.client.json").then(() => declare("tsconfig.lockfile.json"));
+const results = await Promise.allSettled([served, commanded, build(client), build(lockfile), declared]);
 const problems = results.flatMap((result) => (result.status === "rejected" ? messagesOf(result.reason) : []));
 if (problems.length > 0) {
   // A half-new dist would run yesterday's code without saying so.

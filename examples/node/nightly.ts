@@ -4,7 +4,7 @@
  *     node_modules/.bin/node examples/node/nightly.ts http://127.0.0.1:6389
  */
 import { setTimeout as pause } from "node:timers/promises";
-import { connect, LockLostError } from "holdfast/client";
+import { connect, LockLostError } from "holdfast-client";
 
 const [url = "http://127.0.0.1:6389"] = process.argv.slice(2);
 await using locks = connect(url, { label: `nightly-${process.pid}` });

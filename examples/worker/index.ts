@@ -2,7 +2,7 @@
  * A Worker whose requests change one balance at a time, wherever in the world they come in. The lock keeps them from
  * undoing each other's change; the fence, which the ledger checks, keeps out who has lost the lock and does not know.
  */
-import { AcquireTimeoutError, connect } from "holdfast/client";
+import { AcquireTimeoutError, connect } from "holdfast-client";
 import type { Ledger } from "../fencing/durable-object.ts";
 
 export { Ledger } from "../fencing/durable-object.ts";

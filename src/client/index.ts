@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** Locks and semaphores of a holdfast service, for browsers, Node and Workers. */
 export type { AcquireOptions, LockOptions, WaitOptions } from "./acquire.ts";
 export type { Clock } from "./clock.ts";

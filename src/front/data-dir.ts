@@ -147,7 +147,8 @@ const SQLITE_BUSY = 5;
 async function lock(dataDir: string): Promise<() => void> {
   const { DatabaseSync } = await import("node:sqlite").catch(() => {
     throw new Failure(
-      `Node ${process.versions.node} is too old: holdfast serve needs Node 24, which npm start brings along`,
+      `holdfast serve needs Node 22.13 or newer, and this is Node ${process.versions.node}: install a newer one, or run ` +
+        "`npx --package=node@24 --package=holdfast -- holdfast serve`; in a checkout `npm start` brings its own",
     );
   });
   const path = join(dataDir, "serve.lock");

@@ -7,7 +7,12 @@ const ONE_LINE = /^holdfast: [^\n]+\n$/;
 describe("the command line", () => {
   test("--version prints the version of the package", async () => {
     const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
-    expect(await outcome(["--version"])).toEqual({ code: 0, signal: null, stdout: `${version}\n`, stderr: "" });
+    expect(await outcome(["--version"])).toEqual({
+      code: 0,
+      signal: null,
+      stdout: `holdfast ${version}\n`,
+      stderr: "",
+    });
   });
 
   test("--help lists the commands, and each command its flags with their variables", async () => {

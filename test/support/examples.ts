@@ -4,6 +4,9 @@
  * `npm start` begins anew, with a server started with the flags that stand there.
  */
 import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { SHELL, shellEnvironment } from "./shell.ts";
 
 export interface Example {
@@ -63,6 +66,7 @@ const SHAPES: Readonly<Record<string, string>> = {
   fence: HEX(16),
   owner: "[1-9][0-9]*",
   count: "[0-9]+",
+  pid: "[0-9]+",
   seconds: "[0-9]+(?:\\.[0-9]+)?",
   time: "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z",
   ticket: "[\\w-]+\\.[\\w-]+\\.[\\w-]+",
@@ -109,9 +113,10 @@ const TAKES_AT_MOST_MS = 30_000;
 
 /** What each example printed on standard output. Fails if one of them ends with an error or complains. */
 export async function play(examples: readonly Example[], httpPort: number): Promise<string[]> {
+  const env = { HOLDFAST_URL: `http://127.0.0.1:${httpPort}` };
   const steps = examples.map(({ commands }) => `${commands}\nprintf '${SEPARATOR}'`);
   const script = ["set -eu", ...steps].join("\n").replaceAll("localhost:6389", `127.0.0.1:${httpPort}`);
-  const { error, stdout, stderr } = await run(script);
+  const { error, stdout, stderr } = await run(script, env);
   const outputs = stdout.split(SEPARATOR).slice(0, -1);
   const stuck = examples[outputs.length];
   if (stuck) throw new Error(`line ${stuck.line}: ${stuck.commands}\nended with ${error}\n${stderr}`);
@@ -125,9 +130,13 @@ interface Ran {
   readonly stderr: string;
 }
 
-function run(script: string): Promise<Ran> {
-  const options = { env: shellEnvironment(), timeout: TAKES_AT_MOST_MS };
+function run(script: string, env: Readonly<Record<string, string>>): Promise<Ran> {
+  const cwd = mkdtempSync(join(tmpdir(), "holdfast-examples-"));
+  const options = { env: { ...shellEnvironment(), ...env }, timeout: TAKES_AT_MOST_MS, cwd };
   return new Promise((resolve) => {
-    execFile(SHELL, ["-c", script], options, (error, stdout, stderr) => resolve({ error, stdout, stderr }));
+    execFile(SHELL, ["-c", script], options, (error, stdout, stderr) => {
+      rmSync(cwd, { recursive: true, force: true });
+      resolve({ error, stdout, stderr });
+    });
   });
 }

@@ -49,7 +49,7 @@ function wholeOf(code: string): string {
   const clients = ["locks", "other"].filter((name) => new RegExp(`\\b${name}[.)]`).test(code));
   const missing = clients.filter((name) => !code.includes(`const ${name} =`));
   return [
-    code.includes("import {") ? "" : `import { ${EXPORTS} } from "holdfast/client";`,
+    code.includes("import {") ? "" : `import { ${EXPORTS} } from "holdfast-client";`,
     ...missing.map((name) => `const ${name} = connect("http://127.0.0.1:6389");`),
     // What is left of them by `await using` is given back before they are closed.
     missing.length > 0 ? `{\n${code}}` : code,

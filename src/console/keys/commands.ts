@@ -25,7 +25,7 @@ export function wireCommand({ hostname, needsToken }: Place): string {
 export function clientProgram({ origin, needsToken }: Place): string {
   const token = needsToken ? ", token: process.env.TOKEN" : "";
   return [
-    'import { connect } from "holdfast/client";',
+    'import { connect } from "holdfast-client";',
     `const locks = connect("${origin}", { label: "my program"${token} });`,
     'await locks.request("hello", () => new Promise((done) => setTimeout(done, 20_000)));',
     "await locks.close();",

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { startWeb } from "./web.ts";
 
-const CLIENT = new URL("../../../dist/client.js", import.meta.url);
+const CLIENT = new URL("../../../packages/client/dist/client.js", import.meta.url);
 const PAGES = new URL("../pages/", import.meta.url);
 
 const PAGE = `<!doctype html>

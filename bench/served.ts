@@ -1,0 +1,33 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { join } from "node:path";
+
+/** A `holdfast serve` of its own process, on free ports, with its data in the folder. Ends when it is disposed. */
+export async function startServed(
+  command: string,
+  folder: string,
+): Promise<AsyncDisposable & { readonly url: string }> {
+  const [port, httpPort] = [await freePort(), await freePort()];
+  const flags = ["--port", `${port}`, "--http-port", `${httpPort}`, "--data-dir", join(folder, "data")];
+  const child = spawn(process.execPath, [command, "serve", ...flags], { stdio: ["ignore", "pipe", "inherit"] });
+  const exited = once(child, "exit");
+  await Promise.race([once(child.stdout, "data"), exited]);
+  if (child.exitCode !== null) throw new Error("the server did not start");
+  return {
+    url: `http://127.0.0.1:${httpPort}`,
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGTERM");
+      await exited;
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, "close");
+  return port;
+}

@@ -1,0 +1,54 @@
+import { JSON_OUTPUT, QUIET, SESSION } from "../args/flags.ts";
+import type { Arguments } from "../args/parse.ts";
+import { hexIn, keyIn } from "../args/values.ts";
+import { UsageError } from "../output/errors.ts";
+import { Printer } from "../output/printer.ts";
+import { HttpService } from "../service/http.ts";
+import { targetOf } from "../service/target.ts";
+
+export function printerOf(args: Arguments): Printer {
+  return new Printer(args.has(QUIET) ? "quiet" : args.has(JSON_OUTPUT) ? "json" : "text");
+}
+
+/** Does the work over one connection to the server, and lets the connection go. */
+export async function withService(args: Arguments, work: (service: HttpService) => Promise<unknown>): Promise<number> {
+  const service = new HttpService(await targetOf(args, process.env));
+  try {
+    await work(service);
+    return 0;
+  } finally {
+    await service.close();
+  }
+}
+
+/** The session that was named. */
+export function sessionIn(args: Arguments): string | undefined {
+  const text = args.text(SESSION);
+  return text === undefined ? undefined : hexIn(text, SESSION.name);
+}
+
+/** A key that can stand in a URL. */
+export function urlKeyIn(text: string | undefined): string {
+  const key = keyIn(text ?? "", "KEY");
+  if (key === "." || key === "..") throw new UsageError("the keys . and .. cannot be named here: use lock or run");
+  return key;
+}
+
+/** What a grant is to a program, and to a shell: lines that `eval` can read, since no value holds anything but letters and digits. */
+export interface Grant {
+  readonly token: string;
+  readonly lease_ttl_s: number;
+}
+
+export function grantDocument(key: string, { token, lease_ttl_s }: Grant) {
+  return { key, token, fence: fenceOf(token), lease_s: lease_ttl_s };
+}
+
+export function grantLines({ token, lease_ttl_s }: Grant): string[] {
+  return [`token=${token}`, `fence=${fenceOf(token)}`, `lease=${lease_ttl_s}`];
+}
+
+/** The fence is the first half of a token; decimal, as a command under `run` finds it in HOLDFAST_FENCE. */
+export function fenceOf(token: string): string {
+  return BigInt(`0x${token.slice(0, 16)}`).toString();
+}

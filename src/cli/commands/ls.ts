@@ -1,0 +1,60 @@
+import type { Arguments } from "../args/parse.ts";
+import { fit, printable, widthOf } from "../output/printable.ts";
+import type { HttpService } from "../service/http.ts";
+import { type KeyInUse, type KeyPage, nameOf, pageOfKeys } from "../service/keys.ts";
+import { fenceOf, printerOf, withService } from "./context.ts";
+
+const PAGE = 1_000;
+const HEADINGS = ["KEY", "HELD", "WAITING", "LEASE", "HOLDER"];
+
+/** `holdfast ls [PREFIX]`: every key in use, in the order of the bytes of their names. */
+export async function main(args: Arguments): Promise<number> {
+  return withService(args, async (service) => {
+    const { keys, unreachable } = await everyKey(service, args.operands[0] ?? "");
+    const printer = printerOf(args);
+    printer.result({ keys: keys.map(withDecimalFences), unreachable }, table(keys));
+    if (unreachable > 0) printer.note(`holdfast: ${unreachable} keys cannot be read: look at the log of the server`);
+  });
+}
+
+async function everyKey(service: HttpService, prefix: string): Promise<Pick<KeyPage, "keys" | "unreachable">> {
+  const keys: KeyInUse[] = [];
+  let unreachable = 0;
+  let after: string | undefined;
+  do {
+    const page = await pageOfKeys(service, prefix, PAGE, after);
+    keys.push(...page.keys);
+    unreachable += page.unreachable;
+    after = page.next;
+  } while (after !== undefined);
+  return { keys, unreachable };
+}
+
+/** Fences are decimal in everything a command prints. */
+export function withDecimalFences(key: KeyInUse): KeyInUse {
+  return { ...key, held_by: key.held_by.map((holder) => ({ ...holder, fence: fenceOf(holder.fence) })) };
+}
+
+/** Columns as wide as they need to be; nothing at all if there are no keys. */
+export function table(keys: readonly KeyInUse[]): string[] {
+  if (keys.length === 0) return [];
+  const rows = [HEADINGS, ...keys.map(cellsOf)];
+  const widths = HEADINGS.map((_, column) => Math.max(...rows.map((row) => widthOf(row[column] ?? ""))));
+  return rows.map((row) =>
+    row
+      .map((cell, column) => fit(cell, widths[column] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  );
+}
+
+function cellsOf({ key, limit, holders, waiters, held_by }: KeyInUse): string[] {
+  const leases = held_by.map((holder) => holder.lease_expires_in_s);
+  return [
+    printable(key),
+    `${holders}/${limit}`,
+    String(waiters),
+    leases.length === 0 ? "-" : `${Math.ceil(Math.min(...leases))} s`,
+    printable(held_by.map(nameOf).join(", ")),
+  ];
+}

@@ -1,0 +1,8 @@
+import { packageVersion } from "../../front/package.ts";
+import { overview } from "./help.ts";
+
+/** Answers `holdfast --help` and `holdfast --version`. */
+export function printOverview(flag: string): void {
+  const isHelp = flag === "-h" || flag === "--help";
+  process.stdout.write(isHelp ? overview(packageVersion()) : `holdfast ${packageVersion()}\n`);
+}

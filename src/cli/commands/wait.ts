@@ -1,0 +1,29 @@
+import { MAX_SECONDS } from "../../client/wire.ts";
+import { LIMIT, SESSION, TIMEOUT } from "../args/flags.ts";
+import type { Arguments } from "../args/parse.ts";
+import { countIn, secondsIn } from "../args/values.ts";
+import { CommandError, UsageError } from "../output/errors.ts";
+import { keyPath } from "../service/sessions.ts";
+import { type Grant, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
+
+type Waited = ({ readonly status: "ok" } & Grant) | { readonly status: "timeout" };
+
+/** `holdfast wait KEY --session ID`: resolves once the lock is held by the session. A wait that ends without it gives up the place. */
+export async function main(args: Arguments): Promise<number> {
+  const [key, session] = [urlKeyIn(args.operands[0]), sessionIn(args)];
+  if (session === undefined) throw new UsageError(`${SESSION.name} is missing: enqueue prints it`);
+  // The server counts whole seconds; no wait is shorter than asked for.
+  const timeoutSeconds = Math.ceil(secondsIn(args, TIMEOUT) ?? MAX_SECONDS);
+  const limit = countIn(args, LIMIT) ?? 1;
+  return withService(args, async (service) => {
+    const question = {
+      method: "POST",
+      session,
+      body: { timeout_s: timeoutSeconds },
+      waitMs: timeoutSeconds * 1000,
+    } as const;
+    const reply = await service.ask<Waited>(keyPath(key, "/wait", limit), question);
+    if (reply.status !== "ok") throw new CommandError("busy", `busy ${key}: the place is given up`, { isReport: true });
+    printerOf(args).result({ ...grantDocument(key, reply), session }, grantLines(reply));
+  });
+}

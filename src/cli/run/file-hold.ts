@@ -1,0 +1,73 @@
+import { FileLock, FileLockError, type Holder, NotOwnerError, TimeoutError } from "../../lockfile/index.ts";
+import { CommandError } from "../output/errors.ts";
+import type { Hold } from "./hold.ts";
+import type { Attempt } from "./plan.ts";
+import { Refresher } from "./refresher.ts";
+
+export interface WantedFile {
+  readonly path: string;
+  readonly staleSeconds: number;
+  readonly tag: string | undefined;
+}
+
+/** Holds a lock file in the name of this process, and refreshes it. A process that is killed leaves it to become stale. */
+export async function holdFile({ path, staleSeconds, tag }: WantedFile, attempt: Attempt): Promise<Hold> {
+  const { signal, timeoutMs } = attempt;
+  const lock = new FileLock(path, { stale: staleSeconds, ...(tag === undefined ? {} : { tag }) });
+  try {
+    await lock.acquire({ signal, timeout: timeoutMs === undefined ? undefined : timeoutMs / 1000 });
+  } catch (error) {
+    throw explained(path, error);
+  }
+  const refresher = new Refresher(() => refreshOf(lock), staleSeconds);
+  return {
+    variables: { HOLDFAST_FILE: path },
+    lost: refresher.lost.then((reason) => `lost ${path}: ${reason}`),
+    release: async () => {
+      await refresher.stop();
+      return complaintOf(lock, path, refresher.isLost);
+    },
+  };
+}
+
+/** What became of a refresh. */
+async function refreshOf(lock: FileLock) {
+  try {
+    await lock.refresh();
+    return { type: "done" } as const;
+  } catch (error) {
+    if (!(error instanceof NotOwnerError)) return { type: "failed", reason: String((error as Error).message) } as const;
+    return {
+      type: "lost",
+      reason: error.holder ? `now held by ${describe(error.holder)}` : "its file is gone",
+    } as const;
+  }
+}
+
+async function complaintOf(lock: FileLock, path: string, isLost: boolean): Promise<string | undefined> {
+  try {
+    const { released } = await lock.release();
+    return released || isLost ? undefined : `${path} was already gone when the command ended`;
+  } catch (error) {
+    if (isLost && error instanceof NotOwnerError) return undefined;
+    return `${path} was not released: ${(error as Error).message}`;
+  }
+}
+
+function explained(path: string, error: unknown): unknown {
+  if (error instanceof TimeoutError) {
+    const holder = error.holder ? ` ${describe(error.holder)}` : "";
+    return new CommandError("busy", `busy ${path}${holder}`, { isReport: true, cause: error });
+  }
+  if (error instanceof FileLockError) {
+    const code = error.kind === "path" ? "path" : "io";
+    return new CommandError(code, `error ${path}: ${error.message}`, { isReport: true, cause: error });
+  }
+  return error;
+}
+
+/** `pid=7 since=1700000000 tag=nightly`. */
+function describe({ pid, timestamp, tag }: Holder): string {
+  const parts = [`pid=${pid ?? "unknown"}`, `since=${timestamp ?? "unknown"}`, ...(tag === null ? [] : [`tag=${tag}`])];
+  return parts.join(" ");
+}

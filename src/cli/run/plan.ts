@@ -1,0 +1,64 @@
+import { LEASE, LIMIT, QUIET, TIMEOUT } from "../args/flags.ts";
+import type { Arguments } from "../args/parse.ts";
+import { countIn, keyIn, leaseIn, secondsIn } from "../args/values.ts";
+import { UsageError } from "../output/errors.ts";
+import { labelOf } from "../service/label.ts";
+import { type Environment, targetOf } from "../service/target.ts";
+import { FILE, KEY, ON_LOST, STALE, TAG } from "./flags.ts";
+import type { Hold } from "./hold.ts";
+
+const DEFAULT_STALE_SECONDS = 3_600;
+
+export interface Attempt {
+  readonly signal: AbortSignal;
+  /** Undefined waits for ever, 0 tries once. */
+  readonly timeoutMs: number | undefined;
+}
+
+/** What is to be held, in order, and for how long to wait for all of it. */
+export interface Plan {
+  readonly takes: readonly ((attempt: Attempt) => Promise<Hold>)[];
+  readonly timeoutMs: number | undefined;
+  readonly onLost: "kill" | "warn";
+}
+
+/** Reads the flags of `run`. Throws a `UsageError` before anything is touched. Only what is needed is loaded. */
+export async function planOf(args: Arguments, env: Environment): Promise<Plan> {
+  const [key, path] = [args.text(KEY), args.text(FILE)];
+  if (key === undefined && path === undefined) throw new UsageError("--key or --file is missing: say what to hold");
+  const timeout = secondsIn(args, TIMEOUT);
+  const takes: Plan["takes"][number][] = [];
+  const staleSeconds = staleIn(args);
+  if (path !== undefined) takes.push(await fileTake(path, staleSeconds, args.text(TAG)));
+  const keyed = await keyTake(key, args, env);
+  if (keyed) takes.push(keyed);
+  return {
+    takes,
+    timeoutMs: timeout === undefined ? undefined : timeout * 1000,
+    onLost: args.text(ON_LOST) === "warn" ? "warn" : "kill",
+  };
+}
+
+/** Whole seconds, rounded down. Refuses what would round to 0, because 0 switches takeover off. */
+function staleIn(args: Arguments): number {
+  const seconds = secondsIn(args, STALE) ?? DEFAULT_STALE_SECONDS;
+  if (seconds > 0 && seconds < 1) throw new UsageError("--stale must be 0 or at least 1");
+  return Math.floor(seconds);
+}
+
+async function fileTake(path: string, staleSeconds: number, tag: string | undefined): Promise<Plan["takes"][number]> {
+  const { holdFile } = await import("./file-hold.ts");
+  return (attempt) => holdFile({ path, staleSeconds, tag }, attempt);
+}
+
+/** Checks the flags for keys even without `--key`: a bad number is an error in any case. */
+async function keyTake(key: string | undefined, args: Arguments, env: Environment) {
+  const limit = countIn(args, LIMIT) ?? 1;
+  const leaseSeconds = leaseIn(args, LEASE);
+  if (key === undefined) return undefined;
+  const wanted = { key: keyIn(key, KEY.name), limit, leaseSeconds, label: labelOf(args.text(TAG)) };
+  const target = await targetOf(args, env);
+  const showsPlace = process.stderr.isTTY === true && !args.has(QUIET);
+  const { holdKey } = await import("./key-hold.ts");
+  return ({ signal, timeoutMs }: Attempt) => holdKey(target, { ...wanted, timeoutMs }, { signal, showsPlace });
+}

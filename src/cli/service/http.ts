@@ -1,0 +1,121 @@
+import type { Agent, IncomingMessage } from "node:http";
+import { createRequire } from "node:module";
+import type { CommandError } from "../output/errors.ts";
+import { nonsense, refusal, unreachable } from "./failures.ts";
+import type { Target } from "./target.ts";
+
+type Request = typeof import("node:http").request;
+
+/**
+ * Imported as a module, `node:http` brings Node's own WebSocket and fetch with it, which takes 25 ms (Node 24.21: they are among its
+ * exports, and a module evaluates all of them).
+ */
+const http = createRequire(import.meta.url)("node:http") as typeof import("node:http");
+
+/** Longer than any answer takes that does not wait for a lock. */
+const ANSWERED_WITHIN_MS = 10_000;
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+
+export interface Question {
+  readonly method?: "GET" | "POST" | "DELETE";
+  readonly body?: object;
+  readonly session?: string;
+  readonly label?: string;
+  /** How long the answer may take beyond the usual. */
+  readonly waitMs?: number;
+}
+
+interface Reply {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** The HTTP API of one server, over one connection. */
+export class HttpService {
+  readonly target: Target;
+  #agent: Promise<{ agent: Agent; open: Request }> | undefined;
+
+  constructor(target: Target) {
+    this.target = target;
+  }
+
+  /** The document in the answer, undefined if there is none. Throws a `CommandError` that says what went wrong. */
+  async ask<Document>(path: string, question: Question = {}): Promise<Document> {
+    const { status, text } = await this.#send(path, question);
+    if (status === 204) return undefined as Document;
+    const document = documentIn(text);
+    const error = (document as { error?: unknown } | undefined)?.error;
+    if (status >= 200 && status < 300 && document !== undefined) return document as Document;
+    if (typeof error !== "string") throw this.#nonsense(status);
+    const { detail } = document as { detail?: string };
+    throw refusal(this.target, status, error, detail);
+  }
+
+  /** The answer of a route that tells a state by its status code. */
+  async state(path: string): Promise<{ readonly status: number; readonly word: string }> {
+    const { status, text } = await this.#send(path, {});
+    const document = documentIn(text) as { status?: unknown; error?: unknown } | undefined;
+    if (typeof document?.error === "string") throw refusal(this.target, status, document.error, undefined);
+    if (typeof document?.status !== "string") throw this.#nonsense(status);
+    return { status, word: document.status };
+  }
+
+  /** Lets the connection go. */
+  async close(): Promise<void> {
+    (await this.#agent)?.agent.destroy();
+  }
+
+  #nonsense(status: number): CommandError {
+    return nonsense(this.target, `HTTP ${status}`);
+  }
+
+  async #send(path: string, { method = "GET", body, session, label, waitMs = 0 }: Question): Promise<Reply> {
+    this.#agent ??= openAgent(this.target.url);
+    const { agent, open } = await this.#agent;
+    const { url, token } = this.target;
+    const headers = {
+      Accept: "application/json",
+      ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+      ...(session === undefined ? {} : { "X-Dflockd-Session": session }),
+      ...(label === undefined ? {} : { "X-Holdfast-Label": label }),
+      ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+    };
+    return new Promise((resolve, reject) => {
+      const fail = (cause: unknown) => reject(unreachable(this.target, cause));
+      const outgoing = open(`${url}${path}`, { method, headers, agent }, (incoming) => {
+        textOf(incoming).then((text) => resolve({ status: incoming.statusCode ?? 0, text }), fail);
+      });
+      const limitMs = Math.min(waitMs + ANSWERED_WITHIN_MS, 2 ** 31 - 1);
+      const timer = setTimeout(() => outgoing.destroy(Object.assign(new Error(), { code: "ETIMEDOUT" })), limitMs);
+      outgoing.once("close", () => clearTimeout(timer)).once("error", fail);
+      outgoing.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  }
+}
+
+/** TLS is loaded only where it is needed. */
+async function openAgent(url: string): Promise<{ agent: Agent; open: Request }> {
+  if (!url.startsWith("https:")) return { agent: new http.Agent({ keepAlive: true }), open: http.request };
+  const https = await import("node:https");
+  return { agent: new https.Agent({ keepAlive: true }), open: https.request as Request };
+}
+
+async function textOf(incoming: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of incoming as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > MAX_ANSWER_BYTES) throw new Error("the answer is too long");
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function documentIn(text: string): object | undefined {
+  try {
+    const document: unknown = JSON.parse(text);
+    return typeof document === "object" && document !== null ? document : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,28 @@
+import { hostname, userInfo } from "node:os";
+
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+const MAX_LABEL_CHARACTERS = 64;
+
+/** How others see this process: the text given, as far as a label can hold it, or else user, host and process. */
+export function labelOf(text: string | undefined): string {
+  const cleaned = cut(text ?? "");
+  return cleaned.trim() === "" ? cut(`${userName()}@${hostname().split(".", 1)[0]}:${process.pid}`) : cleaned;
+}
+
+/** The same for something that outlives this process, in characters that fit in an HTTP header. */
+export function lastingLabel(): string {
+  return cut(`${userName()}@${hostname().split(".", 1)[0]}`).replace(/[^\x20-\x7e]/g, "?");
+}
+
+function cut(text: string): string {
+  return [...text.replace(UNPRINTABLE, " ")].slice(0, MAX_LABEL_CHARACTERS).join("");
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A user id without a name, as in many containers.
+    return String(process.getuid?.() ?? "unknown");
+  }
+}

@@ -1,0 +1,98 @@
+import type { Line, Screen } from "./render.ts";
+
+const ENTER = "\x1b[?1049h\x1b[?25l";
+const LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l";
+const STYLES: Readonly<Record<Line["style"], string>> = {
+  plain: "",
+  bold: "\x1b[1m",
+  dim: "\x1b[2m",
+  reverse: "\x1b[7m",
+  warning: "\x1b[1;7m",
+};
+
+/** What somebody at the keyboard wants. */
+export type Key = "quit" | "up" | "down" | "page up" | "page down" | "home";
+
+const KEYS: Readonly<Record<string, Key>> = {
+  q: "quit",
+  Q: "quit",
+  "\x03": "quit",
+  "\x04": "quit",
+  k: "up",
+  "\x1b[A": "up",
+  "\x1bOA": "up",
+  j: "down",
+  "\x1b[B": "down",
+  "\x1bOB": "down",
+  "\x1b[5~": "page up",
+  "\x1b[6~": "page down",
+  " ": "page down",
+  "\x1b[H": "home",
+  g: "home",
+};
+
+/** The keys in what was read at once: a fast typist, or a paste, sends several. */
+export function keysIn(input: string): Key[] {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what a terminal sends.
+  const parts = input.match(/\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])|[\s\S]/g) ?? [];
+  return parts.flatMap((part) => KEYS[part] ?? []);
+}
+
+/**
+ * The text that draws a screen: every line is placed, so that nothing scrolls. Lines are as wide as the screen and cover what was
+ * there; erasing behind them would take away their last column.
+ */
+export function drawn(lines: readonly Line[]): string {
+  const rows = lines.map(({ text, style }, row) => `\x1b[${row + 1};1H${STYLES[style]}${text}\x1b[0m`);
+  return rows.join("");
+}
+
+export interface TerminalEvents {
+  key(key: Key): void;
+  resized(): void;
+}
+
+/** The part of a process's streams that is needed. */
+export interface Streams {
+  readonly stdin: NodeJS.ReadStream;
+  readonly stdout: NodeJS.WriteStream;
+}
+
+/** The whole terminal, until it is left. However the process ends, short of SIGKILL, the terminal is as it was. */
+export class Terminal {
+  readonly #streams: Streams;
+  #isOver = false;
+
+  constructor(streams: Streams, events: TerminalEvents) {
+    this.#streams = streams;
+    const { stdin, stdout } = streams;
+    process.once("exit", () => this.leave());
+    stdout.write(ENTER);
+    stdout.on("resize", () => events.resized());
+    if (!stdin.isTTY) return;
+    stdin.setRawMode(true);
+    stdin.setEncoding("utf8").on("data", (text) => {
+      for (const key of keysIn(String(text))) events.key(key);
+    });
+    // The terminal is gone.
+    stdin.on("end", () => events.key("quit"));
+  }
+
+  get size(): Pick<Screen, "columns" | "rows"> {
+    const { columns, rows } = this.#streams.stdout;
+    return { columns: columns || 80, rows: rows || 24 };
+  }
+
+  show(lines: readonly Line[]): void {
+    if (!this.#isOver) this.#streams.stdout.write(drawn(lines));
+  }
+
+  leave(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { stdin, stdout } = this.#streams;
+    if (stdin.isTTY) stdin.setRawMode(false);
+    stdin.pause();
+    stdout.write(LEAVE);
+  }
+}
