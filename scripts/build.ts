@@ -29,8 +29,11 @@ const worker: BuildOptions = {
 
 const command: BuildOptions = {
   ...common,
-  entryPoints: ["src/cli/main.ts"],
-  outfile: "dist/holdfast.js",
+  entryPoints: { holdfast: "src/cli/entry.ts" },
+  outdir: "dist",
+  // A command loads its own chunks only.
+  splitting: true,
+  chunkNames: "command/[name]-[hash]",
   platform: "node",
   packages: "external",
   banner: { js: "#!/usr/bin/env node" },
@@ -63,6 +66,8 @@ function messagesOf(reason: unknown): string[] {
   return errors?.length ? errors.map(inOneLine) : [`build: ${String(reason).split("\n", 1)[0]}`];
 }
 
+// Chunks have new names when they change: the old ones would stay for ever.
+rmSync(`${root}/dist/command`, { recursive: true, force: true });
 // The Worker contains the console.
 const served = buildConsole().then(() => build(worker));
 const bundles = [command, client].map((options) => build(options));

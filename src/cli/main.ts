@@ -3,6 +3,7 @@ import { Failure, reasonOf } from "../front/failure.ts";
 import { packageVersion } from "../front/package.ts";
 import { bridge } from "./bridge.ts";
 import { BRIDGE_HELP, type BridgeFlags, readBridgeSettings } from "./bridge-settings.ts";
+import { registerFile } from "./file/register.ts";
 import { misnamedVariables } from "./misnamed.ts";
 import { serve } from "./serve.ts";
 import { readSettings, SETTINGS, type Setting } from "./settings.ts";
@@ -39,6 +40,7 @@ function program(): Command {
     .description("carry TCP connections to a deployed Worker over WebSockets")
     .action((flags: BridgeFlags) => bridge(readBridgeSettings(flags, process.env)));
   for (const [flags, help] of BRIDGE_HELP) bridgeCommand.option(flags, help);
+  registerFile(root);
   return root;
 }
 

@@ -1,0 +1,111 @@
+import { formatLockText, type LockFields } from "../protocols/lockfile/index.ts";
+import { codeOf } from "./errors.ts";
+import { hostName, nowSeconds } from "./holder.ts";
+import { auxiliaryName, type LockPath, newNonce } from "./paths.ts";
+import {
+  close,
+  type Inode,
+  inodeOf,
+  link,
+  openNew,
+  remove,
+  removeOwn,
+  sync,
+  syncDirectory,
+  writeWhole,
+} from "./system.ts";
+
+/** What a lock file says about the one who makes it. */
+export interface Claim {
+  readonly pid: number;
+  readonly tag: string | undefined;
+}
+
+/** The text of a lock that was made. */
+export type MadeLock = LockFields & { readonly nonce: string };
+
+type Linked = "linked" | "exists" | "swept" | "unsupported";
+
+/**
+ * Makes the lock file, complete and durable, if nothing is at the path; undefined if something is. After an error or a crash
+ * there is either a complete lock file or none, where the file system has hard links.
+ */
+export function createLock(where: LockPath, { pid, tag }: Claim): MadeLock | undefined {
+  for (;;) {
+    const fields = {
+      pid,
+      timestamp: nowSeconds(),
+      ...(tag !== undefined && { tag }),
+      host: hostName(),
+      nonce: newNonce(),
+    };
+    const text = formatLockText(fields);
+    const { own, linked } = linkNew(where, text);
+    if (linked === "exists") return undefined;
+    // Swept away as a leftover, because this process was stopped for a minute: the timestamp is old, too.
+    if (linked === "swept") continue;
+    const made = linked === "linked" ? own : createDirectly(where, text);
+    if (!made) return undefined;
+    orRemove(where.path, made, () => syncDirectory(where.directory));
+    return fields;
+  }
+}
+
+function linkNew(where: LockPath, text: string): { readonly own: Inode; readonly linked: Linked } {
+  const name = auxiliaryName(where, "hf-new");
+  const own = writeNew(name, text);
+  try {
+    return { own, linked: tryLink(name, where.path) };
+  } finally {
+    remove(name);
+  }
+}
+
+function tryLink(name: string, path: string): Linked {
+  try {
+    link(name, path);
+    return "linked";
+  } catch (error) {
+    const code = codeOf(error) ?? "";
+    if (code === "EEXIST") return "exists";
+    if (code === "ENOENT") return "swept";
+    // Windows refuses the name of a file that is just being removed.
+    if (process.platform === "win32" && ["EPERM", "EACCES", "EBUSY"].includes(code)) return "exists";
+    if (["EPERM", "EACCES", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK"].includes(code)) return "unsupported";
+    throw error;
+  }
+}
+
+/** For file systems without hard links: for an instant the file is there without its text, which readers take as held. */
+function createDirectly({ path }: LockPath, text: string): Inode | undefined {
+  try {
+    return writeNew(path, text);
+  } catch (error) {
+    if (codeOf(error) === "EEXIST") return undefined;
+    throw error;
+  }
+}
+
+/** Creates the file with the text, on disk. Nothing is left of it after an error. */
+function writeNew(path: string, text: string): Inode {
+  const file = openNew(path);
+  try {
+    const own = inodeOf(file);
+    orRemove(path, own, () => {
+      writeWhole(file, text);
+      sync(file);
+    });
+    return own;
+  } finally {
+    close(file);
+  }
+}
+
+function orRemove(path: string, own: Inode, action: () => void): void {
+  try {
+    action();
+  } catch (error) {
+    removeOwn(path, own);
+    throw error;
+  }
+}

@@ -1,0 +1,100 @@
+import { getSystemErrorMap } from "node:util";
+import type { Holder } from "./holder.ts";
+
+export type FileLockErrorKind = "held" | "timeout" | "not_owner" | "path" | "io";
+
+/** What every error of this library is. Bad arguments are a `RangeError`; an aborted signal's reason stays what it is. */
+export abstract class FileLockError extends Error {
+  abstract readonly kind: FileLockErrorKind;
+  /** As it was given to the lock. */
+  readonly path: string;
+
+  constructor(path: string, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.path = path;
+  }
+}
+
+/** Another holder has the lock, and its lock file is not stale. */
+export class HeldError extends FileLockError {
+  override readonly name = "HeldError";
+  readonly kind = "held";
+  /** Undefined when the file came and went too fast to be read. */
+  readonly holder: Holder | undefined;
+
+  constructor(path: string, holder: Holder | undefined) {
+    super(path, `${path} is held`);
+    this.holder = holder;
+  }
+}
+
+/** The time to wait is over, and no file of this lock is left. */
+export class TimeoutError extends FileLockError {
+  override readonly name = "TimeoutError";
+  readonly kind = "timeout";
+  /** Who held the lock at the last attempt, if that could be read. */
+  readonly holder: Holder | undefined;
+
+  constructor(path: string, holder: Holder | undefined) {
+    super(path, `${path} was not free in time`);
+    this.holder = holder;
+  }
+}
+
+/** The lock file is not, or no longer, the one of this lock. Nothing was touched. */
+export class NotOwnerError extends FileLockError {
+  override readonly name = "NotOwnerError";
+  readonly kind = "not_owner";
+  /** Who holds the lock instead; undefined when there is no lock file. */
+  readonly holder: Holder | undefined;
+
+  constructor(path: string, holder: Holder | undefined) {
+    super(path, holder ? `${path} is held by another owner` : `${path} is free: the lock was lost`);
+    this.holder = holder;
+  }
+}
+
+/** The path cannot be that of a lock file. Nothing was touched. */
+export class PathError extends FileLockError {
+  override readonly name = "PathError";
+  readonly kind = "path";
+  /** The system's error code, if it was the system that refused the path. */
+  readonly code: string | undefined;
+
+  constructor(path: string, message: string, cause?: unknown) {
+    super(path, message, cause);
+    this.code = cause === undefined ? undefined : codeOf(cause);
+  }
+}
+
+/** The system failed. Its error is the `cause`. */
+export class IoError extends FileLockError {
+  override readonly name = "IoError";
+  readonly kind = "io";
+  /** The system's error code; `EBUSY` when the guard was not free within 15 seconds. */
+  readonly code: string | undefined;
+
+  constructor(path: string, message: string, code: string | undefined, cause?: unknown) {
+    super(path, message, cause);
+    this.code = code;
+  }
+}
+
+export function codeOf(error: unknown): string | undefined {
+  return (error as { readonly code?: string } | undefined)?.code;
+}
+
+/** Codes by which the system says that the path itself is at fault. */
+const PATH_CODES = new Set(["ENOENT", "ENOTDIR", "ENAMETOOLONG", "ELOOP", "EISDIR"]);
+
+/** The error of this library for one of the system; any other error stays what it is. */
+export function asFileLockError(path: string, error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof FileLockError) return error;
+  const { errno } = error as { readonly errno?: number };
+  if (errno === undefined) return error;
+  const code = codeOf(error);
+  const message = getSystemErrorMap().get(errno)?.[1] ?? code ?? "unknown error of the system";
+  return code !== undefined && PATH_CODES.has(code)
+    ? new PathError(path, message, error)
+    : new IoError(path, message, code, error);
+}

@@ -1,0 +1,50 @@
+/** How long something may take, and what ends it earlier. */
+export interface Limits {
+  /** On the clock of `performance.now()`, in milliseconds; Infinity for no limit. */
+  readonly deadline: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The end of a timeout in seconds. Throws a `RangeError` if it is not a length of time. */
+export function deadlineAfter(seconds = Number.POSITIVE_INFINITY): number {
+  if (!(seconds >= 0)) throw new RangeError(`timeout must not be negative: ${seconds}`);
+  return performance.now() + seconds * 1000;
+}
+
+/** Resolves after the time, and not later than the deadline. Rejects with the signal's reason when that aborts first. */
+export function sleep(ms: number, { deadline, signal }: Limits): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const timer = setTimeout(
+      () => {
+        signal?.removeEventListener("abort", abort);
+        resolve();
+      },
+      Math.max(0, Math.min(ms, deadline - performance.now())),
+    );
+    const abort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    signal?.addEventListener("abort", abort, { once: true });
+  });
+}
+
+/**
+ * Repeats a step until it gives something, about every `retryMs`; undefined when the deadline has passed. At least one
+ * attempt is made, and the last one at the deadline.
+ */
+export async function until<T>(
+  step: () => Promise<T | undefined>,
+  retryMs: number,
+  limits: Limits,
+): Promise<T | undefined> {
+  for (;;) {
+    limits.signal?.throwIfAborted();
+    const result = await step();
+    if (result !== undefined) return result;
+    if (performance.now() >= limits.deadline) return undefined;
+    // Contenders that began together must not stay in step.
+    await sleep(retryMs * (0.75 + Math.random() / 2), limits);
+  }
+}
