@@ -69,8 +69,10 @@ export function labelsOn(
   keys: readonly Pick<KeyDescription, "holders" | "queue" | "history">[],
 ): Promise<Labels> {
   const people = keys.flatMap(({ holders, queue, history }) => [...holders, ...queue, ...(history?.grants ?? [])]);
-  const sessions = people.map(({ session }) => session).filter((session) => !sessionlessProtocolOf(session));
-  return labelsOf(env, sessions);
+  return labelsOf(
+    env,
+    people.map(({ session }) => session),
+  );
 }
 
 /** The history, with the labels of sessions that are gone as they were last seen. */
