@@ -5,7 +5,7 @@ import { POLL_CLOSE, type PollNews } from "./polls.ts";
 export const LISTENER_HEADER = "X-Holdfast-Request";
 
 /** A Worker whose socket was cut by a restart of the key's object is back by then, with the same claim. */
-const RECONNECTS_WITHIN_MS = 3_000;
+const RECONNECTS_WITHIN_MS = 2_000;
 
 interface Attachment {
   readonly request: string;
