@@ -25,7 +25,8 @@ const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, pe
 
 /**
  * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
- * real sockets (started from `dist/`, so `npm test` builds first), `examples` runs those of Workers, beside such a process.
+ * real sockets (started from `dist/`, so `npm test` builds first), `examples` runs those of Workers, beside such a process, `files` is about lock files:
+ * real files, shells and contending processes.
  */
 export default defineConfig({
   test: {
@@ -103,6 +104,18 @@ export default defineConfig({
           // Stories about time want the machine for themselves.
           sequence: { groupOrder: 2 },
           maxWorkers: 1,
+        },
+      },
+      {
+        test: {
+          name: "files",
+          include: ["test/files/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 40_000,
+          // Most of the time is waiting, but not beside stories about time that want the machine for themselves.
+          sequence: { groupOrder: 3 },
+          maxWorkers: 2,
+          maxConcurrency: 6,
         },
       },
     ],

@@ -36,9 +36,14 @@ export async function attempt(where: LockPath, wish: Wish, limits: Limits): Prom
     }
     holder = holderOf(seen);
     if (!isStale(seen, wish.stale)) return { kind: "held", holder };
-    const takeover = await withGuard(where, limits, () => removeStale(where, seen, wish));
+    const takeover = await withGuard(
+      where,
+      limits,
+      () => removeStale(where, seen, wish),
+      () => !isSameLock(seen, examineLock(where)),
+    );
     if (takeover.kind === "busy") return { kind: "busy", holder };
-    tookOver ||= takeover.value === "removed";
+    tookOver ||= takeover.kind === "done" && takeover.value === "removed";
   }
   return { kind: "held", holder };
 }

@@ -54,11 +54,10 @@ export function createLock(where: LockPath, { pid, tag }: Claim): MadeLock | und
 function linkNew(where: LockPath, text: string): { readonly own: Inode; readonly linked: Linked } {
   const name = auxiliaryName(where, "hf-new");
   const own = writeNew(name, text);
-  try {
-    return { own, linked: tryLink(name, where.path) };
-  } finally {
-    remove(name);
-  }
+  const linked = orRemove(name, own, () => tryLink(name, where.path));
+  if (linked === "linked") orRemove(where.path, own, () => remove(name));
+  else remove(name);
+  return { own, linked };
 }
 
 function tryLink(name: string, path: string): Linked {
@@ -101,9 +100,10 @@ function writeNew(path: string, text: string): Inode {
   }
 }
 
-function orRemove(path: string, own: Inode, action: () => void): void {
+/** If the action fails, nobody learns that the file was made: it must not stay. */
+function orRemove<T>(path: string, own: Inode, action: () => T): T {
   try {
-    action();
+    return action();
   } catch (error) {
     removeOwn(path, own);
     throw error;

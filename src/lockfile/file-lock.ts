@@ -1,9 +1,9 @@
 import { attempt } from "./attempt.ts";
 import { clean, refresh, release } from "./change.ts";
 import type { MadeLock } from "./create.ts";
-import { asFileLockError, HeldError, IoError, NotOwnerError, TimeoutError } from "./errors.ts";
+import { asFileLockError, HeldError, NotOwnerError, TimeoutError } from "./errors.ts";
 import { examineLock } from "./examine.ts";
-import { underGuard } from "./guard.ts";
+import { busyError, underGuard } from "./guard.ts";
 import { type Holder, holderOf, isStale, type Owner } from "./holder.ts";
 import { type FileLockOptions, readOptions, type Settings } from "./options.ts";
 import { absolutePath, checkPath, type LockPath } from "./paths.ts";
@@ -66,7 +66,7 @@ export class FileLock implements AsyncDisposable {
       const result = await attempt(where, this.#settings, { deadline: Number.POSITIVE_INFINITY });
       if (result.kind === "acquired") return this.#hold(result.lock, result.tookOver, startedAt);
       if (result.kind === "held") throw new HeldError(this.path, result.holder);
-      throw new IoError(this.path, `${where.guard} is in use by another process`, "EBUSY");
+      throw busyError(where);
     });
   }
 

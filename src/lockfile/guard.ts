@@ -8,15 +8,20 @@ import { type Limits, sleep } from "./waiting.ts";
 
 const PATIENCE_MS = 15_000;
 
-export type Guarded<T> = { readonly kind: "done"; readonly value: T } | { readonly kind: "busy" };
+export type Guarded<T> = { readonly kind: "done"; readonly value: T } | { readonly kind: "busy" | "moot" };
 
 /**
  * Runs a section while no other process has the guard of this lock. Everything that removes, moves or rewrites an existing
  * lock file does so in a section. The section is synchronous, so no process waits while it has the guard. A section that
  * gives undefined found the file changed by a program that knows no guard, and runs again. Busy: not done within 15
- * seconds, or by the deadline if that is earlier.
+ * seconds, or by the deadline if that is earlier. Moot: there was nothing left to do before the guard was free.
  */
-export async function withGuard<T>(where: LockPath, limits: Limits, section: () => T | undefined): Promise<Guarded<T>> {
+export async function withGuard<T>(
+  where: LockPath,
+  limits: Limits,
+  section: () => T | undefined,
+  isMoot = () => false,
+): Promise<Guarded<T>> {
   const deadline = Math.min(limits.deadline, performance.now() + PATIENCE_MS);
   for (;;) {
     limits.signal?.throwIfAborted();
@@ -29,6 +34,7 @@ export async function withGuard<T>(where: LockPath, limits: Limits, section: () 
     }
     if (performance.now() >= deadline) return { kind: "busy" };
     await sleep(2 + Math.random() * 8, { deadline, signal: limits.signal });
+    if (isMoot()) return { kind: "moot" };
   }
 }
 
@@ -36,8 +42,11 @@ export async function withGuard<T>(where: LockPath, limits: Limits, section: () 
 export async function underGuard<T>(where: LockPath, section: () => T | undefined): Promise<T> {
   const guarded = await withGuard(where, { deadline: Number.POSITIVE_INFINITY }, section);
   if (guarded.kind === "done") return guarded.value;
-  throw new IoError(where.given, `${where.guard} is in use by another process`, "EBUSY");
+  throw busyError(where);
 }
+
+export const busyError = ({ given, guard }: LockPath) =>
+  new IoError(given, `${guard} is in use by another process`, "EBUSY");
 
 function runSection<T>({ guard }: LockPath, own: Inode, section: () => T): T {
   try {

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { isAbsolute } from "node:path";
 import { asFileLockError, codeOf, PathError } from "./errors.ts";
 import { isDirectory } from "./system.ts";
@@ -47,8 +46,8 @@ function checkDirectory(given: string, directory: string): void {
   throw new PathError(given, "its directory is not a directory");
 }
 
-/** 16 random hex digits. */
-export const newNonce = () => randomBytes(8).toString("hex");
+/** 16 random hex digits. (`node:crypto` would take a tenth of the command's time to load.) */
+export const newNonce = () => Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString("hex");
 
 /** A name beside the lock, which no other call gets: `.hf-new` for a text that becomes the lock, `.hf-old` for a lock moved away. */
 export function auxiliaryName({ directory, base }: LockPath, suffix: "hf-new" | "hf-old", digits = newNonce()): string {

@@ -63,6 +63,7 @@ const SHAPES: Readonly<Record<string, string>> = {
   fence: HEX(16),
   owner: "[1-9][0-9]*",
   count: "[0-9]+",
+  pid: "[0-9]+",
   seconds: "[0-9]+(?:\\.[0-9]+)?",
   time: "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z",
   ticket: "[\\w-]+\\.[\\w-]+\\.[\\w-]+",

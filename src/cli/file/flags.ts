@@ -1,3 +1,5 @@
+import { parseArgs } from "node:util";
+
 /** The flags of `holdfast file`, as they were given. Every command has `--json`, `--quiet` and `--help`. */
 export interface Flags {
   readonly stale?: number;
@@ -26,58 +28,57 @@ const MAX_SECONDS = 9_223_372_036;
 /** Thrown while the arguments are read. */
 class UsageProblem extends Error {}
 
+type ReadFlags = { -readonly [Name in FlagName]?: NonNullable<Flags[Name]> };
+
+const OPTIONS = {
+  json: { type: "boolean" },
+  quiet: { type: "boolean", short: "q" },
+  help: { type: "boolean", short: "h" },
+  force: { type: "boolean" },
+  tag: { type: "string" },
+  timeout: { type: "string" },
+  stale: { type: "string" },
+} as const;
+
 /** Reads the arguments behind the command's name. `allowed` are the flags that this command has. */
 export function parseArguments(args: readonly string[], allowed: readonly FlagName[]): Parsed {
-  const output = { isJson: false, isQuiet: false };
-  const paths: string[] = [];
-  const flags: { -readonly [Name in FlagName]?: NonNullable<Flags[Name]> } = {};
-  let isHelp = false;
-  let problem: string | undefined;
-  for (let index = 0; index < args.length; index += 1) {
-    const arg = args[index] ?? "";
-    if (arg === "--") {
-      paths.push(...args.slice(index + 1));
-      break;
-    }
-    if (!arg.startsWith("-") || arg === "-") {
-      paths.push(arg);
-      continue;
-    }
-    const split = arg.indexOf("=");
-    const name = split < 0 ? arg : arg.slice(0, split);
-    const value = split < 0 ? undefined : arg.slice(split + 1);
-    const isKnown = (flag: FlagName) => name === `--${flag}` && allowed.includes(flag);
-    const takeValue = () => value ?? requireValue(name, args[++index]);
-    try {
-      if (name === "--json") output.isJson = isSwitch(name, value);
-      else if (name === "--quiet" || name === "-q") output.isQuiet = isSwitch(name, value);
-      else if (name === "--help" || name === "-h") isHelp = isSwitch(name, value);
-      else if (isKnown("force")) flags.force = isSwitch(name, value);
-      else if (isKnown("tag")) flags.tag = takeValue();
-      else if (isKnown("timeout")) flags.timeout = readSeconds(name, takeValue());
-      else if (isKnown("stale")) flags.stale = readStale(name, takeValue());
-      else throw new UsageProblem(`unknown flag ${name}`);
-    } catch (error) {
-      if (!(error instanceof UsageProblem)) throw error;
-      problem ??= error.message;
-    }
+  const config = { options: OPTIONS, strict: false, allowPositionals: true, tokens: true } as const;
+  const { tokens } = parseArgs({ ...config, args: [...args] });
+  const given = tokens.filter((token) => token.kind === "option");
+  const isGiven = (flag: string) => given.some(({ name }) => name === flag);
+  const output = { isJson: isGiven("json"), isQuiet: isGiven("quiet") };
+  if (isGiven("help")) return { ...output, kind: "help" };
+  const flags: ReadFlags = {};
+  try {
+    for (const { name, rawName, value } of given) readFlag(flags, allowed, name, rawName, value);
+    const paths = tokens.flatMap((token) => (token.kind === "positional" ? [token.value] : []));
+    const [path] = paths;
+    if (path === undefined) throw new UsageProblem("PATH is missing");
+    if (paths.length > 1) throw new UsageProblem("more than one PATH");
+    return { ...output, kind: "command", path, flags };
+  } catch (error) {
+    if (!(error instanceof UsageProblem)) throw error;
+    return { ...output, kind: "usage", message: error.message };
   }
-  if (isHelp) return { ...output, kind: "help" };
-  const [path] = paths;
-  if (paths.length > 1) problem ??= "more than one PATH";
-  if (path === undefined) problem ??= "PATH is missing";
-  if (problem !== undefined || path === undefined) return { ...output, kind: "usage", message: problem ?? "" };
-  return { ...output, kind: "command", path, flags };
 }
 
-function isSwitch(name: string, value: string | undefined): true {
-  if (value !== undefined) throw new UsageProblem(`${name} takes no value`);
-  return true;
-}
-
-function requireValue(name: string, next: string | undefined): string {
-  if (next === undefined) throw new UsageProblem(`${name} needs a value`);
-  return next;
+/** Adds one flag to those read so far; a repeated one replaces the earlier. */
+function readFlag(
+  flags: ReadFlags,
+  allowed: readonly FlagName[],
+  name: string,
+  rawName: string,
+  value: string | undefined,
+): void {
+  const isKnown = allowed.some((flag) => flag === name) || name === "json" || name === "quiet";
+  if (!isKnown) throw new UsageProblem(`unknown flag ${rawName}`);
+  const takesValue = OPTIONS[name as keyof typeof OPTIONS].type === "string";
+  if (!takesValue && value !== undefined) throw new UsageProblem(`${rawName} takes no value`);
+  if (takesValue && value === undefined) throw new UsageProblem(`${rawName} needs a value`);
+  if (name === "force") flags.force = true;
+  else if (name === "tag") flags.tag = value ?? "";
+  else if (name === "timeout") flags.timeout = readSeconds(rawName, value ?? "");
+  else if (name === "stale") flags.stale = readStale(rawName, value ?? "");
 }
 
 function readSeconds(name: string, text: string): number {

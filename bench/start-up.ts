@@ -1,0 +1,76 @@
+/** How long `holdfast file try` takes from start to exit, beside `flock` and a Node that does nothing. See docs/benchmarks.md. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { inWords, isNoisy, ratioOf } from "./ratio.ts";
+
+const COMMAND = fileURLToPath(new URL("../dist/holdfast.js", import.meta.url));
+const AIM_MS = 80;
+
+const { values } = parseArgs({ options: { rounds: { type: "string", default: "40" } } });
+const rounds = Number(values.rounds);
+const folder = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
+
+interface Candidate {
+  readonly name: string;
+  readonly command: readonly [string, ...string[]];
+  /** Done before each turn, outside the measured time. */
+  readonly prepare?: () => void;
+  readonly exitCode?: number;
+  readonly turns: number[];
+}
+
+const free = join(folder, "free");
+const held = join(folder, "held");
+const file = (path: string): [string, ...string[]] => [process.execPath, COMMAND, "file", "try", path];
+
+const NODE: Candidate = { name: "node -e 0", command: [process.execPath, "-e", "0"], turns: [] };
+const TRY: Candidate = {
+  name: "holdfast file try, free",
+  command: file(free),
+  prepare: () => rmSync(free, { force: true }),
+  turns: [],
+};
+const hasFlock = spawnSync("flock", ["--version"]).status === 0;
+const candidates: readonly Candidate[] = [
+  { name: "sh -c :", command: ["sh", "-c", ":"], turns: [] },
+  ...(hasFlock
+    ? [{ name: "flock", command: ["flock", "-n", join(folder, "flock"), "true"], turns: [] } as Candidate]
+    : []),
+  NODE,
+  TRY,
+  { name: "holdfast file try, held", command: file(held), exitCode: 1, turns: [] },
+];
+
+function takeTurn({ name, command: [program, ...args], prepare, exitCode = 0 }: Candidate): number {
+  prepare?.();
+  const startedAt = performance.now();
+  const { status } = spawnSync(program, args);
+  const ms = performance.now() - startedAt;
+  if (status !== exitCode) throw new Error(`${name} ended with ${status}`);
+  return ms;
+}
+
+function median(turns: readonly number[]): number {
+  return turns.toSorted((a, b) => a - b)[Math.floor(turns.length / 2)] ?? Number.NaN;
+}
+
+try {
+  spawnSync(file(held)[0], file(held).slice(1));
+  for (const candidate of candidates) takeTurn(candidate);
+  for (let round = 0; round < rounds; round += 1)
+    for (const candidate of candidates) candidate.turns.push(takeTurn(candidate));
+  for (const { name, turns } of candidates)
+    console.log(
+      `${name.padEnd(26)} ${median(turns).toFixed(1).padStart(6)} ms   ${inWords(ratioOf(turns, NODE.turns))} of node -e 0`,
+    );
+  const noise = isNoisy(ratioOf(TRY.turns, NODE.turns)) ? "; too noisy to be believed: repeat on a quiet machine" : "";
+  console.log(
+    `verdict: aim of ${AIM_MS} ms ${median(TRY.turns) <= AIM_MS ? "MET" : "MISSED"}, load ${loadavg()[0]?.toFixed(1)}${noise}`,
+  );
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
