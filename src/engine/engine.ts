@@ -15,7 +15,8 @@ import {
   type RefreshCommand,
   type RefreshOutcome,
   type RemoveOutcome,
-  select,
+  refreshHold,
+  removeHold,
   standingHold,
 } from "./sessionless.ts";
 import { KeyState, type StoredKey } from "./state.ts";
@@ -226,29 +227,14 @@ export class KeyEngine {
   /** Sets the lease anew from now, and the tag if one is given, of the hold without a session that is meant. */
   refresh(command: RefreshCommand, moment: Moment): RefreshOutcome {
     this.tick(moment);
-    const state = this.#state;
     if (this.limit !== 1 && !this.isPrunable(moment)) return { status: "limit_mismatch" };
-    const slot = select(state, command, moment.now);
-    const isMeant = slot instanceof Slot;
-    state.observations.push({ type: "renewed", result: isMeant ? "ok" : "error" });
-    if (!isMeant) return slot;
-    const { leaseSeconds = slot.leaseSeconds, tag } = command;
-    slot.leaseSeconds = leaseSeconds;
-    if (slot.sessionless && tag !== undefined) slot.sessionless = { ...slot.sessionless, tag };
-    state.lease(slot, leaseSeconds, moment.now);
-    return { status: "refreshed", hold: holdIn(slot, moment.now) };
+    return refreshHold(this.#state, command, moment.now);
   }
 
   /** Ends the hold without a session that is meant, and gives the slot to the next in line, in one step. */
   remove(selector: HoldSelector, moment: Moment): RemoveOutcome {
     this.tick(moment);
-    const slot = select(this.#state, selector, moment.now);
-    if (!(slot instanceof Slot)) return slot;
-    const hold = holdIn(slot, moment.now);
-    // Whoever still waits for the answer to its claim has to be told that the hold is gone.
-    this.#state.endHold(slot, slot.isReported ? "returned" : "stolen", moment.now);
-    this.#state.promote(moment);
-    return { status: "removed", hold };
+    return removeHold(this.#state, selector, moment);
   }
 
   /** Takes the answer to a notice. A hold that nobody will pick up goes to the next in line. */

@@ -1,6 +1,6 @@
 import { Slot } from "./members.ts";
 import type { KeyState } from "./state.ts";
-import type { AcquireCommand, AcquireOutcome, PickUpOutcome, Queued, Refusal, Sessionless } from "./types.ts";
+import type { AcquireCommand, AcquireOutcome, Moment, PickUpOutcome, Queued, Refusal, Sessionless } from "./types.ts";
 
 /** A request for the lock by a holder without a session. */
 export interface ClaimCommand extends Pick<AcquireCommand, "session" | "request" | "leaseSeconds" | "waitMs"> {
@@ -61,7 +61,7 @@ export type RefreshOutcome = With<"refreshed" | "mismatch" | "foreign"> | Refusa
 export type RemoveOutcome = With<"removed" | "mismatch" | "foreign"> | Refusal<"not_held">;
 
 /** The slot whose grant is the newest, handed over or not. */
-export function newestHold({ held }: KeyState): Slot | undefined {
+function newestHold({ held }: KeyState): Slot | undefined {
   let newest: Slot | undefined;
   for (const slot of held.values()) if (!newest || slot.token > newest.token) newest = slot;
   return newest;
@@ -70,6 +70,28 @@ export function newestHold({ held }: KeyState): Slot | undefined {
 export function currentHold(state: KeyState, at: number): CurrentHold | undefined {
   const slot = newestHold(state);
   return slot && holdIn(slot, at);
+}
+
+export function refreshHold(state: KeyState, command: RefreshCommand, now: number): RefreshOutcome {
+  const slot = select(state, command, now);
+  const isMeant = slot instanceof Slot;
+  state.observations.push({ type: "renewed", result: isMeant ? "ok" : "error" });
+  if (!isMeant) return slot;
+  const { leaseSeconds = slot.leaseSeconds, tag } = command;
+  slot.leaseSeconds = leaseSeconds;
+  if (slot.sessionless && tag !== undefined) slot.sessionless = { ...slot.sessionless, tag };
+  state.lease(slot, leaseSeconds, now);
+  return { status: "refreshed", hold: holdIn(slot, now) };
+}
+
+export function removeHold(state: KeyState, selector: HoldSelector, moment: Moment): RemoveOutcome {
+  const slot = select(state, selector, moment.now);
+  if (!(slot instanceof Slot)) return slot;
+  const hold = holdIn(slot, moment.now);
+  // Whoever still waits for the answer to its claim has to be told that the hold is gone.
+  state.endHold(slot, slot.isReported ? "returned" : "stolen", moment.now);
+  state.promote(moment);
+  return { status: "removed", hold };
 }
 
 export function holdIn({ session, fence, leaseSeconds, expiresAt, sessionless }: Slot, at: number): CurrentHold {
@@ -85,7 +107,7 @@ export function standingHold(state: KeyState, { request, sessionless }: ClaimCom
 }
 
 /** The slot that is meant, or why it is not to be touched. */
-export function select(
+function select(
   state: KeyState,
   { kind, which }: HoldSelector,
   at: number,

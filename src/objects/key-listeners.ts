@@ -1,4 +1,6 @@
-import type { ClaimOutcome } from "../engine/index.ts";
+import type { ClaimCommand, ClaimOutcome } from "../engine/index.ts";
+import { log } from "../log.ts";
+import { answerClose, closeSocket } from "./line.ts";
 import { POLL_CLOSE, type PollNews } from "./polls.ts";
 
 /** On the request for a listener's socket: the id of the claim that it listens for. */
@@ -6,6 +8,16 @@ export const LISTENER_HEADER = "X-Holdfast-Request";
 
 /** A Worker whose socket was cut by a restart of the key's object is back by then, with the same claim. */
 const RECONNECTS_WITHIN_MS = 2_000;
+
+/** Closes a listener whose claim could not be decided. */
+const FAILED_CODE = 1011;
+
+/** The part of a key that listeners need. */
+interface Claims {
+  claim(command: ClaimCommand): Promise<ClaimOutcome>;
+  collect(request: string): Promise<ClaimOutcome>;
+  cancel(request: string): Promise<void>;
+}
 
 interface Attachment {
   readonly request: string;
@@ -19,10 +31,12 @@ interface Attachment {
  */
 export class KeyListeners {
   readonly #ctx: DurableObjectState;
+  readonly #claims: Claims;
   readonly #wokenAt = Date.now();
 
-  constructor(ctx: DurableObjectState) {
+  constructor(ctx: DurableObjectState, claims: Claims) {
     this.#ctx = ctx;
+    this.#claims = claims;
   }
 
   get areThere(): boolean {
@@ -60,10 +74,27 @@ export class KeyListeners {
     }
   }
 
-  /** The Worker is done. If its client has not heard the end, the claim is to be withdrawn. */
-  closed(socket: WebSocket, code: number): { readonly request: string; readonly isUnheard: boolean } {
+  /** A listener says what it wants. It is answered at once, or when its turn or the end of its time has come. */
+  async heard(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    try {
+      const command = JSON.parse(String(message)) as ClaimCommand;
+      let outcome = await this.#claims.claim(command);
+      // It may have been made before, on a socket that was cut, and be decided by now.
+      if (outcome.status === "queued") outcome = await this.#claims.collect(command.request);
+      if (outcome.status !== "queued") this.answer(command.request, outcome);
+    } catch (error) {
+      log("error", "claim_failed", { error: String(error) });
+      closeSocket(socket, FAILED_CODE);
+    }
+  }
+
+  /** The Worker is done. If its client has not heard the end, the claim is withdrawn. */
+  async closed(socket: WebSocket, code: number): Promise<void> {
+    answerClose(socket, code);
     const { request, told } = attachmentOf(socket);
-    return { request, isUnheard: told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered) };
+    const isUnheard = told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered);
+    // A Worker that lost its socket may be back on another one by now.
+    if (isUnheard && !this.isWaiting(request)) await this.#claims.cancel(request);
   }
 
   /** A socket that the Worker has closed is listed until its close has been dealt with. */

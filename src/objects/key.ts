@@ -38,7 +38,7 @@ import { KeyClock } from "./key-clock.ts";
 import { logUnreadable } from "./key-file.ts";
 import { KeyListeners, LISTENER_HEADER } from "./key-listeners.ts";
 import { KeyMeter } from "./key-meter.ts";
-import { answerClose, closeSocket, NO_CLOSE } from "./line.ts";
+import { NO_CLOSE } from "./line.ts";
 import { Meter } from "./meter.ts";
 import { sessionlessProtocolOf, sessionObject } from "./owner.ts";
 import { KeyStore } from "./store.ts";
@@ -63,8 +63,6 @@ const ALARM_RETRY_MS = 2_000;
 const ANSWERS_LEAVE_WITHIN_MS = 10;
 /** A key whose alarm is due so soon does not go to rest: an alarm that meets a resting object comes late. */
 const WAKE_UP_IS_NEAR_MS = 1_000;
-/** Closes a listener whose claim could not be decided. */
-const FAILED_CODE = 1011;
 
 /**
  * The only authority for one key. Every answer that changes something is stored before it is given: the rows are
@@ -92,7 +90,7 @@ export class KeyObject extends DurableObject<Env> {
     this.#config = configOf(env);
     this.#store = new KeyStore(ctx.storage);
     this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
-    this.#listeners = new KeyListeners(ctx);
+    this.#listeners = new KeyListeners(ctx, this);
     this.#meter = new KeyMeter(new Meter(env, this.#name, (report) => ctx.waitUntil(report)));
     noteAwake(env, this.#name);
     ctx.blockConcurrencyWhile(async () => {
@@ -141,6 +139,11 @@ export class KeyObject extends DurableObject<Env> {
     return this.#useFounded(1, (engine, moment) => engine.claim(command, moment));
   }
 
+  /** What became of a claim that was told `queued`. */
+  collect(request: string): Promise<ClaimOutcome> {
+    return this.#use<ClaimOutcome>({ status: "lease_expired" }, (engine, moment) => engine.collect(request, moment));
+  }
+
   /** The hold with the highest fence, or null if nobody holds the key. Asking changes nothing but what time has changed. */
   current(): Promise<CurrentHold | null> {
     return this.#useUnlessLost<CurrentHold | null>(null, (engine, moment) => engine.current(moment) ?? null);
@@ -160,29 +163,16 @@ export class KeyObject extends DurableObject<Env> {
     return new Response(null, { status: 101, webSocket });
   }
 
-  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
-    const command = JSON.parse(String(message)) as ClaimCommand;
-    try {
-      let outcome = await this.claim(command);
-      // It may have been made before, on a socket that was cut, and be decided by now.
-      if (outcome.status === "queued")
-        outcome = await this.#use<ClaimOutcome>(outcome, (engine, moment) => engine.collect(command.request, moment));
-      if (outcome.status !== "queued") this.#listeners.answer(command.request, outcome);
-    } catch (error) {
-      log("error", "claim_failed", { error: String(error) });
-      closeSocket(socket, FAILED_CODE);
-    }
+  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    return this.#listeners.heard(socket, message);
   }
 
-  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
-    answerClose(socket, code);
-    const { request, isUnheard } = this.#listeners.closed(socket, code);
-    // A Worker that lost its socket may be back on another one by now.
-    if (isUnheard && !this.#listeners.isWaiting(request)) await this.cancel(request);
+  override webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    return this.#listeners.closed(socket, code);
   }
 
   override webSocketError(socket: WebSocket): Promise<void> {
-    return this.webSocketClose(socket, NO_CLOSE);
+    return this.#listeners.closed(socket, NO_CLOSE);
   }
 
   pickUp(request: string): Promise<PickUpOutcome> {

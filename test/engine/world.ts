@@ -233,9 +233,11 @@ export class World {
   endAll(): void {
     while (this.#inFlight.length > 0) this.#deliver(0, "honest");
     for (let who = 0; who < SESSIONS; who += 1) this.take({ step: "leave", who, keepsReported: false });
-    for (const { running } of this.#claimants) for (const request of running) this.#cancel(request);
+    for (const { request } of this.model.queue) this.#cancel(request);
     while (this.#inFlight.length > 0) this.#deliver(0, "honest");
-    this.now = Math.max(this.now, this.model.activity.latest) + this.rules.gcMaxIdleMs + 40_000_000;
+    // Who has no session does not leave: its lease ends, maybe by a clock that has been set back since.
+    const ends = this.model.holds.map(({ expiresAt }) => expiresAt);
+    this.now = Math.max(this.now, this.model.activity.latest, ...ends) + this.rules.gcMaxIdleMs + 40_000_000;
     this.tick();
     while (this.#inFlight.length > 0) this.#deliver(0, "honest");
     const { rows, engine } = this.key;

@@ -126,6 +126,20 @@ describe("a PUT that waits", () => {
     }
   });
 
+  it("that a crash of the service cut off has left the queue, and the next one is served within seconds", async () => {
+    const a = freshKey();
+    await files.held(a);
+    const cut = await files.waitInLine(a, 60);
+    await server.restart();
+    await expect(cut.reply).rejects.toThrow();
+    const next = await files.waitInLine(a, 60, "tag=next");
+    const removedAt = performance.now();
+    expectNoContent(await files.remove(a));
+    const reply = await next.reply;
+    expect(lockTextIn(reply, 201).tag).toBe("next");
+    expect(reply.endedAt - removedAt).toBeLessThanOrEqual(5_000);
+  });
+
   it("costs no session, and is shown with its tag while it waits and holds", async () => {
     const a = freshKey();
     const sessions = (await api.stats()).connections;
