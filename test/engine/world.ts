@@ -233,7 +233,9 @@ export class World {
   endAll(): void {
     while (this.#inFlight.length > 0) this.#deliver(0, "honest");
     for (let who = 0; who < SESSIONS; who += 1) this.take({ step: "leave", who, keepsReported: false });
-    for (const { request } of this.model.queue) this.#cancel(request);
+    // By now only claims wait, or have not heard of their grant.
+    const unheard = () => this.model.queue[0] ?? this.model.holds.find(({ unanswered }) => unanswered);
+    for (let claim = unheard(); claim; claim = unheard()) this.#cancel(claim.request);
     while (this.#inFlight.length > 0) this.#deliver(0, "honest");
     // Who has no session does not leave: its lease ends, maybe by a clock that has been set back since.
     const ends = this.model.holds.map(({ expiresAt }) => expiresAt);
