@@ -73,8 +73,7 @@ export class Link {
     socket.addEventListener("message", ({ data }) => this.#hear(data));
     socket.addEventListener("error", (event) => this.#end({ type: "closed", code: 1006, cause: causeOf(event) }));
     socket.addEventListener("close", ({ code }) => this.#end({ type: "closed", code }));
-    const patienceMs = Math.max(READY_WITHIN_MS, this.#session?.graceMs ?? 0);
-    this.#cancelPatience = options.clock.after(patienceMs, () => this.drop());
+    this.#cancelPatience = options.clock.after(READY_WITHIN_MS, () => this.drop());
   }
 
   send(text: string): void {

@@ -11,7 +11,7 @@ import type { Loss, Notice } from "./notices.ts";
 import type { Fate, KeyRequest, Operations } from "./operations.ts";
 import { Repeats } from "./repeats.ts";
 import { type ReportRequest, Reports } from "./reports.ts";
-import { inTurn, mustWait, patienceFor } from "./returns.ts";
+import { mustWait, patienceFor, ReturnTurns } from "./returns.ts";
 import { allows, principalShown, rightsOf, wrongCredential } from "./rights.ts";
 import { type Running, RunningRequests } from "./running.ts";
 import { Voice } from "./voice.ts";
@@ -30,6 +30,7 @@ export class Conversation {
   readonly #running: RunningRequests;
   readonly #repeats: Repeats;
   readonly #reports: Reports;
+  readonly #turns = new ReturnTurns();
   #standing: Standing;
   #midFrameSince: number;
   #revision = 0;
@@ -284,9 +285,9 @@ export class Conversation {
     this.#run(tag, request.key, async (id) => {
       const isWanted = () => this.#isWanted(id);
       const perform = () => this.#operations.perform(request, id, { ...circumstances, isWanted });
-      if (!this.#isAmongMany()) return perform();
+      if (!this.#turns.isWaiting(request.key) && !this.#isAmongMany()) return perform();
       const patienceMs = patienceFor(request, this.#config.defaultLeaseSeconds * 1_000);
-      return inTurn(patienceMs, async () => (isWanted() ? perform() : { type: "dropped" }));
+      return this.#turns.run(request.key, patienceMs, async () => (isWanted() ? perform() : { type: "dropped" }));
     });
   }
 

@@ -39,11 +39,14 @@ export class Ear {
 
   async #listen(): Promise<void> {
     this.#isListening = true;
-    for (let piece = this.#unheard.shift(); piece; piece = this.#unheard.shift()) {
-      const answers = this.#hear(piece);
-      // At least one: the next turn of the event loop would come before anything else that is to be read.
-      await scheduler.wait(1 + Math.floor(answers / this.#answersPerMs));
+    try {
+      for (let piece = this.#unheard.shift(); piece; piece = this.#unheard.shift()) {
+        const answers = this.#hear(piece);
+        // At least one: the next turn of the event loop would come before anything else that is to be read.
+        await scheduler.wait(1 + Math.floor(answers / this.#answersPerMs));
+      }
+    } finally {
+      this.#isListening = false;
     }
-    this.#isListening = false;
   }
 }

@@ -12,6 +12,10 @@ const FEW_RETURNS = 8;
 const MAX_WAIT_MS = 15_000;
 /** A renewal waits for no more than this part of its lease. */
 const PART_OF_LEASE = 1 / 4;
+/** One that may wait anyway, for no more than this part of that time. */
+const PART_OF_WAIT = 1 / 4;
+/** Others are not expected to take long. */
+const SOON_MS = 2_000;
 /** Requests of returned sessions that are carried out at a time. More would leave keep-alives unanswered for seconds. */
 const MAX_UNDER_WAY = 8;
 /** A request that has taken so long has died with its object. */
@@ -76,6 +80,29 @@ export async function inTurn<Result>(patienceMs: number, task: () => Promise<Res
   }
 }
 
+/** The turns of one session: its requests on one key are begun in the order in which they came. */
+export class ReturnTurns {
+  /** Resolves when the last request on a key has begun; none where all have. */
+  readonly #begun = new Map<string, Promise<void>>();
+
+  isWaiting(key: string): boolean {
+    return this.#begun.has(key);
+  }
+
+  async run<Result>(key: string, patienceMs: number, task: () => Promise<Result>): Promise<Result> {
+    const before = this.#begun.get(key);
+    const begun = Promise.withResolvers<void>();
+    this.#begun.set(key, begun.promise);
+    await before;
+    return inTurn(patienceMs, () => {
+      if (this.#begun.get(key) === begun.promise) this.#begun.delete(key);
+      const done = task();
+      begun.resolve();
+      return done;
+    });
+  }
+}
+
 const countWaiting = (now: number) => countOf(waiting, now);
 const countUnderWay = (now: number) => countOf(underWay, now);
 
@@ -91,7 +118,9 @@ function countOf(places: Set<Place>, now: number): number {
 export function patienceFor(request: KeyRequest, defaultLeaseMs: number): number {
   // Others wait for what is released.
   if (request.type === "release") return 0;
-  if (request.type !== "renew") return MAX_WAIT_MS;
+  if (request.type === "acquire" || request.type === "wait")
+    return Math.min(MAX_WAIT_MS, request.waitSeconds * 1_000 * PART_OF_WAIT);
+  if (request.type !== "renew") return SOON_MS;
   const leaseMs = request.leaseSeconds === undefined ? defaultLeaseMs : request.leaseSeconds * 1_000;
   return Math.min(MAX_WAIT_MS, leaseMs * PART_OF_LEASE);
 }

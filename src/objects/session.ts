@@ -60,6 +60,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   /** From then on reports count this session. */
   #joinedBy: Moment | undefined;
   #isOpening = false;
+  #returnedAt = Number.NEGATIVE_INFINITY;
   /** Attempts to take the session up take turns. */
   #resuming: Promise<unknown> = Promise.resolve();
   /** A message has come in this life of the object. */
@@ -248,11 +249,17 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       this.#line?.close(CLOSE.replaced);
       this.#loseSocket();
       this.#isOpening = true;
-      noteReturn(Date.now());
+      this.#noteReturn(Date.now());
       return undefined;
     });
     this.#resuming = attempt.catch(() => {});
     return attempt;
+  }
+
+  /** Counts once in a grace: one client that comes back again and again is no rush. */
+  #noteReturn(now: number): void {
+    if (now - this.#returnedAt > this.#own.config.resumeGraceMs) noteReturn(now);
+    this.#returnedAt = now;
   }
 
   /** The socket is lost, the session is not: until its time is over, it keeps its locks and places. */

@@ -6,11 +6,15 @@
  * The platform lets no request wait for another's promise. What requests share here is plain data, and they look again
  * after short pauses.
  */
+import { waitUntil } from "cloudflare:workers";
 
 /** Reports that an isolate makes at the same time. */
 const MAX_RUNNING = 4;
-/** A report that takes longer has probably died with its request, and stops counting. */
+/** A report that takes longer is stuck, and stops counting. */
 const GIVEN_UP_MS = 15_000;
+/** The platform ends a report without a word with the object that makes it. One that shows no sign of life for so long has ended. */
+const SILENT_MS = 1_000;
+const SIGN_OF_LIFE_EVERY_MS = 100;
 /** Answers are kept this long, and no more than so many, for those who have asked before they were found. */
 const KEPT_MS = 1_000;
 const MAX_KEPT = 4;
@@ -28,9 +32,14 @@ interface Finished {
   readonly result: Result;
 }
 
+interface Running {
+  readonly begunAt: number;
+  aliveAt: number;
+}
+
 let lastMoment = 0;
-/** When the reports under way began, by question. */
-const running = new Map<string, number>();
+/** The reports under way, by question. */
+const running = new Map<string, Running>();
 const finished = new Map<string, Finished>();
 /** How many wait for an answer or their turn, and when one of them last looked, by question. */
 const waiting = new Map<string, { readonly count: number; readonly lookedAt: number }>();
@@ -88,13 +97,26 @@ function noteWaiting(question: string, more: number): void {
 
 function hasTurn(question: string): boolean {
   const now = Date.now();
-  for (const [each, since] of running) if (now - since > GIVEN_UP_MS) running.delete(each);
+  for (const [each, { begunAt, aliveAt }] of running)
+    if (now - begunAt > GIVEN_UP_MS || now - aliveAt > SILENT_MS) running.delete(each);
   return !running.has(question) && running.size < MAX_RUNNING;
 }
 
-async function answerNow<Answer>(question: string, find: () => Promise<Answer>): Promise<Answer> {
+/** Makes a report. It goes on when the client that asked for it hangs up: others may wait for it. */
+function answerNow<Answer>(question: string, find: () => Promise<Answer>): Promise<Answer> {
+  const report = makeReport(question, find);
+  waitUntil(report.catch(() => {}));
+  return report;
+}
+
+async function makeReport<Answer>(question: string, find: () => Promise<Answer>): Promise<Answer> {
   const begun = momentNow();
-  running.set(question, Date.now());
+  const begunAt = Date.now();
+  const own: Running = { begunAt, aliveAt: begunAt };
+  running.set(question, own);
+  const signsOfLife = setInterval(() => {
+    own.aliveAt = Date.now();
+  }, SIGN_OF_LIFE_EVERY_MS);
   try {
     const answer = await find();
     finish(question, begun, { answer });
@@ -102,6 +124,8 @@ async function answerNow<Answer>(question: string, find: () => Promise<Answer>):
   } catch (error) {
     finish(question, begun, { error: String(error) });
     throw error;
+  } finally {
+    clearInterval(signsOfLife);
   }
 }
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { inTurn, isRush, mustWait, noteReturn, patienceFor } from "../../src/objects/returns.ts";
+import { inTurn, isRush, mustWait, noteReturn, patienceFor, ReturnTurns } from "../../src/objects/returns.ts";
 
 const renewal = (leaseSeconds: number | undefined) => ({ type: "renew", key: "k", token: "t", leaseSeconds }) as const;
 
@@ -26,8 +26,17 @@ describe("sessions that are taken up again", () => {
     expect(patienceFor(renewal(33), 33_000)).toBe(8_250);
     expect(patienceFor(renewal(3_600), 33_000)).toBe(15_000);
     expect(patienceFor(renewal(undefined), 4_000)).toBe(1_000);
-    expect(patienceFor({ type: "acquire", key: "k", limit: 1, waitSeconds: 60, leaseSeconds: 1 }, 33_000)).toBe(15_000);
     expect(patienceFor({ type: "release", key: "k", token: "t" }, 33_000)).toBe(0);
+  });
+
+  it("wait for no more than a quarter of the time they wait for a lock anyway", () => {
+    const acquire = (waitSeconds: number) =>
+      ({ type: "acquire", key: "k", limit: 1, waitSeconds, leaseSeconds: 1 }) as const;
+    expect(patienceFor(acquire(0), 33_000)).toBe(0);
+    expect(patienceFor(acquire(8), 33_000)).toBe(2_000);
+    expect(patienceFor(acquire(9_223_372_036), 33_000)).toBe(15_000);
+    expect(patienceFor({ type: "wait", key: "k", waitSeconds: 4 }, 33_000)).toBe(1_000);
+    expect(patienceFor({ type: "enqueue", key: "k", limit: 1, leaseSeconds: 1 }, 33_000)).toBe(2_000);
   });
 
   it("ask at once if there is no rush, and go on when their patience or the rush is over", async () => {
@@ -57,6 +66,22 @@ describe("sessions that are taken up again", () => {
     await Promise.all(Array.from({ length: 40 }, () => inTurn(10_000, task)));
     expect(most).toBe(8);
     expect(mustWait(Date.now())).toBe(false);
+  });
+
+  it("have their requests on one key begun in the order in which they came, whatever the patience of each", async () => {
+    const turns = new ReturnTurns();
+    const begun: string[] = [];
+    const ask = (key: string, number: number, patienceMs: number) =>
+      turns.run(key, patienceMs, async () => void begun.push(`${key}${number}`));
+    manyReturnAt(Date.now());
+    const all = [0, 1, 2, 3, 4].flatMap((number) => [ask("a", number, 300 - number * 60), ask("b", number, 0)]);
+    expect(turns.isWaiting("a")).toBe(true);
+    await Promise.all(all);
+    const ofKey = (key: string) => begun.filter((name) => name.startsWith(key));
+    expect(ofKey("a")).toEqual(["a0", "a1", "a2", "a3", "a4"]);
+    expect(ofKey("b")).toEqual(["b0", "b1", "b2", "b3", "b4"]);
+    expect(begun.indexOf("b4")).toBeLessThan(begun.indexOf("a0"));
+    expect(turns.isWaiting("a")).toBe(false);
   });
 
   it("keep nobody waiting for one that failed, or died with its object", async () => {
