@@ -15,6 +15,26 @@ export const AUTH_FAILURE_PAUSE_MS = 100;
 
 type Secrets = Pick<Config, "authToken" | "adminToken" | "ticketSecret">;
 
+/** Who an `Authorization` header speaks for, where the token may also be the password of Basic authentication. */
+export function authenticateAnyScheme(
+  secrets: Secrets,
+  credential: string | undefined,
+): Promise<Principal | undefined> {
+  const basic = /^basic\s+(\S+)$/i.exec(credential?.trim() ?? "")?.[1];
+  return basic === undefined ? authenticate(secrets, credential) : authenticateSecret(secrets, passwordIn(basic));
+}
+
+/** The password of Basic credentials, whatever the user name; empty if there is none. */
+function passwordIn(encoded: string): Uint8Array {
+  try {
+    const bytes = Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));
+    const colon = bytes.indexOf(":".charCodeAt(0));
+    return bytes.slice(colon < 0 ? bytes.length : colon + 1);
+  } catch {
+    return new Uint8Array();
+  }
+}
+
 /** Who an `Authorization` header speaks for; undefined is nobody, to be refused. */
 export function authenticate(secrets: Secrets, credential: string | undefined): Promise<Principal | undefined> {
   const bearer = /^bearer\s(.*)$/is.exec(credential?.trim() ?? "")?.[1];

@@ -2,6 +2,8 @@
 export interface Holder {
   /** Names the session that holds it. */
   readonly owner_conn_id: number;
+  /** How it came by its place, if not in the name of a session. */
+  readonly protocol?: "file" | "terraform";
   readonly label?: string;
   /** 16 hex digits; never the token. */
   readonly fence: string;
@@ -18,6 +20,8 @@ export interface Waiter {
   /** 1 is next. */
   readonly position: number;
   readonly owner_conn_id: number;
+  /** How it came by its place, if not in the name of a session. */
+  readonly protocol?: "file" | "terraform";
   readonly label?: string;
   readonly since: string;
   readonly waited_s: number;

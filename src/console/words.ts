@@ -35,7 +35,20 @@ export function isolated(text: string): string {
   return `\u2068${text}\u2069`;
 }
 
-/** How somebody is named to others: by his label, or by the number of his session. */
-export function nameOf({ label, owner_conn_id }: { readonly label?: string; readonly owner_conn_id: number }): string {
-  return label ?? `session ${owner_conn_id}`;
+interface Somebody {
+  readonly label?: string;
+  /** Of who has no session. */
+  readonly protocol?: "file" | "terraform";
+  readonly owner_conn_id: number;
+}
+
+/** What somebody is to the service, with the number that others see. */
+export function ownerOf({ protocol, owner_conn_id }: Somebody): string {
+  const nouns = { file: "file", terraform: "Terraform lock" };
+  return `${protocol ? nouns[protocol] : "session"} ${owner_conn_id}`;
+}
+
+/** How somebody is named to others: by his label, or by his number. */
+export function nameOf(somebody: Somebody): string {
+  return somebody.label ?? ownerOf(somebody);
 }

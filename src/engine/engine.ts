@@ -1,8 +1,24 @@
 import { Changes } from "./changes.ts";
 import { keepPlace, keepPlacesOf, startLease } from "./cut-off.ts";
 import { type Fence, nextFence } from "./fence.ts";
+import { identityOf, tagOf } from "./identity.ts";
 import { Slot, Waiter } from "./members.ts";
 import type { Observation } from "./observations.ts";
+import {
+  type ClaimCommand,
+  type ClaimOutcome,
+  type CurrentHold,
+  claimOutcome,
+  currentHold,
+  type HoldSelector,
+  holdIn,
+  type RefreshCommand,
+  type RefreshOutcome,
+  type RemoveOutcome,
+  refreshHold,
+  removeHold,
+  standingHold,
+} from "./sessionless.ts";
 import { KeyState, type StoredKey } from "./state.ts";
 import type {
   AcquireCommand,
@@ -144,10 +160,10 @@ export class KeyEngine {
     this.tick(moment);
     const slot = this.#state.findHold(fence);
     if (!slot) return { status: "not_held" };
-    const { session, heldSince, expiresAt } = slot;
+    const { session, heldSince, expiresAt, sessionless } = slot;
     this.#state.endHold(slot, "stolen", moment.now);
     this.#state.promote(moment);
-    return { status: "stolen", session, since: heldSince, expiresAt };
+    return { status: "stolen", session, since: heldSince, expiresAt, ...tagOf(sessionless) };
   }
 
   /** Sets the lease anew from now, also to a shorter one. An expired hold never revives. */
@@ -180,6 +196,45 @@ export class KeyEngine {
       this.#state.promote(moment);
     } else if (subject.isQueued) this.#state.dequeue(subject, moment.now);
     else this.#state.settle(subject);
+  }
+
+  /**
+   * Like `acquire` of a lock, for a holder without a session: it is told who holds where it is refused. Only a claim that
+   * would wait meets the cap on waiters.
+   */
+  claim(command: ClaimCommand, moment: Moment): ClaimOutcome {
+    this.tick(moment);
+    const state = this.#state;
+    const { request, waitMs } = command;
+    const standing = standingHold(state, command);
+    if (standing) return { status: "standing", hold: holdIn(standing, moment.now) };
+    const isRefused = waitMs === 0 && this.limit === 1 && !state.isIdle && !state.roster.requests.has(request);
+    const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, moment);
+    return claimOutcome(state, outcome, request, moment.now);
+  }
+
+  /** Like `pickUp`, for a claim. */
+  collect(request: string, moment: Moment): ClaimOutcome {
+    return claimOutcome(this.#state, this.pickUp(request, moment), request, moment.now);
+  }
+
+  /** The hold with the highest fence, if the key is held. */
+  current(moment: Moment): CurrentHold | undefined {
+    this.tick(moment);
+    return currentHold(this.#state, moment.now);
+  }
+
+  /** Sets the lease anew from now, and the tag if one is given, of the hold without a session that is meant. */
+  refresh(command: RefreshCommand, moment: Moment): RefreshOutcome {
+    this.tick(moment);
+    if (this.limit !== 1 && !this.isPrunable(moment)) return { status: "limit_mismatch" };
+    return refreshHold(this.#state, command, moment.now);
+  }
+
+  /** Ends the hold without a session that is meant, and gives the slot to the next in line, in one step. */
+  remove(selector: HoldSelector, moment: Moment): RemoveOutcome {
+    this.tick(moment);
+    return removeHold(this.#state, selector, moment);
   }
 
   /** Takes the answer to a notice. A hold that nobody will pick up goes to the next in line. */
@@ -322,18 +377,18 @@ export class KeyEngine {
     return granted;
   }
 
-  #grantIfFree(command: EnqueueCommand, moment: Moment): Granted | undefined {
+  #grantIfFree(command: EnqueueCommand | AcquireCommand, moment: Moment): Granted | undefined {
     if (this.#state.queue.length > 0) return undefined;
     const slot = this.#state.takeFreeSlot();
     return slot && this.#grant(slot, command, moment);
   }
 
-  #grant(slot: Slot, command: EnqueueCommand, moment: Moment): Granted {
+  #grant(slot: Slot, command: EnqueueCommand | AcquireCommand, moment: Moment): Granted {
     this.#state.hold(slot, command, moment);
     slot.isReported = true;
     slot.hasRecord = false;
-    const { session, fence } = slot;
-    this.#state.observations.push({ type: "granted", how: "immediate", session, fence, at: moment.now, waitMs: 0 });
+    const granted = { type: "granted", how: "immediate", ...identityOf(slot), at: moment.now, waitMs: 0 } as const;
+    this.#state.observations.push(granted);
     return { status: "granted", token: slot.token, leaseSeconds: slot.leaseSeconds };
   }
 }

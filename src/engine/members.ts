@@ -1,6 +1,7 @@
 import type { Due } from "./deadlines.ts";
 import { fenceOfToken, timeOfFence } from "./fence.ts";
 import type { Linked } from "./queue.ts";
+import type { Sessionless } from "./types.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -23,6 +24,8 @@ export class Slot implements Due {
   hasRecord = false;
   /** The place in the queue that led here; 0 if there was no queue. */
   place = 0;
+  /** Set while the holder is one without a session. */
+  sessionless: Sessionless | undefined;
   /** The queue entry that became this hold, until its session has answered. */
   waiter: Waiter | undefined;
   /** When to tell the session (again) that it has been promoted. */
@@ -67,6 +70,7 @@ export class Waiter implements Due, Linked<Waiter> {
   readonly isEnqueued: boolean;
   readonly leaseSeconds: number;
   readonly joinedAt: number;
+  readonly sessionless: Sessionless | undefined;
   deadline: number;
   /** The `wait` in progress on an enqueued place. */
   waitRequest: string | undefined;
@@ -82,7 +86,9 @@ export class Waiter implements Due, Linked<Waiter> {
   behind: Waiter | undefined;
 
   constructor(
-    from: Pick<Waiter, "place" | "session" | "request" | "isEnqueued" | "leaseSeconds" | "joinedAt" | "deadline">,
+    from: Pick<Waiter, "place" | "session" | "request" | "isEnqueued" | "leaseSeconds" | "joinedAt" | "deadline"> & {
+      readonly sessionless?: Sessionless | undefined;
+    },
   ) {
     this.place = from.place;
     this.session = from.session;
@@ -90,6 +96,7 @@ export class Waiter implements Due, Linked<Waiter> {
     this.isEnqueued = from.isEnqueued;
     this.leaseSeconds = from.leaseSeconds;
     this.joinedAt = from.joinedAt;
+    this.sessionless = from.sessionless;
     this.deadline = from.deadline;
   }
 

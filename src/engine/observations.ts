@@ -13,6 +13,8 @@ export type Observation =
       readonly how: "immediate" | "queued";
       readonly session: string;
       readonly fence: string;
+      /** The beginning of the tag of a holder without a session. */
+      readonly tag?: string;
       readonly at: number;
       readonly waitMs: number;
     }

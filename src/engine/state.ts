@@ -1,12 +1,13 @@
 import { Changes } from "./changes.ts";
 import { Deadlines } from "./deadlines.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
+import { identityOf } from "./identity.ts";
 import { Lapses } from "./lapses.ts";
 import { type FinalOutcome, Slot, Waiter } from "./members.ts";
 import type { EndReason, Observation } from "./observations.ts";
 import { Queue } from "./queue.ts";
 import { Roster } from "./roster.ts";
-import type { Granted, KeyEvent, LossReason, Moment, NoticeKind } from "./types.ts";
+import type { Granted, KeyEvent, LossReason, Moment, NoticeKind, Sessionless } from "./types.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 /** A notice that got no answer is repeated after this time, then ever less often. */
@@ -47,6 +48,7 @@ interface Claim {
   readonly session: string;
   readonly request: string;
   readonly leaseSeconds: number;
+  readonly sessionless?: Sessionless | undefined;
 }
 
 /**
@@ -123,7 +125,7 @@ export class KeyState {
   }
 
   /** Makes a free slot a hold with a token of its own. When fences have run out it throws and nothing has changed. */
-  hold(slot: Slot, { session, request, leaseSeconds }: Claim, moment: Moment): void {
+  hold(slot: Slot, { session, request, leaseSeconds, sessionless }: Claim, moment: Moment): void {
     try {
       this.lastFence = nextFence(this.lastFence, moment.fenceFloor, moment.now);
     } catch (error) {
@@ -135,6 +137,7 @@ export class KeyState {
     slot.session = session;
     slot.request = request;
     slot.leaseSeconds = leaseSeconds;
+    slot.sessionless = sessionless;
     slot.since = moment.now;
     slot.notices = 0;
     slot.place = 0;
@@ -157,8 +160,8 @@ export class KeyState {
   report(slot: Slot, now: number): Granted {
     const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
     if (!slot.isReported) {
-      const { session, fence, since } = slot;
-      this.observations.push({ type: "granted", how: "queued", session, fence, at: now, waitMs: elapsed(since, now) });
+      const waitMs = elapsed(slot.since, now);
+      this.observations.push({ type: "granted", how: "queued", ...identityOf(slot), at: now, waitMs });
       slot.since = now;
     }
     slot.isReported = true;
@@ -171,7 +174,7 @@ export class KeyState {
 
   /** Ends a hold at `at`. Whoever waits for it is told by `promote`, which the caller owes. */
   endHold(slot: Slot, end: End, at: number, now = at): void {
-    const { session, token, fence, since, waiter, isReported } = slot;
+    const { session, token, fence, since, waiter, isReported, sessionless } = slot;
     // Its session does not know yet, and is told when it next asks for the token.
     const isTakenAway = end === "expired" || end === "stolen";
     const isUnseenRecord = isTakenAway && slot.hasRecord && !waiter?.waitRequest;
@@ -191,11 +194,12 @@ export class KeyState {
     slot.notifyAt = NEVER;
     slot.session = "";
     slot.request = "";
+    slot.sessionless = undefined;
     if (slot.index < this.limit) this.giveBack(slot);
     this.#touch(at);
     this.changes.slots.add(slot);
     const isLoss = isTakenAway || end === "released";
-    if (isLoss && isReported) this.events.push({ type: "lost", session, token, reason: end });
+    if (isLoss && isReported && !sessionless) this.events.push({ type: "lost", session, token, reason: end });
     const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
     this.observations.push({ type: "ended", fence, reason, holdMs: isReported ? elapsed(since, at) : undefined });
   }
@@ -284,9 +288,9 @@ export class KeyState {
 
   /** False when fences have run out: nobody can be granted, the waiter keeps its place. */
   #promoteTo(slot: Slot, waiter: Waiter, moment: Moment): boolean {
-    const { session, listener, leaseSeconds, isEnqueued, joinedAt } = waiter;
+    const { session, listener, leaseSeconds, isEnqueued, joinedAt, sessionless } = waiter;
     try {
-      this.hold(slot, { session, request: listener, leaseSeconds }, moment);
+      this.hold(slot, { session, request: listener, leaseSeconds, sessionless }, moment);
     } catch (error) {
       if (error instanceof FenceExhaustedError) return false;
       throw error;

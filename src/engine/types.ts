@@ -22,11 +22,28 @@ export interface AcquireCommand {
   readonly mayWait: boolean;
   /** Every holder is removed first, and nobody in the queue comes before this request. */
   readonly steals?: true;
+  /** The request is that of a holder without a session; `session` then names nobody but this holder. */
+  readonly sessionless?: Sessionless;
 }
 
-export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait" | "steals">;
+/**
+ * What a holder without a session says of itself. It is kept with its place and its hold. Nobody is told when such a hold
+ * ends, and nobody's leaving ends it: it ends by `remove`, by its lease, or by a forced release.
+ */
+export interface Sessionless {
+  /** The protocol of the holder. Only requests of the same kind may refresh or remove the hold. */
+  readonly kind: string;
+  /** Names the claim. A claim with the kind and mark of the holder is the same claim again. */
+  readonly mark?: string;
+  /** For people. */
+  readonly tag?: string;
+  /** Kept as given, never read by the engine. */
+  readonly note: string;
+}
 
-export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSeconds" | "steals"> {
+export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait" | "steals" | "sessionless">;
+
+export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSeconds" | "steals" | "sessionless"> {
   /** The session knows that no earlier `wait` of its own on this key is still in progress: this one takes its place. */
   readonly takesOver?: true;
 }
@@ -70,7 +87,14 @@ export type ReleaseOutcome = Refusal<"released" | "not_held">;
 
 /** Whose hold was taken away, and how long it would have lasted. */
 export type StealOutcome =
-  | { readonly status: "stolen"; readonly session: string; readonly since: number; readonly expiresAt: number }
+  | {
+      readonly status: "stolen";
+      readonly session: string;
+      readonly since: number;
+      readonly expiresAt: number;
+      /** Of a holder without a session that has one. */
+      readonly tag?: string;
+    }
   | Refusal<"not_held">;
 
 /**
@@ -101,11 +125,15 @@ export interface HolderView {
   readonly expiresAt: number;
   /** The token's first 16 hex digits: enough to name the hold, not to release it. */
   readonly fence: string;
+  /** The beginning of the tag of a holder without a session. */
+  readonly tag?: string;
 }
 
 /** A hold that is in its client's hands. */
 export interface StandingHold {
   readonly session: string;
+  /** As in `HolderView`. */
+  readonly tag?: string;
   readonly fence: string;
   /** When the token was handed over. */
   readonly since: number;
@@ -118,6 +146,8 @@ export interface WaiterView {
   readonly joinedAt: number;
   /** Undefined for a place that was enqueued and that nobody waits on yet. */
   readonly deadline: number | undefined;
+  /** As in `HolderView`. */
+  readonly tag?: string;
 }
 
 /** A key as others may see it. Tokens are not part of it. */

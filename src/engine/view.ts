@@ -1,3 +1,4 @@
+import { identityOf, tagOf } from "./identity.ts";
 import type { Slot } from "./members.ts";
 import type { KeyState } from "./state.ts";
 import type { HolderView, KeyView, StandingHold, WaiterView } from "./types.ts";
@@ -29,7 +30,7 @@ export function newestHolds({ held }: KeyState, most: number): StandingHold[] {
   return newest
     .sort(byHandOver)
     .slice(-most)
-    .map(({ session, fence, since, place }) => ({ session, fence, since, isImmediate: place === 0 }));
+    .map((slot) => ({ ...identityOf(slot), since: slot.since, isImmediate: slot.place === 0 }));
 }
 
 function byHandOver(a: Slot, b: Slot): number {
@@ -38,17 +39,18 @@ function byHandOver(a: Slot, b: Slot): number {
 
 function firstHolders({ held }: KeyState): HolderView[] {
   const holders: HolderView[] = [];
-  for (const { session, heldSince, leaseSeconds, expiresAt, fence } of held.values()) {
-    if (holders.push({ session, since: heldSince, leaseSeconds, expiresAt, fence }) === MOST_SHOWN) break;
+  for (const slot of held.values()) {
+    const { heldSince, leaseSeconds, expiresAt } = slot;
+    if (holders.push({ ...identityOf(slot), since: heldSince, leaseSeconds, expiresAt }) === MOST_SHOWN) break;
   }
   return holders;
 }
 
 function firstWaiters({ queue }: KeyState): WaiterView[] {
   const waiters: WaiterView[] = [];
-  for (const { session, joinedAt, deadline } of queue) {
-    const isBounded = Number.isFinite(deadline);
-    if (waiters.push({ session, joinedAt, deadline: isBounded ? deadline : undefined }) === MOST_SHOWN) break;
+  for (const { session, joinedAt, deadline, sessionless } of queue) {
+    const view = { session, joinedAt, deadline: Number.isFinite(deadline) ? deadline : undefined };
+    if (waiters.push({ ...view, ...tagOf(sessionless) }) === MOST_SHOWN) break;
   }
   return waiters;
 }

@@ -1,8 +1,10 @@
 import type { StealOutcome } from "../engine/index.ts";
 import { log, logged } from "../log.ts";
 import { askKey } from "../objects/key-calls.ts";
+import { identityOf } from "../objects/key-detail.ts";
 import { ownerIdOf } from "../objects/owner.ts";
 import { labelsOf } from "../objects/stats.ts";
+import { labelOfTag } from "../objects/tag-label.ts";
 import { isAdmin } from "../principal.ts";
 import type { AppContext } from "./context.ts";
 import { fail, json } from "./errors.ts";
@@ -32,9 +34,10 @@ export async function removeHolder(context: AppContext): Promise<Response> {
     if (removed.status === "not_held") return fail(context, "not_held");
     const owner = ownerIdOf(removed.session);
     log("warn", "holder_removed", { request: context.var.requestId, key, owner, fence });
-    const label = (await labelsOf(context.env, [removed.session]).catch(() => undefined))?.[removed.session];
+    const labels = await labelsOf(context.env, [removed.session]).catch(() => undefined);
+    const label = labels?.[removed.session] ?? labelOfTag(removed.tag);
     const heldSeconds = Math.max(0, Date.now() - removed.since) / 1000;
-    return json(context, { key, owner_conn_id: owner, ...(label && { label }), fence, held_s: heldSeconds });
+    return json(context, { key, ...identityOf(removed.session, label), fence, held_s: heldSeconds });
   } catch (error) {
     logged("key_unreachable")(error);
     return fail(context, "unavailable");

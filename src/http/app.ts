@@ -4,13 +4,15 @@ import { getConsole, getConsoleScript, getConsoleStyle } from "./console.ts";
 import type { AppEnv, Handler } from "./context.ts";
 import { cors } from "./cors.ts";
 import { fail } from "./errors.ts";
+import { deleteFile, getFile, putFile } from "./files/handlers.ts";
 import { checkHost } from "./hosts.ts";
 import { getHealth, getKey, getMetrics, getOpenAPI, getReady, getReference, getStats } from "./introspection.ts";
 import { keyOperation } from "./locks.ts";
 import { authorize, configure, failed, limitRate, observe } from "./middleware.ts";
 import { rawPath } from "./path.ts";
-import { type OperationId, ROUTES } from "./routes.ts";
+import { type OperationId, ROUTES, UNNAMED_METHODS } from "./routes.ts";
 import { createSession, deleteSession, pingSession } from "./sessions.ts";
+import { getTerraformLock, lockTerraform, unlockTerraform } from "./terraform/handlers.ts";
 import { createTicket } from "./ticketing.ts";
 import { upgrade } from "./upgrade.ts";
 
@@ -39,6 +41,13 @@ const HANDLERS: Readonly<Record<OperationId, Handler>> = {
   renewSem: keyOperation("renewSem"),
   enqueueSem: keyOperation("enqueueSem"),
   waitSem: keyOperation("waitSem"),
+  getFile,
+  putFile,
+  deleteFile,
+  getTerraformLock,
+  lockTerraform,
+  putTerraformLock: lockTerraform,
+  unlockTerraform,
   createTicket,
   removeHolder,
   giveUpKey,
@@ -48,9 +57,13 @@ const HANDLERS: Readonly<Record<OperationId, Handler>> = {
 export const app = new Hono<AppEnv>({ strict: true, getPath: rawPath });
 
 app.use(configure, checkHost, cors, observe, limitRate, authorize);
-for (const { operationId, method, honoPath } of ROUTES) app.on(method, honoPath, HANDLERS[operationId]);
+const served = ROUTES.flatMap((route) => {
+  const unnamed = UNNAMED_METHODS.filter(({ operationId }) => operationId === route.operationId);
+  return [route, ...unnamed.map(({ method }) => ({ ...route, method }))];
+});
+for (const { operationId, method, honoPath } of served) app.on(method, honoPath, HANDLERS[operationId]);
 for (const { honoPath } of ROUTES) {
-  const methods = ROUTES.filter((route) => route.honoPath === honoPath).map(({ method }) => method);
+  const methods = served.filter((route) => route.honoPath === honoPath).map(({ method }) => method);
   const allow = methods.map((method) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
   app.all(honoPath, (context) => {
     context.header("Allow", allow);

@@ -11,6 +11,15 @@ const GRANTED = {
   "Access-Control-Expose-Headers": "Retry-After",
 } as const;
 
+/** On lock files, besides: conditions, leases, and PUT. */
+const FILES = "/v1/files/";
+const GRANTED_ON_FILES = {
+  ...GRANTED,
+  "Access-Control-Allow-Methods": `${GRANTED["Access-Control-Allow-Methods"]}, PUT`,
+  "Access-Control-Allow-Headers": `${GRANTED["Access-Control-Allow-Headers"]}, If-Match, If-None-Match, X-Stale-Timeout`,
+  "Access-Control-Expose-Headers": `${GRANTED["Access-Control-Expose-Headers"]}, ETag, X-Stale-Timeout, X-Expires-In`,
+} as const;
+
 /** A header that dflockd does not know: whoever asks for it may send it, others are told what dflockd would tell them. */
 const OURS = "X-Holdfast-Label";
 
@@ -21,12 +30,13 @@ export function allowedOrigin({ corsOrigins }: Origins, origin: string | undefin
   return corsOrigins.includes(origin) ? origin : undefined;
 }
 
-/** The headers that any reply to a request from `origin` carries on top of its own. */
-export function corsHeaders(config: Origins, origin: string | undefined): Readonly<Record<string, string>> {
+/** The headers that any reply to a request from `origin` for `path` carries on top of its own. */
+export function corsHeaders(config: Origins, origin: string | undefined, path = "/"): Readonly<Record<string, string>> {
+  const granted = path.startsWith(FILES) ? GRANTED_ON_FILES : GRANTED;
   const allowed = allowedOrigin(config, origin);
   const isList = config.corsOrigins.length > 0 && !config.corsOrigins.includes("*");
   return {
-    ...(allowed !== undefined && { "Access-Control-Allow-Origin": allowed, ...GRANTED }),
+    ...(allowed !== undefined && { "Access-Control-Allow-Origin": allowed, ...granted }),
     // On replies to others too: a cache must not hand those to a page that would be allowed.
     ...(isList && { Vary: "Origin" }),
   };
@@ -50,7 +60,7 @@ export function isPreflight({ corsOrigins }: Origins, method: string, headers: H
  */
 export const cors: MiddlewareHandler<{ Variables: { config: Config } }> = async (context, next) => {
   const { config } = context.var;
-  const headers = corsHeaders(config, context.req.header("Origin"));
+  const headers = corsHeaders(config, context.req.header("Origin"), context.req.path);
   if (isPreflight(config, context.req.method, context.req.raw.headers)) {
     const asked = context.req.header("Access-Control-Request-Headers");
     return context.body(null, 204, { ...headers, ...allowedHeaders(headers, asked) });

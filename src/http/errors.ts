@@ -17,7 +17,7 @@ export const ERRORS = {
   bad_request: {
     status: 400,
     detail: { always: "malformed request" },
-    when: "The key, the session id in the path, the body or a field breaks its rule, or the session header is missing; `detail` says which.",
+    when: "The key, the session id in the path, a header, the body or a field breaks its rule, or the session header is missing; `detail` says which.",
   },
   unauthorized: {
     status: 401,
@@ -36,7 +36,11 @@ export const ERRORS = {
     when: "WebSocket upgrade from a page whose origin is not allowed.",
   },
   not_found: { status: 404, detail: "never", when: "No such route or, where a key is looked up, no such key." },
-  not_held: { status: 404, detail: "never", when: "Nobody holds the key with this token; its lease may have ended." },
+  not_held: {
+    status: 404,
+    detail: "never",
+    when: "Nobody holds the key, or nobody with this token; its lease may have ended.",
+  },
   method_not_allowed: { status: 405, detail: "never", when: "The path exists, but not with this method; see `Allow`." },
   client_canceled: {
     status: 408,
@@ -63,6 +67,11 @@ export const ERRORS = {
     detail: { always: "the lease ran out before the grant was picked up" },
     when: "The slot was granted, but its lease ran out before it was picked up.",
   },
+  foreign_holder: {
+    status: 409,
+    detail: { always: "the holder came by another protocol, and is released there" },
+    when: "The key is held by another protocol, or as a semaphore: its holder cannot be released here.",
+  },
   session_gone: { status: 410, detail: "never", when: "The session is unknown, deleted, or was idle for too long." },
   host_forbidden: {
     status: 421,
@@ -74,6 +83,11 @@ export const ERRORS = {
     detail: "never",
     headers: { Upgrade: "websocket" },
     when: "The route speaks WebSocket only.",
+  },
+  precondition_required: {
+    status: 428,
+    detail: "never",
+    when: "A file is written without `If-None-Match: *` (create) or `If-Match` (refresh).",
   },
   rate_limited: {
     status: 429,

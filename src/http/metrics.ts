@@ -2,7 +2,7 @@ import type { Config } from "../config.ts";
 import { randomHex } from "../hex.ts";
 import { logged } from "../log.ts";
 import { renderExposition } from "../metrics/exposition.ts";
-import { type CounterName, type LabelsOf, METHODS } from "../metrics/families.ts";
+import { type CounterName, type LabelsOf, METHODS, UNMATCHED } from "../metrics/families.ts";
 import { Tally } from "../metrics/tally.ts";
 import { allCollectors, collectorOf } from "../objects/collectors.ts";
 import type { Env } from "../objects/env.ts";
@@ -36,7 +36,7 @@ let isolate: string | undefined;
 /** Counts a request whose reply is ready. The next scrape shows it. */
 export function recordRequest(env: Env, waitUntil: WaitUntil, request: FinishedRequest): void {
   const { path, status, seconds } = request;
-  const labels = { method: methodOf(request.method), path, status };
+  const labels = { method: methodOf(request), path, status };
   pending.count("http_requests_total", labels);
   pending.observe("http_request_duration_seconds", labels, seconds);
   waitUntil(flushInTime(env));
@@ -84,8 +84,12 @@ export async function renderMetrics(env: Env, config: Config): Promise<string> {
   });
 }
 
-function methodOf(method: string): (typeof METHODS)[number] {
-  return METHODS.find((known) => known === method) ?? "OTHER";
+/** Methods that few routes know are named on those only: elsewhere they are somebody's mistake, whichever they are. */
+const RARE_METHODS: readonly string[] = ["PUT", "LOCK", "UNLOCK"];
+
+function methodOf({ method, path }: FinishedRequest): (typeof METHODS)[number] {
+  const isNamed = path !== UNMATCHED || !RARE_METHODS.includes(method);
+  return METHODS.find((known) => isNamed && known === method) ?? "OTHER";
 }
 
 async function flushInTime(env: Env): Promise<void> {

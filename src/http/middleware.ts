@@ -2,13 +2,14 @@ import type { ErrorHandler, MiddlewareHandler } from "hono";
 import { randomHex } from "../hex.ts";
 import { log } from "../log.ts";
 import { readConfigOf } from "../objects/env.ts";
-import { AUTH_FAILURE_PAUSE_MS, authenticate } from "../principal.ts";
+import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../principal.ts";
 import { callerOf } from "./caller.ts";
 import type { AppContext, AppEnv, Handler } from "./context.ts";
 import { fail } from "./errors.ts";
 import { getHealth, getReady } from "./introspection.ts";
 import { countHttp, recordRequest } from "./metrics.ts";
 import { retryAfter } from "./rate-limit.ts";
+import { takesBasicAuth } from "./sessionless/access.ts";
 import { templateOf } from "./templates.ts";
 
 const PROBES = new Map<string, Handler>([
@@ -88,7 +89,8 @@ export const limitRate: Middleware = async (context, next) => {
 
 export const authorize: Middleware = async (context, next) => {
   if (WITHOUT_AUTH.has(context.req.path)) return next();
-  const principal = await authenticate(context.var.config, context.req.header("Authorization"));
+  const scheme = takesBasicAuth(context.req.path) ? authenticateAnyScheme : authenticate;
+  const principal = await scheme(context.var.config, context.req.header("Authorization"));
   if (!principal) return refuse(context, "http");
   context.set("principal", principal);
   return next();

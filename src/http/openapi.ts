@@ -3,18 +3,21 @@ import { VERSION } from "../version.ts";
 import { failureComponents, failures } from "./routes/failures.ts";
 import { type Operation, TAGS } from "./routes/operation.ts";
 import { OPERATIONS } from "./routes.ts";
-import { keyPath, labelHeader, sessionHeader, sessionIdPath } from "./schemas.ts";
+import { keyPath, labelHeader, namePath, sessionHeader, sessionIdPath } from "./schemas.ts";
 
 const ABOUT = `Locks and semaphores over HTTP.
 
 Create a session, then acquire in its name: \`POST /v1/sessions\`, then \`POST /v1/locks/{key}\` with header \`X-Dflockd-Session\`. What a session holds is released when its lease ends, when it is released with its token, or when the session ends.
 
-Request bodies are one JSON object in UTF-8, at most 1,048,576 bytes, whatever the \`Content-Type\`. Fields that are not listed are refused. Integers are written without fraction and exponent. A field that is \`null\` counts as absent, and \`null\` as body counts as \`{}\`.
+Programs that cannot keep a session alive take locks without one, as lock files (\`/v1/files/{name}\`), and Terraform and OpenTofu under \`/v1/terraform/{name}\`. Names there are keys: all stand in one queue.
+
+Request bodies are, but for files, one JSON object in UTF-8, at most 1,048,576 bytes, whatever the \`Content-Type\`. Fields that are not listed are refused. Integers are written without fraction and exponent. A field that is \`null\` counts as absent, and \`null\` as body counts as \`{}\`.
 
 Errors are \`{"error":"<code>"}\`, most with a \`detail\` for people. Only the code is stable. Unknown paths answer 404 \`not_found\`, other methods on a known path 405 \`method_not_allowed\` with \`Allow\`. \`HEAD\` works wherever \`GET\` does.`;
 
 const PARAMETERS = {
   KeyPath: keyPath,
+  NamePath: namePath,
   SessionIdPath: sessionIdPath,
   SessionHeader: sessionHeader,
   LabelHeader: labelHeader,
@@ -54,6 +57,11 @@ function build(): OpenApi {
     type: "http",
     scheme: "bearer",
     description: "The service's token, where one is set, or a ticket of `createTicket`.",
+  });
+  registry.registerComponent("securitySchemes", "basicAuth", {
+    type: "http",
+    scheme: "basic",
+    description: "Any user name; the password is the service's token or a ticket. Only where an operation says so.",
   });
   for (const { name, component } of failureComponents()) registry.registerComponent("responses", name, component);
   for (const [name, schema] of Object.entries(PARAMETERS)) registry.registerParameter(name, schema);

@@ -2,8 +2,8 @@ import { POLL_CLOSE, type PollNews } from "../objects/polls.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 
 /** How a long poll ended: with an answer, or because its session, its client or the session's object is gone. */
-export type PollEnd =
-  | { readonly type: "answered"; readonly outcome: Outcome }
+export type PollEnd<Answer = Outcome> =
+  | { readonly type: "answered"; readonly outcome: Answer }
   | { readonly type: "gone" | "vanished" | "lost" };
 
 /**
@@ -11,11 +11,11 @@ export type PollEnd =
  * the request, also if it has just sent a grant. From an `answered` on, the reply is on its way and the token is the
  * client's: it may have read it before anybody learns that the connection has ended (docs/adr/0012).
  */
-export async function endOfPoll(socket: WebSocket, signal: AbortSignal): Promise<PollEnd> {
-  const end = Promise.withResolvers<PollEnd>();
+export async function endOfPoll<Answer = Outcome>(socket: WebSocket, signal: AbortSignal): Promise<PollEnd<Answer>> {
+  const end = Promise.withResolvers<PollEnd<Answer>>();
   // The first one counts, so an answer that comes after the hang-up is not delivered.
   signal.addEventListener("abort", () => end.resolve({ type: "vanished" }));
-  socket.addEventListener("message", ({ data }) => end.resolve(endBy(JSON.parse(String(data)) as PollNews)));
+  socket.addEventListener("message", ({ data }) => end.resolve(endBy(JSON.parse(String(data)) as PollNews<Answer>)));
   socket.addEventListener("close", () => end.resolve({ type: "lost" }));
   socket.addEventListener("error", () => end.resolve({ type: "lost" }));
   if (signal.aborted) end.resolve({ type: "vanished" });
@@ -29,6 +29,6 @@ export async function endOfPoll(socket: WebSocket, signal: AbortSignal): Promise
   return ended;
 }
 
-function endBy(news: PollNews): PollEnd {
+function endBy<Answer>(news: PollNews<Answer>): PollEnd<Answer> {
   return news.type === "answer" ? { type: "answered", outcome: news.outcome } : { type: "gone" };
 }

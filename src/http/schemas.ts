@@ -5,3 +5,4 @@
 export * from "./schemas/parameters.ts";
 export * from "./schemas/replies.ts";
 export * from "./schemas/requests.ts";
+export * from "./schemas/sessionless.ts";

@@ -18,7 +18,7 @@ interface HistogramRule extends Omit<CounterRule, "type"> {
 }
 export type FamilyRule = CounterRule | GaugeRule | HistogramRule;
 
-export const METHODS = ["GET", "HEAD", "POST", "DELETE", "OPTIONS", "OTHER"] as const;
+export const METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "LOCK", "UNLOCK", "OTHER"] as const;
 export const UNMATCHED = "unmatched";
 
 /** A route template; never a path as it was asked for, which may hold a key or a session. */

@@ -1,6 +1,7 @@
 import { hash } from "../hash.ts";
 import type { DirectoryObject } from "./directory.ts";
 import type { Env } from "./env.ts";
+import { sessionlessProtocolOf } from "./owner.ts";
 
 type DirectoryStub = DurableObjectStub<DirectoryObject>;
 
@@ -41,7 +42,7 @@ export function byDirectory(env: Env, keys: readonly string[]): { directory: Dir
 
 /** The labels of these sessions. All shards are asked, because a session's name does not tell its address. */
 export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<Labels> {
-  const names = [...new Set(sessions)];
+  const names = [...new Set(sessions)].filter((name) => !sessionlessProtocolOf(name));
   const labels: Record<string, string> = {};
   for (let start = 0; start < names.length; start += SESSIONS_AT_ONCE) {
     const part = names.slice(start, start + SESSIONS_AT_ONCE);

@@ -1,5 +1,6 @@
 import type { EndReason, Observation, StandingHold } from "../engine/index.ts";
 import type { Labels } from "./directories.ts";
+import { labelOfTag } from "./tag-label.ts";
 
 /** What a page shows of one key, and what its object may cost in memory: some fifty kilobytes. */
 export const MOST_GRANTS = 200;
@@ -38,16 +39,16 @@ export class History {
 
   /** Begins with the holds that stand. How long they waited was not stored, unless they did not wait at all. */
   recall(holds: readonly StandingHold[]): void {
-    for (const { session, fence, since, isImmediate } of holds) {
-      this.#add({ fence, session, grantedAt: since, waitedMs: isImmediate ? 0 : undefined, end: undefined });
+    for (const { since, isImmediate, ...hold } of holds) {
+      this.#add({ ...nameOf(hold), grantedAt: since, waitedMs: isImmediate ? 0 : undefined, end: undefined });
     }
   }
 
   note(observations: readonly Observation[]): void {
     for (const observation of observations) {
       if (observation.type === "granted") {
-        const { fence, session, at, waitMs } = observation;
-        this.#add({ fence, session, grantedAt: at, waitedMs: waitMs, end: undefined });
+        const { at, waitMs } = observation;
+        this.#add({ ...nameOf(observation), grantedAt: at, waitedMs: waitMs, end: undefined });
       } else if (observation.type === "ended" && observation.holdMs !== undefined) {
         this.#change(observation.fence, { end: { reason: observation.reason, heldMs: observation.holdMs } });
       }
@@ -77,6 +78,12 @@ export class History {
     const grant = this.#grants.get(fence);
     if (grant) this.#grants.set(fence, { ...grant, ...changes });
   }
+}
+
+/** Whose grant it is. A holder without a session is labelled by its tag; labels of sessions are learnt later. */
+function nameOf({ fence, session, tag }: Pick<StandingHold, "fence" | "session" | "tag">) {
+  const label = labelOfTag(tag);
+  return { fence, session, ...(label !== undefined && { label }) };
 }
 
 /** Whether the history has still to be told some of these labels. */

@@ -3,12 +3,19 @@ import { type Labels, labelsOf } from "./directories.ts";
 import type { Env } from "./env.ts";
 import type { HistoryView, PastGrant } from "./history.ts";
 import type { KeyDescription } from "./key.ts";
-import { ownerIdOf } from "./owner.ts";
+import { ownerIdOf, type SessionlessProtocol, sessionlessProtocolOf } from "./owner.ts";
+import { labelOfTag } from "./tag-label.ts";
+
+/** Who somebody is. Field order is part of the format. */
+export interface Identity {
+  owner_conn_id: number;
+  /** Only of a holder or waiter without a session. */
+  protocol?: SessionlessProtocol;
+  label?: string;
+}
 
 /** Who holds a slot. Field order is part of the format. */
-export interface HolderDetail {
-  owner_conn_id: number;
-  label?: string;
+export interface HolderDetail extends Identity {
   /** 16 hex digits. */
   fence: string;
   /** RFC 3339, UTC. */
@@ -20,11 +27,9 @@ export interface HolderDetail {
 }
 
 /** Who waits for a slot. Field order is part of the format. */
-export interface WaiterDetail {
+export interface WaiterDetail extends Identity {
   /** 1 is next. */
   position: number;
-  owner_conn_id: number;
-  label?: string;
   /** RFC 3339, UTC. */
   since: string;
   waited_s: number;
@@ -39,11 +44,9 @@ export interface MembersDetail {
 }
 
 /** A grant that has been made. Field order is part of the format. */
-export interface GrantDetail {
+export interface GrantDetail extends Identity {
   /** 16 hex digits. */
   fence: string;
-  owner_conn_id: number;
-  label?: string;
   /** RFC 3339, UTC. */
   granted_at: string;
   /** Absent where it is not known any more. */
@@ -95,10 +98,10 @@ function grantDetail({ fence, session, label, grantedAt, waitedMs, end }: PastGr
 }
 
 function holderDetail(holder: HolderView, labels: Labels, now: number): HolderDetail {
-  const { session, fence, since, leaseSeconds, expiresAt } = holder;
+  const { session, fence, since, leaseSeconds, expiresAt, tag } = holder;
   const remaining = seconds(expiresAt - now);
   return {
-    ...identityOf(session, labels[session]),
+    ...identityOf(session, labels[session] ?? labelOfTag(tag)),
     fence,
     since: new Date(since).toISOString(),
     held_s: seconds(now - since),
@@ -108,22 +111,23 @@ function holderDetail(holder: HolderView, labels: Labels, now: number): HolderDe
 }
 
 function waiterDetail(
-  { session, joinedAt, deadline }: WaiterView,
+  { session, joinedAt, deadline, tag }: WaiterView,
   position: number,
   labels: Labels,
   now: number,
 ): WaiterDetail {
   return {
     position,
-    ...identityOf(session, labels[session]),
+    ...identityOf(session, labels[session] ?? labelOfTag(tag)),
     since: new Date(joinedAt).toISOString(),
     waited_s: seconds(now - joinedAt),
     ...(deadline !== undefined && { timeout_in_s: seconds(deadline - now) }),
   };
 }
 
-function identityOf(session: string, label: string | undefined): { owner_conn_id: number; label?: string } {
-  return { owner_conn_id: ownerIdOf(session), ...(label !== undefined && { label }) };
+export function identityOf(session: string, label: string | undefined): Identity {
+  const protocol = sessionlessProtocolOf(session);
+  return { owner_conn_id: ownerIdOf(session), ...(protocol && { protocol }), ...(label !== undefined && { label }) };
 }
 
 /** Clocks of two machines may differ by a little: never below zero. */

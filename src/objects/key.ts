@@ -3,16 +3,24 @@ import type { Config } from "../config.ts";
 import {
   type AcquireCommand,
   type AcquireOutcome,
+  type Answer,
+  type ClaimCommand,
+  type ClaimOutcome,
+  type CurrentHold,
   type EnqueueCommand,
   type EnqueueOutcome,
   FenceExhaustedError,
+  type HoldSelector,
   KeyEngine,
   type KeyEvent,
   type KeyView,
   type Moment,
   type PickUpOutcome,
+  type RefreshCommand,
+  type RefreshOutcome,
   type Refusal,
   type ReleaseOutcome,
+  type RemoveOutcome,
   type RenewOutcome,
   type StealOutcome,
   type WaitCommand,
@@ -28,9 +36,11 @@ import { configOf, type Env } from "./env.ts";
 import { History, type HistoryView, MOST_GRANTS } from "./history.ts";
 import { KeyClock } from "./key-clock.ts";
 import { logUnreadable } from "./key-file.ts";
+import { KeyListeners, LISTENER_HEADER } from "./key-listeners.ts";
 import { KeyMeter } from "./key-meter.ts";
+import { NO_CLOSE } from "./line.ts";
 import { Meter } from "./meter.ts";
-import { sessionObject } from "./owner.ts";
+import { sessionlessProtocolOf, sessionObject } from "./owner.ts";
 import { KeyStore } from "./store.ts";
 import { WakeUp } from "./wake-up.ts";
 
@@ -71,6 +81,7 @@ export class KeyObject extends DurableObject<Env> {
   readonly #meter: KeyMeter;
   readonly #history = new History();
   readonly #activity = new Activity();
+  readonly #listeners: KeyListeners;
   /** The key is being founded or pruned: everything else waits its turn behind this. */
   #transition: Promise<void> | undefined;
 
@@ -79,6 +90,7 @@ export class KeyObject extends DurableObject<Env> {
     this.#config = configOf(env);
     this.#store = new KeyStore(ctx.storage);
     this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
+    this.#listeners = new KeyListeners(ctx, this);
     this.#meter = new KeyMeter(new Meter(env, this.#name, (report) => ctx.waitUntil(report)));
     noteAwake(env, this.#name);
     ctx.blockConcurrencyWhile(async () => {
@@ -120,6 +132,47 @@ export class KeyObject extends DurableObject<Env> {
    */
   steal(fence: string): Promise<StealOutcome> {
     return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.steal(fence, moment));
+  }
+
+  /** Takes the lock for a holder without a session. One that waits needs a listener: see `fetch`. */
+  claim(command: ClaimCommand): Promise<ClaimOutcome> {
+    return this.#useFounded(1, (engine, moment) => engine.claim(command, moment));
+  }
+
+  /** What became of a claim that was told `queued`. */
+  collect(request: string): Promise<ClaimOutcome> {
+    return this.#use<ClaimOutcome>({ status: "lease_expired" }, (engine, moment) => engine.collect(request, moment));
+  }
+
+  /** The hold with the highest fence, or null if nobody holds the key. Asking changes nothing but what time has changed. */
+  current(): Promise<CurrentHold | null> {
+    return this.#useUnlessLost<CurrentHold | null>(null, (engine, moment) => engine.current(moment) ?? null);
+  }
+
+  refresh(command: RefreshCommand): Promise<RefreshOutcome> {
+    return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.refresh(command, moment));
+  }
+
+  remove(selector: HoldSelector): Promise<RemoveOutcome> {
+    return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.remove(selector, moment));
+  }
+
+  /** Opens the socket of a claim that may wait. The claim is its first message, and its end the only answer. */
+  override async fetch({ headers }: Request): Promise<Response> {
+    const webSocket = this.#listeners.open(headers.get(LISTENER_HEADER) ?? "");
+    return new Response(null, { status: 101, webSocket });
+  }
+
+  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    return this.#listeners.heard(socket, message);
+  }
+
+  override webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    return this.#listeners.closed(socket, code);
+  }
+
+  override webSocketError(socket: WebSocket): Promise<void> {
+    return this.#listeners.closed(socket, NO_CLOSE);
   }
 
   pickUp(request: string): Promise<PickUpOutcome> {
@@ -180,7 +233,9 @@ export class KeyObject extends DurableObject<Env> {
     await this.#meter.flush();
     await this.ctx.storage.sync();
     await scheduler.wait(ANSWERS_LEAVE_WITHIN_MS);
-    const isIdle = !this.#activity.isBusy && this.#activity.begun === begun && !this.#transition;
+    const isUnused = !this.#activity.isBusy && this.#activity.begun === begun && !this.#transition;
+    // Rest would cut off who waits here.
+    const isIdle = isUnused && !this.#listeners.areThere;
     if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) this.ctx.abort(RESTING);
   }
 
@@ -405,10 +460,14 @@ export class KeyObject extends DurableObject<Env> {
     return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
   }
 
-  /** Brings news to a session. What gets no answer is repeated from the alarm. */
+  /** Brings news to a session, or to who listens here. What gets no answer is repeated from the alarm. */
   async #tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
     const key = this.#name;
     try {
+      if (sessionlessProtocolOf(event.session)) {
+        if (event.type === "notice") this.#tellListener(engine, event.request);
+        return;
+      }
       const session = sessionObject(this.env, event.session);
       if (event.type === "lost") {
         await session.lose({ key, token: event.token, reason: event.reason });
@@ -421,6 +480,16 @@ export class KeyObject extends DurableObject<Env> {
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });
     }
+  }
+
+  /** A claim without a listener has left the queue. */
+  #tellListener(engine: KeyEngine, request: string): void {
+    const isWaiting = this.#listeners.isWaiting(request);
+    const answer: Answer = isWaiting ? "taken" : this.#listeners.mayReturn ? "later" : "gone";
+    const outcome = isWaiting && this.#run(engine, (_, moment) => engine.collect(request, moment));
+    if (outcome) this.#listeners.answer(request, outcome);
+    this.#meter.answered(answer);
+    this.#run(engine, (_, moment) => engine.answer(request, answer, moment));
   }
 }
 

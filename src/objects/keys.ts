@@ -1,10 +1,17 @@
 import type {
   AcquireCommand,
   AcquireOutcome,
+  ClaimCommand,
+  ClaimOutcome,
+  CurrentHold,
   EnqueueCommand,
   EnqueueOutcome,
+  HoldSelector,
   PickUpOutcome,
+  RefreshCommand,
+  RefreshOutcome,
   ReleaseOutcome,
+  RemoveOutcome,
   RenewOutcome,
   WaitCommand,
   WaitOutcome,
@@ -13,6 +20,7 @@ import { hasRoom, isResting, noteUse, roomToWake, type Urgency } from "./awake-k
 import type { Env } from "./env.ts";
 import type { KeyObject } from "./key.ts";
 import { isPlatformFault, logUnreadable } from "./key-file.ts";
+import { LISTENER_HEADER } from "./key-listeners.ts";
 import { StorageHealth } from "./storage-probe.ts";
 import { Turns } from "./turns.ts";
 
@@ -31,8 +39,18 @@ export interface Keys {
   leave(key: string, session: string, options: { keepsReported: boolean }): Promise<void>;
 }
 
+/** The way from a request without a session to keys. */
+export interface SessionlessKeys extends Pick<Keys, "cancel"> {
+  claim(key: string, command: ClaimCommand): Promise<ClaimOutcome>;
+  current(key: string): Promise<CurrentHold | null>;
+  refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome>;
+  remove(key: string, selector: HoldSelector): Promise<RemoveOutcome>;
+  /** The near end of a socket to the key, on which the claim is to be sent and its end will come. */
+  listen(key: string, request: string): Promise<WebSocket>;
+}
+
 /** A key as its stub offers it: methods take and give plain values. */
-type KeyStub = Pick<KeyObject, keyof Keys>;
+type KeyStub = Pick<KeyObject, keyof Keys | Exclude<keyof SessionlessKeys, "listen">> & Pick<Fetcher, "fetch">;
 
 /** A stub and the number of calls under way on it. */
 interface Line {
@@ -50,7 +68,7 @@ const MOST_LINES = 256;
 const CALLS = { width: 16, perPause: 16 };
 
 /** Keys behind their Durable Objects. Calls that the platform calls retryable are repeated: none does harm twice. */
-export class RemoteKeys implements Keys {
+export class RemoteKeys implements Keys, SessionlessKeys {
   readonly #env: Env;
   /** One per key: only calls on the same stub are sure to arrive in order. */
   readonly #lines = new Map<string, Line>();
@@ -90,6 +108,31 @@ export class RemoteKeys implements Keys {
 
   leave(key: string, session: string, options: { keepsReported: boolean }): Promise<void> {
     return this.#call(key, (stub) => stub.leave(session, options), undefined, "background");
+  }
+
+  claim(key: string, command: ClaimCommand): Promise<ClaimOutcome> {
+    return this.#call(key, (stub) => stub.claim(command));
+  }
+
+  current(key: string): Promise<CurrentHold | null> {
+    return this.#call(key, (stub) => stub.current());
+  }
+
+  refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome> {
+    return this.#call(key, (stub) => stub.refresh(command));
+  }
+
+  remove(key: string, selector: HoldSelector): Promise<RemoveOutcome> {
+    return this.#call(key, (stub) => stub.remove(selector));
+  }
+
+  listen(key: string, request: string): Promise<WebSocket> {
+    const headers = { Upgrade: "websocket", [LISTENER_HEADER]: request };
+    return this.#call(key, async (stub) => {
+      const { webSocket } = await stub.fetch("http://key/", { headers });
+      if (!webSocket) throw new Error("the key opened no socket");
+      return webSocket;
+    });
   }
 
   #call<Outcome>(

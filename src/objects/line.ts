@@ -153,7 +153,7 @@ export class Line {
 
 /** Never heard on a wire: the platform's words for a close without a code, and for none at all. */
 const NO_CODE = 1005;
-const NO_CLOSE = 1006;
+export const NO_CLOSE = 1006;
 
 /** Hibernatable sockets do not answer a close by themselves (workerd 2026-11). After a loss there is nobody to answer. */
 export function answerClose(socket: WebSocket, code: number): void {

@@ -18,13 +18,36 @@ export function httpSessionName(id: string): string {
 }
 
 /**
- * The number by which statistics name a session: 1 to 2^52, made from the session id. Two sessions may share it, so
- * nothing is ever decided by it.
+ * The number by which statistics name a session, or a holder without one: 1 to 2^52, made from its id. Two may share
+ * it, so nothing is ever decided by it.
  */
 export function ownerIdOf(session: string): number {
   // Whoever knows the id of an HTTP session may use it, so none of its digits may show.
-  if (session.startsWith(HTTP_PREFIX)) return hash(session) * 2 ** 20 + (hash(`owner of ${session}`) >>> 12) + 1;
+  if (session.includes(":")) return hash(session) * 2 ** 20 + (hash(`owner of ${session}`) >>> 12) + 1;
   return Number.parseInt(session.slice(0, 13), 16) + 1;
+}
+
+/** Protocols whose holders have no session. */
+export const SESSIONLESS = ["file", "terraform"] as const;
+export type SessionlessProtocol = (typeof SESSIONLESS)[number];
+
+/** As whom a holder speaks to the service. WebSocket and TCP clients speak dflockd's protocol. */
+export type Protocol = SessionlessProtocol | "http" | "dflockd";
+
+/** The name of a holder without a session; nobody else has it. */
+export function newSessionlessOwner(protocol: SessionlessProtocol): string {
+  return `${protocol}:${randomHex(16)}`;
+}
+
+/** The protocol of the holder with this name. */
+export function protocolOf(owner: string): Protocol {
+  if (owner.startsWith(HTTP_PREFIX)) return "http";
+  return sessionlessProtocolOf(owner) ?? "dflockd";
+}
+
+/** The same; undefined if the name is that of a session. */
+export function sessionlessProtocolOf(owner: string): SessionlessProtocol | undefined {
+  return SESSIONLESS.find((protocol) => owner.startsWith(`${protocol}:`));
 }
 
 export function kindOfSession(session: string): SessionKind {

@@ -10,8 +10,10 @@ export interface Poll {
   readonly type: "acquire" | "wait";
 }
 
-/** What the session tells the Worker: the answer to the request, or that the session has ended. */
-export type PollNews = { readonly type: "answer"; readonly outcome: Outcome } | { readonly type: "gone" };
+/** What the Worker is told: the answer to the request, or that its session has ended. */
+export type PollNews<Answer = Outcome> =
+  | { readonly type: "answer"; readonly outcome: Answer }
+  | { readonly type: "gone" };
 
 /** How the Worker ends a poll: it has given the answer to its client, or its client has hung up. */
 export const POLL_CLOSE = { delivered: 1000, vanished: 4408 } as const;

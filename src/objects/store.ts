@@ -1,9 +1,12 @@
 import { type Changes, type Fence, fenceFromHex, fenceToHex, Slot, type StoredKey, Waiter } from "../engine/index.ts";
+import { decodeSessionless, encodeSessionless } from "./sessionless-row.ts";
 
 /**
  * A key's rows. Slots are updated in place, so an uncontended cycle writes two rows: one when the slot is taken, one
  * when it is freed. A waiter's row lives from joining until its session has answered. There are no indexes: every row
  * written is paid for, and a key is read whole when its object wakes.
+ *
+ * `sessionless` came later than the other columns: tables that lack it get it with the first row that needs it.
  */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS key (
@@ -22,7 +25,8 @@ const SCHEMA = `
     expires_at INTEGER NOT NULL,
     since INTEGER NOT NULL,
     place INTEGER NOT NULL,
-    flags INTEGER NOT NULL
+    flags INTEGER NOT NULL,
+    sessionless TEXT
   );
   CREATE TABLE IF NOT EXISTS waiters (
     place INTEGER PRIMARY KEY,
@@ -33,13 +37,17 @@ const SCHEMA = `
     lease_s INTEGER NOT NULL,
     joined_at INTEGER NOT NULL,
     deadline INTEGER,
-    outcome TEXT
+    outcome TEXT,
+    sessionless TEXT
   );
   CREATE TABLE IF NOT EXISTS lapsed (
     session TEXT PRIMARY KEY,
     at INTEGER NOT NULL
   ) WITHOUT ROWID;
 `;
+
+const SLOT_COLUMNS = "slot, token, session, request, lease_s, expires_at, since, place, flags";
+const WAITER_COLUMNS = "place, session, request, wait_request, is_enqueued, lease_s, joined_at, deadline, outcome";
 
 const HELD = 1;
 const REPORTED = 2;
@@ -55,6 +63,7 @@ type SlotRow = {
   since: number;
   place: number;
   flags: number;
+  sessionless?: string | null;
 };
 
 type WaiterRow = {
@@ -67,6 +76,7 @@ type WaiterRow = {
   joined_at: number;
   deadline: number | null;
   outcome: string | null;
+  sessionless?: string | null;
 };
 
 type KeyRow = { slot_limit: number; fence: string; founded_at: number; is_listed: number };
@@ -96,6 +106,8 @@ export class KeyStore {
   readonly #sql: SqlStorage;
   /** Slots that have a row. */
   readonly #stored = new Set<number>();
+  /** The tables have the column for holders without a session. */
+  #hasSessionless = false;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
@@ -115,7 +127,9 @@ export class KeyStore {
     if (!row) return undefined;
     const promoted = new Map<number, Slot>();
     const slots: Slot[] = [];
-    for (const stored of this.#sql.exec<SlotRow>("SELECT * FROM slots ORDER BY slot")) {
+    const rows = this.#sql.exec<SlotRow>("SELECT * FROM slots ORDER BY slot");
+    this.#hasSessionless = rows.columnNames.includes("sessionless");
+    for (const stored of rows) {
       const slot = slotFrom(stored);
       slots.push(slot);
       this.#stored.add(slot.index);
@@ -140,7 +154,9 @@ export class KeyStore {
    * listed key without a row has lost it. The first grant completes the founding: its slot holds the fence.
    */
   begin(founding: StoredFounding): void {
+    const isNew = !this.#hasTables();
     this.#sql.exec(SCHEMA);
+    if (isNew) this.#hasSessionless = true;
     this.#writeKey(founding, ASKING);
   }
 
@@ -183,8 +199,9 @@ export class KeyStore {
       return;
     }
     this.#stored.add(slot.index);
+    const [more, ...values] = this.#sessionlessColumn(slot);
     this.#sql.exec(
-      "INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      `INSERT OR REPLACE INTO slots (${SLOT_COLUMNS}${more}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?${more && ", ?"})`,
       slot.index,
       slot.token,
       slot.session,
@@ -194,6 +211,7 @@ export class KeyStore {
       slot.since,
       slot.place,
       (slot.isHeld ? HELD : 0) | (slot.isReported ? REPORTED : 0) | (slot.hasRecord ? RECORD : 0),
+      ...values,
     );
   }
 
@@ -202,8 +220,9 @@ export class KeyStore {
       this.#sql.exec("DELETE FROM waiters WHERE place = ?", waiter.place);
       return;
     }
+    const [more, ...values] = this.#sessionlessColumn(waiter);
     this.#sql.exec(
-      "INSERT OR REPLACE INTO waiters VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      `INSERT OR REPLACE INTO waiters (${WAITER_COLUMNS}${more}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?${more && ", ?"})`,
       waiter.place,
       waiter.session,
       waiter.request,
@@ -213,7 +232,18 @@ export class KeyStore {
       waiter.joinedAt,
       Number.isFinite(waiter.deadline) ? waiter.deadline : null,
       waiter.outcome ?? null,
+      ...values,
     );
+  }
+
+  /** The column that a row needs beyond the others, and its value; nothing for a member that has a session. */
+  #sessionlessColumn({ sessionless }: Pick<Slot, "sessionless">): [column: string, ...values: string[]] {
+    if (!sessionless) return [""];
+    if (!this.#hasSessionless) {
+      this.#sql.exec("ALTER TABLE slots ADD COLUMN sessionless TEXT; ALTER TABLE waiters ADD COLUMN sessionless TEXT");
+      this.#hasSessionless = true;
+    }
+    return [", sessionless", encodeSessionless(sessionless)];
   }
 
   /** Leaves nothing behind, the alarm included. */
@@ -239,6 +269,7 @@ function slotFrom(row: SlotRow): Slot {
   slot.place = row.place;
   slot.isReported = (row.flags & REPORTED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
+  if (slot.isHeld && row.sessionless) slot.sessionless = decodeSessionless(row.sessionless);
   return slot;
 }
 
@@ -251,6 +282,7 @@ function waiterFrom(row: WaiterRow, slot: Slot | undefined): Waiter {
     leaseSeconds: row.lease_s,
     joinedAt: row.joined_at,
     deadline: row.deadline ?? Number.POSITIVE_INFINITY,
+    sessionless: row.sessionless ? decodeSessionless(row.sessionless) : undefined,
   });
   waiter.waitRequest = row.wait_request ?? undefined;
   waiter.outcome = row.outcome === "timeout" || row.outcome === "lease_expired" ? row.outcome : undefined;

@@ -8,6 +8,7 @@ import { tableUnder } from "../support/tables.ts";
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
 const GUIDE = read("docs/http-api.md");
+const FILES = read("docs/files-over-http.md");
 const OPERATIONS = read("docs/operations.md");
 const [, README_SECTION = ""] = /^## Over HTTP\n(.*?)^## /ms.exec(read("README.md")) ?? [];
 
@@ -24,6 +25,12 @@ async function expectAsPrinted({ flags, examples }: Chapter): Promise<void> {
 describe("every example in the documents does what is printed below it", () => {
   for (const [index, chapter] of chaptersOf(GUIDE).entries()) {
     it(`in the guide to the HTTP API, part ${index + 1}: holdfast serve ${chapter.flags.join(" ")}`, async () => {
+      await expectAsPrinted(chapter);
+    });
+  }
+
+  for (const [index, chapter] of chaptersOf(FILES).entries()) {
+    it(`in the guide to files over HTTP, part ${index + 1}`, async () => {
       await expectAsPrinted(chapter);
     });
   }

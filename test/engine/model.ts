@@ -15,7 +15,15 @@
  *   unheard, the place goes back to where it stood, unless its session has a new one.
  * - An activity that is noticed late (an expiry, a time-out) may count from when it was due or from when it was seen.
  */
-import type { Answer, EndReason, Observation } from "../../src/engine/index.ts";
+import type {
+  Answer,
+  ClaimCommand,
+  EndReason,
+  HoldSelector,
+  Observation,
+  RefreshCommand,
+  Sessionless,
+} from "../../src/engine/index.ts";
 import type { SlotRow, WaiterRow } from "./stored-engine.ts";
 
 export const SALT = "0123456789abcdef";
@@ -27,6 +35,7 @@ export interface Claim {
   readonly request: string;
   readonly limit: number;
   readonly leaseSeconds: number;
+  readonly sessionless?: Sessionless | undefined;
 }
 
 export interface Wait {
@@ -44,6 +53,7 @@ interface Place {
   readonly isEnqueued: boolean;
   readonly leaseSeconds: number;
   readonly joinedAt: number;
+  readonly sessionless: Sessionless | undefined;
   deadline: number;
   /** The `wait` in progress on an enqueued place. */
   waitRequest: string | undefined;
@@ -53,7 +63,8 @@ export interface Hold {
   readonly session: string;
   request: string;
   readonly token: string;
-  readonly leaseSeconds: number;
+  leaseSeconds: number;
+  sessionless: Sessionless | undefined;
   expiresAt: number;
   /** When the token was handed over; before that, when the request came. */
   since: number;
@@ -176,6 +187,50 @@ export class KeyModel {
     return { status: "queued" };
   }
 
+  /** A holder without a session asks. A claim with the holder's kind and mark is the holder's own. */
+  claim(command: ClaimCommand, now: number, seen: Seen): object {
+    this.evaluate(now);
+    const { kind, mark } = command.sessionless;
+    const { sessionless } = this.newest ?? {};
+    if (mark !== undefined && sessionless?.kind === kind && sessionless.mark === mark)
+      return { status: "standing", ...this.shown(now) };
+    if (command.waitMs === 0 && this.limit === 1 && !this.isIdle)
+      return { ...this.timeoutAtOnce(), ...this.shown(now) };
+    const outcome = this.acquire({ ...command, limit: 1, mayWait: true }, now, seen);
+    return this.asClaim(outcome, command.request, now);
+  }
+
+  /** What became of a claim that waited. */
+  collect(request: string, now: number): object {
+    return this.asClaim(this.pickUp(request, now), request, now);
+  }
+
+  refresh(command: RefreshCommand, now: number, seen: Seen): object {
+    this.evaluate(now);
+    if (this.limit !== 1 && !(this.isPrunable(now) ?? !seen.isMismatch)) return { status: "limit_mismatch" };
+    const refusal = this.refusalOf(command, now);
+    this.observations.push({ type: "renewed", result: refusal ? "error" : "ok" });
+    const hold = this.newest;
+    if (refusal || !hold?.sessionless) return refusal ?? {};
+    hold.leaseSeconds = command.leaseSeconds ?? hold.leaseSeconds;
+    hold.expiresAt = now + hold.leaseSeconds * 1000;
+    if (command.tag !== undefined) hold.sessionless = { ...hold.sessionless, tag: command.tag };
+    this.touch(now);
+    return { status: "refreshed", ...this.shown(now) };
+  }
+
+  remove(selector: HoldSelector, now: number): object {
+    this.evaluate(now);
+    const refusal = this.refusalOf(selector, now);
+    const hold = this.newest;
+    if (refusal || !hold) return refusal ?? {};
+    const removed = { status: "removed", ...this.shown(now) };
+    if (hold.isReported) this.free(hold, "released", now);
+    else this.takeAway(hold, "stolen", now);
+    this.promote(now);
+    return removed;
+  }
+
   enqueue(claim: Claim, now: number, seen: Seen): object {
     this.arrive(claim.limit, now, seen);
     if (this.recordOf(claim.session)) return { status: "already_enqueued" };
@@ -219,7 +274,7 @@ export class KeyModel {
     this.evaluate(now);
     const hold = this.holds.find((held) => held.token === token);
     if (!hold) return { status: "not_held" };
-    if (hold.session !== session && hold.isReported)
+    if (hold.session !== session && hold.isReported && !hold.sessionless)
       this.losses.push({ session: hold.session, token, reason: "released" });
     this.free(hold, "released", now);
     this.promote(now);
@@ -234,7 +289,7 @@ export class KeyModel {
     const { session, expiresAt } = hold;
     this.takeAway(hold, "stolen", now);
     this.promote(now);
-    return { status: "stolen", session, since: heldSince(hold), expiresAt };
+    return { status: "stolen", session, since: heldSince(hold), expiresAt, ...tagOf(hold) };
   }
 
   renew(token: string, leaseSeconds: number, now: number): object {
@@ -430,15 +485,51 @@ export class KeyModel {
     return place && { place };
   }
 
+  private get newest(): Hold | undefined {
+    return this.holds.reduce<Hold | undefined>(
+      (best, hold) => (best && best.token > hold.token ? best : hold),
+      undefined,
+    );
+  }
+
+  /** The newest hold, as those who have no session are told of it. */
+  private shown(at: number): { hold?: object } {
+    if (!this.newest) return {};
+    const { session, token, leaseSeconds, expiresAt, sessionless } = this.newest;
+    const hold = { session, fence: token.slice(0, 16), leaseSeconds, expiresAt, at };
+    return { hold: sessionless ? { ...hold, sessionless } : hold };
+  }
+
+  private asClaim(outcome: object, request: string, now: number): object {
+    const { status } = outcome as { status: string };
+    if (status === "granted") {
+      const isOwn = this.newest?.request === request;
+      return isOwn ? { status, ...this.shown(now) } : { status: "a lock has one holder" };
+    }
+    if (status === "timeout" || status === "limit_mismatch") return { status, ...this.shown(now) };
+    return { status: status === "unknown" ? "lease_expired" : status };
+  }
+
+  private refusalOf({ kind, which }: HoldSelector, now: number): object | undefined {
+    const hold = this.newest;
+    if (!hold) return { status: "not_held" };
+    if (this.limit !== 1 || hold.sessionless?.kind !== kind) return { status: "foreign", ...this.shown(now) };
+    const isMeant =
+      which.by === "any" ||
+      (which.by === "fence" ? which.fences.includes(hold.token.slice(0, 16)) : hold.sessionless.mark === which.mark);
+    return isMeant ? undefined : { status: "mismatch", ...this.shown(now) };
+  }
+
   private join(claim: Claim, kind: { isEnqueued: boolean; deadline: number }, now: number): void {
-    const { session, request, leaseSeconds } = claim;
+    const { session, request, leaseSeconds, sessionless } = claim;
     const place = this.#nextPlace++;
-    this.queue.push({ place, session, request, leaseSeconds, joinedAt: now, ...kind, waitRequest: undefined });
+    const joined = { place, session, request, leaseSeconds, sessionless, joinedAt: now };
+    this.queue.push({ ...joined, ...kind, waitRequest: undefined });
     this.touch(now);
   }
 
   private grant(
-    { session, request, leaseSeconds }: Omit<Claim, "limit">,
+    { session, request, leaseSeconds, sessionless }: Omit<Claim, "limit">,
     now: number,
     { isReported }: { isReported: boolean },
   ): Hold {
@@ -453,6 +544,7 @@ export class KeyModel {
       request,
       token,
       leaseSeconds,
+      sessionless,
       expiresAt,
       since: now,
       isReported,
@@ -461,7 +553,8 @@ export class KeyModel {
     };
     if (isReported) {
       const fence = token.slice(0, 16);
-      this.observations.push({ type: "granted", how: "immediate", session, fence, at: now, waitMs: 0 });
+      const granted = { type: "granted", how: "immediate", session, fence, at: now, waitMs: 0 } as const;
+      this.observations.push({ ...granted, ...tagOf(hold) });
     }
     this.holds.push(hold);
     this.grants.push(hold);
@@ -492,7 +585,7 @@ export class KeyModel {
     if (!hold.isReported) {
       const { session, token, since } = hold;
       const [fence, waitMs] = [token.slice(0, 16), Math.max(0, now - since)];
-      this.observations.push({ type: "granted", how: "queued", session, fence, at: now, waitMs });
+      this.observations.push({ type: "granted", how: "queued", session, fence, at: now, waitMs, ...tagOf(hold) });
       hold.since = now;
     }
     hold.isReported = true;
@@ -516,7 +609,7 @@ export class KeyModel {
     const { session, token, unanswered } = hold;
     this.free(hold, reason === "expired" && !hold.isReported ? "gone" : reason, at);
     this.touch(at, this.#now);
-    if (hold.isReported) this.losses.push({ session, token, reason });
+    if (hold.isReported && !hold.sessionless) this.losses.push({ session, token, reason });
     const isWaitedFor = unanswered !== undefined && (!unanswered.isEnqueued || unanswered.waitRequest !== undefined);
     if (isWaitedFor) this.end(unanswered, "lease_expired");
     else if (hold.isRecord) this.lapsed.set(session, at);
@@ -562,6 +655,11 @@ export class KeyModel {
 
 function newsOf({ session, request, isRecord, unanswered }: Hold): News {
   return { session, request, kind: isRecord && !unanswered?.waitRequest ? "promoted" : "granted" };
+}
+
+/** A tag of these stories is short, and is shown whole. */
+function tagOf({ sessionless }: Hold): { tag?: string } {
+  return sessionless?.tag === undefined ? {} : { tag: sessionless.tag };
 }
 
 /** When the token was handed over; before that, when the slot was given to the place: its fence tells, or its lease. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { replay, type Step, World } from "./world.ts";
+import { replay, type Selected, type Step, World } from "./world.ts";
 
 const pick = fc.nat(11);
 /** Mostly the newest things: that is where the races are. */
@@ -17,6 +17,11 @@ const otherLimit = fc.oneof(
 const how = fc.constantFrom(
   ...(["honest", "honest", "honest", "gone", "cut off", "detached", "answer lost", "twice", "lost"] as const),
 );
+const kind = fc.constantFrom("file", "file", "terraform");
+const which = fc.oneof(
+  fc.constant({ by: "any" }),
+  fc.record({ by: fc.constantFrom("fence", "mark"), pick: recent }),
+) as fc.Arbitrary<Selected>;
 const jump = fc.oneof(
   { weight: 4, arbitrary: fc.record({ to: fc.constant("later"), ms: fc.integer({ min: 1, max: 2_500 }) }) },
   { weight: 1, arbitrary: fc.record({ to: fc.constant("later"), ms: fc.constantFrom(61_000, 90_000_000) }) },
@@ -37,6 +42,17 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   { weight: 10, arbitrary: fc.record({ step: fc.constant("release"), who, token: recent, isOwn: mostly }) },
   { weight: 3, arbitrary: fc.record({ step: fc.constant("steal"), hold: recent, isHeld: mostly }) },
   { weight: 4, arbitrary: fc.record({ step: fc.constant("renew"), token: recent, leaseSeconds }) },
+  { weight: 9, arbitrary: fc.record({ step: fc.constant("claim"), kind, mark: fc.nat(2), waitMs, leaseSeconds }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      step: fc.constant("refresh"),
+      kind,
+      which,
+      leaseSeconds: fc.option(leaseSeconds, { nil: undefined }),
+    }),
+  },
+  { weight: 6, arbitrary: fc.record({ step: fc.constant("remove"), kind, which }) },
   { weight: 1, arbitrary: fc.record({ step: fc.constant("misuse"), who, token: recent }) },
   { weight: 4, arbitrary: fc.record({ step: fc.constant("cancel"), request: recent }) },
   { weight: 2, arbitrary: fc.record({ step: fc.constant("repeat"), request: recent }) },

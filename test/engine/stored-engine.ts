@@ -9,6 +9,7 @@ import {
   type KeyEvent,
   type Moment,
   type Observation,
+  type Sessionless,
   Slot,
   type StoredKey,
   Waiter,
@@ -26,6 +27,7 @@ export interface SlotRow {
   readonly isHeld: boolean;
   readonly isReported: boolean;
   readonly hasRecord: boolean;
+  readonly sessionless: Sessionless | undefined;
 }
 
 export interface WaiterRow {
@@ -38,6 +40,7 @@ export interface WaiterRow {
   readonly joinedAt: number;
   readonly deadline: number;
   readonly outcome: "timeout" | "lease_expired" | undefined;
+  readonly sessionless: Sessionless | undefined;
 }
 
 export interface KeyRow {
@@ -109,6 +112,10 @@ export type Call =
   | { readonly do: "cancel"; readonly request: string }
   | { readonly do: "answer"; readonly request: string; readonly answer: Answer }
   | { readonly do: "leave"; readonly session: string; readonly keepsReported: boolean }
+  | { readonly do: "claim"; readonly command: Parameters<KeyEngine["claim"]>[0] }
+  | { readonly do: "collect"; readonly request: string }
+  | { readonly do: "refresh"; readonly command: Parameters<KeyEngine["refresh"]>[0] }
+  | { readonly do: "remove"; readonly selector: Parameters<KeyEngine["remove"]>[0] }
   | { readonly do: "tick" }
   /** The object is evicted; the next access builds the engine from the rows. */
   | { readonly do: "reload" }
@@ -164,6 +171,14 @@ export class StoredEngine {
         return engine.answer(call.request, call.answer, moment);
       case "leave":
         return engine.leave(call.session, { keepsReported: call.keepsReported }, moment);
+      case "claim":
+        return engine.claim(call.command, moment);
+      case "collect":
+        return engine.collect(call.request, moment);
+      case "refresh":
+        return engine.refresh(call.command, moment);
+      case "remove":
+        return engine.remove(call.selector, moment);
       case "tick":
         return engine.tick(moment);
       case "reload":
@@ -180,13 +195,15 @@ export class StoredEngine {
 
 function slotRow(slot: Slot): SlotRow {
   const { index, token, session, request, leaseSeconds, expiresAt, since, place } = slot;
-  const { isHeld, isReported, hasRecord } = slot;
-  return { index, token, session, request, leaseSeconds, expiresAt, since, place, isHeld, isReported, hasRecord };
+  const { isHeld, isReported, hasRecord, sessionless } = slot;
+  const row = { index, token, session, request, leaseSeconds, expiresAt, since, place };
+  return { ...row, isHeld, isReported, hasRecord, sessionless };
 }
 
 function waiterRow(waiter: Waiter): WaiterRow {
   const { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, outcome } = waiter;
-  return { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, outcome };
+  const row = { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, outcome };
+  return { ...row, sessionless: waiter.sessionless };
 }
 
 function slotFrom({ index, ...row }: SlotRow): Slot {

@@ -47,7 +47,7 @@ export class Story {
   acquire(session: string, options: { request?: string; lease?: number; wait?: number; limit?: number } = {}): Status {
     const { request = `${session}-l`, lease = 33, wait = 0, limit = this.#limit } = options;
     const command = { session, request, limit, leaseSeconds: lease, waitMs: wait * 1000, mayWait: true };
-    return this.#run({ do: "acquire", command });
+    return this.run({ do: "acquire", command });
   }
 
   /** Takes a slot that must be free; its token. */
@@ -59,50 +59,50 @@ export class Story {
 
   enqueue(session: string, options: { request?: string; lease?: number; limit?: number } = {}): Status {
     const { request = `${session}-e`, lease = 33, limit = this.#limit } = options;
-    return this.#run({ do: "enqueue", command: { session, request, limit, leaseSeconds: lease } });
+    return this.run({ do: "enqueue", command: { session, request, limit, leaseSeconds: lease } });
   }
 
   wait(session: string, options: { request?: string; wait?: number; takesOver?: true } = {}): Status {
     const { request = `${session}-w`, wait = 0, takesOver } = options;
     const command = { session, request, waitMs: wait * 1000, mayWait: true };
-    return this.#run({ do: "wait", command: takesOver ? { ...command, takesOver } : command });
+    return this.run({ do: "wait", command: takesOver ? { ...command, takesOver } : command });
   }
 
   release(token: string, session = "somebody"): Status {
-    return this.#run({ do: "release", token, session });
+    return this.run({ do: "release", token, session });
   }
 
   /** Takes away the hold that has this token. */
   steal(token: string): Status {
-    return this.#run({ do: "steal", fence: token.slice(0, 16) });
+    return this.run({ do: "steal", fence: token.slice(0, 16) });
   }
 
   renew(token: string, leaseSeconds = 33): Status {
-    return this.#run({ do: "renew", token, leaseSeconds });
+    return this.run({ do: "renew", token, leaseSeconds });
   }
 
   pickUp(request: string): Status {
-    return this.#run({ do: "pickUp", request });
+    return this.run({ do: "pickUp", request });
   }
 
   cancel(request: string): void {
-    this.#run({ do: "cancel", request });
+    this.run({ do: "cancel", request });
   }
 
   answer(request: string, answer: Answer): void {
-    this.#run({ do: "answer", request, answer });
+    this.run({ do: "answer", request, answer });
   }
 
   leave(session: string, { keepsReported = false } = {}): void {
-    this.#run({ do: "leave", session, keepsReported });
+    this.run({ do: "leave", session, keepsReported });
   }
 
   tick(): void {
-    this.#run({ do: "tick" });
+    this.run({ do: "tick" });
   }
 
   reload(): void {
-    this.#run({ do: "reload" });
+    this.run({ do: "reload" });
   }
 
   /** Lets seconds pass without anybody looking. */
@@ -135,7 +135,7 @@ export class Story {
     return observations;
   }
 
-  #run(call: Call): Status {
+  run(call: Call): Status {
     const result: Result = this.key.run(call, this.moment());
     this.events.push(...result.events);
     this.observations.push(...result.observations);

@@ -3,7 +3,7 @@
  * the other, and every step put to both. `check` is what must be true whatever has happened.
  */
 import assert from "node:assert/strict";
-import type { Answer, KeyEvent, Moment } from "../../src/engine/index.ts";
+import type { Answer, KeyEvent, Moment, Which } from "../../src/engine/index.ts";
 import { Counts } from "./counts.ts";
 import { type Circumstances, KeyModel, type News, SALT, type Seen, type Wait } from "./model.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
@@ -23,6 +23,9 @@ export type Jump =
   /** Some deadline or lease end, give or take a millisecond. */
   | { readonly to: "deadline"; readonly pick: Pick; readonly off: number }
   | { readonly to: "wake" };
+
+/** Any hold, the one with the fence of some token that was known once, or one with a mark. */
+export type Selected = { readonly by: "any" } | { readonly by: "fence" | "mark"; readonly pick: Pick };
 
 export type Step =
   | {
@@ -50,6 +53,21 @@ export type Step =
   /** Of some hold, or of a token that was known once. */
   | { readonly step: "steal"; readonly hold: Pick; readonly isHeld: boolean }
   | { readonly step: "renew"; readonly token: Pick; readonly leaseSeconds: number }
+  /** A holder without a session, one of few marks. */
+  | {
+      readonly step: "claim";
+      readonly kind: string;
+      readonly mark: Pick;
+      readonly waitMs: number;
+      readonly leaseSeconds: number;
+    }
+  | {
+      readonly step: "refresh";
+      readonly kind: string;
+      readonly which: Selected;
+      readonly leaseSeconds: number | undefined;
+    }
+  | { readonly step: "remove"; readonly kind: string; readonly which: Selected }
   | { readonly step: "misuse"; readonly who: Pick; readonly token: Pick }
   | { readonly step: "cancel"; readonly request: Pick }
   | { readonly step: "repeat"; readonly request: Pick }
@@ -66,7 +84,7 @@ interface Client {
   readonly running: Set<string>;
 }
 
-type Asked = Extract<Call, { do: "acquire" | "enqueue" | "wait" }>;
+type Asked = Extract<Call, { do: "acquire" | "enqueue" | "wait" | "claim" }>;
 
 export class World {
   readonly rules: Circumstances;
@@ -75,6 +93,8 @@ export class World {
   readonly model: KeyModel;
   now = START;
   #clients: Client[] = [];
+  /** Those without a session: each makes one claim. */
+  readonly #claimants: Client[] = [];
   #ids = 0;
   readonly #asked: Asked[] = [];
   readonly #tokens: string[] = [];
@@ -139,6 +159,26 @@ export class World {
         this.#agree({ do: "renew", token, leaseSeconds }, () => this.model.renew(token, leaseSeconds, this.now));
         return;
       }
+      case "claim": {
+        const { kind, mark, waitMs, leaseSeconds } = step;
+        const claimant = { id: this.#id("file"), running: new Set<string>() };
+        this.#claimants.push(claimant);
+        const sessionless = { kind, note: claimant.id, tag: `tag of ${claimant.id}`, mark: markOf(mark) };
+        const command = { session: claimant.id, request: this.#id("c"), waitMs, leaseSeconds, sessionless };
+        this.#ask(claimant, { do: "claim", command });
+        return;
+      }
+      case "refresh": {
+        const { kind, leaseSeconds } = step;
+        const command = { kind, which: this.#which(step.which), leaseSeconds, tag: leaseSeconds ? "new" : undefined };
+        this.#agree({ do: "refresh", command }, (seen) => this.model.refresh(command, this.now, seen));
+        return;
+      }
+      case "remove": {
+        const selector = { kind: step.kind, which: this.#which(step.which) };
+        this.#agree({ do: "remove", selector }, () => this.model.remove(selector, this.now));
+        return;
+      }
       case "misuse": {
         const token = (at(this.#tokens, step.token) ?? SALT + SALT).replace(/.$/, (last) => (last === "0" ? "1" : "0"));
         const session = this.#client(step.who).id;
@@ -193,8 +233,13 @@ export class World {
   endAll(): void {
     while (this.#inFlight.length > 0) this.#deliver(0, "honest");
     for (let who = 0; who < SESSIONS; who += 1) this.take({ step: "leave", who, keepsReported: false });
+    // By now only claims wait, or have not heard of their grant.
+    const unheard = () => this.model.queue[0] ?? this.model.holds.find(({ unanswered }) => unanswered);
+    for (let claim = unheard(); claim; claim = unheard()) this.#cancel(claim.request);
     while (this.#inFlight.length > 0) this.#deliver(0, "honest");
-    this.now = Math.max(this.now, this.model.activity.latest) + this.rules.gcMaxIdleMs + 40_000_000;
+    // Who has no session does not leave: its lease ends, maybe by a clock that has been set back since.
+    const ends = this.model.holds.map(({ expiresAt }) => expiresAt);
+    this.now = Math.max(this.now, this.model.activity.latest, ...ends) + this.rules.gcMaxIdleMs + 40_000_000;
     this.tick();
     while (this.#inFlight.length > 0) this.#deliver(0, "honest");
     const { rows, engine } = this.key;
@@ -207,6 +252,17 @@ export class World {
     assert.ok(engine.isPrunable(this.#moment()));
     assert.equal(engine.hasNews, false);
     this.#counts.settle();
+  }
+
+  #which(selected: Selected): Which {
+    if (selected.by === "any") return { by: "any" };
+    if (selected.by === "mark") return { by: "mark", mark: markOf(selected.pick) };
+    const fences = [...this.#known].map((token) => token.slice(0, 16));
+    return { by: "fence", fences: [at(fences, selected.pick) ?? SALT, SALT] };
+  }
+
+  #find(session: string): Client | undefined {
+    return [...this.#clients, ...this.#claimants].find(({ id }) => id === session);
   }
 
   #client(who: Pick): Client {
@@ -266,6 +322,7 @@ export class World {
     return this.#agree(call, (seen) => {
       if (call.do === "acquire") return this.model.acquire(call.command, this.now, seen);
       if (call.do === "enqueue") return this.model.enqueue(call.command, this.now, seen);
+      if (call.do === "claim") return this.model.claim(call.command, this.now, seen);
       return this.model.wait(call.command, this.now);
     });
   }
@@ -278,7 +335,7 @@ export class World {
 
   /** A call whose reply was lost is made again. */
   #repeat(call: Asked | undefined): void {
-    const client = this.#clients.find(({ id }) => id === call?.command.session);
+    const client = call && this.#clients.find(({ id }) => id === call.command.session);
     if (!call || !client || this.model.isSuperseded(call.command.request)) return;
     this.tick();
     const expected = this.model.repeat(call.command.request);
@@ -288,7 +345,7 @@ export class World {
   #cancel(request: string): void {
     if (this.model.isSuperseded(request)) return;
     this.#agree({ do: "cancel", request }, () => this.model.cancel(request, this.now));
-    for (const { running } of this.#clients) running.delete(request);
+    for (const { running } of [...this.#clients, ...this.#claimants]) running.delete(request);
     this.#kill(request);
   }
 
@@ -351,18 +408,21 @@ export class World {
 
   /** A session that has forgotten the request, as after a crash. */
   #disown({ session, request }: News): Answer {
-    this.#clients.find(({ id }) => id === session)?.running.delete(request);
+    this.#find(session)?.running.delete(request);
     return "gone";
   }
 
   /** What a session does with a notice. */
   #hearNotice({ session, request, kind }: News): Answer {
-    const client = this.#clients.find(({ id }) => id === session);
+    const client = this.#find(session);
     if (!client) return "gone";
     if (kind === "promoted") return "noted";
     if (!client.running.has(request)) return "gone";
     if (kind === "granted") {
-      const { outcome } = this.#agree({ do: "pickUp", request }, () => this.model.pickUp(request, this.now));
+      const isClaim = this.#claimants.includes(client);
+      const { outcome } = isClaim
+        ? this.#agree({ do: "collect", request }, () => this.model.collect(request, this.now))
+        : this.#agree({ do: "pickUp", request }, () => this.model.pickUp(request, this.now));
       const { status, token } = outcome as { status: string; token?: string };
       if (status === "queued" || status === "unknown") return "gone";
       if (token !== undefined) this.#tokens.push(token);
@@ -396,7 +456,7 @@ export class World {
   }
 
   #before(call: Call) {
-    const session = "command" in call ? call.command.session : "session" in call ? call.session : "";
+    const { session } = { session: "", ...call, ...("command" in call && call.command) };
     const { waiters, slots, lapsed } = this.key.rows;
     return {
       pending: this.model.pending(),
@@ -527,6 +587,9 @@ export function replay(log: World["log"], limit: number, rules: Circumstances): 
 function at<T>(list: readonly T[], pick: Pick): T | undefined {
   return list.length === 0 ? undefined : list[list.length - 1 - (pick % list.length)];
 }
+
+/** Few enough that some claims are made twice. */
+const markOf = (pick: Pick) => ["0a", "0b", "0c"][pick % 3] as string;
 
 function byToken(a: { token: string }, b: { token: string }): number {
   return a.token < b.token ? -1 : 1;

@@ -24,7 +24,7 @@ test("replies are one compact line of JSON that nobody caches or guesses at", as
 test("a detail stands where it must, never where it must not, and otherwise when there is one", async () => {
   const always = CODES.filter((code) => typeof ERRORS[code].detail === "object");
   const never = CODES.filter((code) => ERRORS[code].detail === "never");
-  expect(always.map((code) => ERRORS[code].status)).toEqual([400, 409, 409, 409, 409, 500]);
+  expect(always.map((code) => ERRORS[code].status)).toEqual([400, 409, 409, 409, 409, 409, 500]);
   expect(never.sort()).toEqual(
     [
       ...["unauthorized", "forbidden", "origin_forbidden", "not_found", "not_held", "method_not_allowed"],
@@ -32,6 +32,7 @@ test("a detail stands where it must, never where it must not, and otherwise when
         "session_gone",
         "host_forbidden",
         "upgrade_required",
+        "precondition_required",
         "rate_limited",
         "draining",
         "max_sessions",

@@ -10,7 +10,7 @@ import {
   type Reply,
   resolved,
 } from "../../src/http/reference/model.ts";
-import { ROUTES } from "../../src/http/routes.ts";
+import { ROUTES, UNNAMED_METHODS } from "../../src/http/routes.ts";
 import { REQUESTS } from "../../src/http/schemas.ts";
 import { VERSION } from "../../src/version.ts";
 import { ajv, document, judge, judgeReply, step } from "./judge.ts";
@@ -56,6 +56,13 @@ test("router and document have the same operations", () => {
   expect(ROUTES.map(({ operationId, method, path }) => ({ operationId, method, path }))).toEqual(listed);
   expect(new Set(ROUTES.map(({ operationId }) => operationId)).size).toBe(ROUTES.length);
   for (const { path, honoPath } of ROUTES) expect(honoPath).toBe(path.replaceAll(/\{(\w+)\}/g, ":$1"));
+});
+
+test("methods that it cannot name stand for operations that it has, and are told in words", () => {
+  for (const { method, operationId } of UNNAMED_METHODS) {
+    expect(entries.find((entry) => entry.operationId === operationId)?.description).toContain(`\`${method}\``);
+  }
+  expect(UNNAMED_METHODS.map(({ method }) => method)).toEqual(["LOCK", "UNLOCK"]);
 });
 
 test("the operations of dflockd have their names", () => {
@@ -145,6 +152,8 @@ test("the judge does refuse", async () => {
 
 test("a bearer token is asked for everywhere but where nobody has one", () => {
   expect(document.components.securitySchemes.bearerAuth).toMatchObject({ type: "http", scheme: "bearer" });
+  expect(document.components.securitySchemes.basicAuth).toMatchObject({ type: "http", scheme: "basic" });
+  const bearerOrBasic = [{ bearerAuth: [] }, { basicAuth: [] }];
   expect(document.security).toEqual([{ bearerAuth: [] }]);
   const special = entries.filter(({ security }) => security !== undefined);
   expect(Object.fromEntries(special.map(({ operationId, security }) => [operationId, security]))).toEqual({
@@ -156,6 +165,13 @@ test("a bearer token is asked for everywhere but where nobody has one", () => {
     getOpenAPI: [],
     getReference: [],
     openWebSocket: [{}, { bearerAuth: [] }],
+    getFile: bearerOrBasic,
+    putFile: bearerOrBasic,
+    deleteFile: bearerOrBasic,
+    getTerraformLock: bearerOrBasic,
+    lockTerraform: bearerOrBasic,
+    putTerraformLock: bearerOrBasic,
+    unlockTerraform: bearerOrBasic,
   });
   for (const entry of entries) {
     const isOpen = entry.security?.length === 0;
@@ -190,9 +206,12 @@ test("requests are closed, and integers have 64 bits, ranges and defaults", () =
   expect(schemas.WaitRequest).toMatchObject({ additionalProperties: false, properties: { timeout_s: wholeSeconds } });
   expect(schemas.RenewRequest).toMatchObject({ required: ["token"], properties: { lease_ttl_s: wholeSeconds } });
   const withBody = entries.filter(({ requestBody }) => requestBody !== undefined);
-  expect(withBody.map(({ operationId }) => operationId).sort()).toEqual(Object.keys(REQUESTS).sort());
+  // These have formats of their own: a lock text, and an object whose other members are kept as they are.
+  const free = ["putFile", "lockTerraform", "putTerraformLock", "unlockTerraform"];
+  expect(withBody.map(({ operationId }) => operationId).sort()).toEqual([...Object.keys(REQUESTS), ...free].sort());
   const optional = withBody.filter(({ requestBody }) => requestBody?.required === false);
-  expect(optional.map(({ operationId }) => operationId)).toEqual(["createSession", "enqueueLock"]);
+  const mayBeEmpty = ["createSession", "enqueueLock", "putFile", "unlockTerraform"];
+  expect(optional.map(({ operationId }) => operationId)).toEqual(mayBeEmpty);
 });
 
 test("every error code has its place, under its own status, with its headers", () => {

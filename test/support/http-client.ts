@@ -79,6 +79,9 @@ export function startRequest(
   if (body === undefined) {
     sent.removeHeader("Content-Length");
     sent.removeHeader("Transfer-Encoding");
+  } else if (!sent.hasHeader("Content-Length") && !sent.hasHeader("Transfer-Encoding")) {
+    // Node leaves it out where a body is unusual, as with DELETE.
+    sent.setHeader("Content-Length", Buffer.byteLength(body));
   }
   sent.end(body);
   return { reply: reply.promise, close: () => void socket.destroy(), reset: () => void socket.resetAndDestroy() };

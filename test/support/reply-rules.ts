@@ -10,6 +10,7 @@ const DETAIL_ALWAYS = new Set([
   "already_enqueued",
   "not_enqueued",
   "lease_expired",
+  "foreign_holder",
   "misconfigured",
 ]);
 const DETAIL_NEVER = new Set([
@@ -22,6 +23,7 @@ const DETAIL_NEVER = new Set([
   "session_gone",
   "host_forbidden",
   "upgrade_required",
+  "precondition_required",
   "rate_limited",
   "draining",
   "max_sessions",
@@ -33,16 +35,31 @@ const DETAIL_NEVER = new Set([
 /** Parts of the console, in forms of their own. */
 const FILES: ReadonlySet<string> = new Set(["getConsole", "getConsoleScript", "getConsoleStyle"]);
 
+/** Replies that carry what a holder has sent, in its own form. */
+const OF_HOLDERS: Readonly<Record<string, readonly number[]>> = {
+  getFile: [200],
+  putFile: [200, 201, 412],
+  deleteFile: [412],
+  getTerraformLock: [200],
+  lockTerraform: [200, 423],
+  putTerraformLock: [200, 423],
+  unlockTerraform: [200, 409],
+};
+
+/** Methods that the document cannot name, and those that do the same. */
+const NAMED: Readonly<Record<string, string>> = { HEAD: "GET", LOCK: "POST", UNLOCK: "DELETE" };
+
 const OPERATIONS = entriesOf(document).map(({ method, path, operationId }) => ({
   method,
   segments: path.split("/"),
   operationId,
 }));
 
-/** The operation that takes the request, if one does. HEAD is taken by whatever takes GET. */
+/** The operation that takes the request, if one does. HEAD is taken by whatever takes GET; LOCK and UNLOCK are Terraform's. */
 export function operationFor({ method, path }: Pick<HttpRequest, "method" | "path">): string | undefined {
   const given = (path.split("?")[0] ?? "").split("/");
-  const asked = method === "HEAD" ? "GET" : method;
+  const isNamedHere = method === "HEAD" || path.startsWith("/v1/terraform/");
+  const asked = (isNamedHere ? NAMED[method] : undefined) ?? method;
   return OPERATIONS.find(
     (operation) =>
       operation.method === asked &&
@@ -76,6 +93,11 @@ function checkForm(request: HttpRequest, { status, headers, body }: HttpReply, a
   const isCacheable = (isFile && operation !== "getConsole") || (operation === "getOpenAPI" && status === 200);
   expect(headers["cache-control"], about).toBe(isCacheable ? "public, max-age=60" : "no-store");
   if (isFile || (operation === "getMetrics" && status === 200)) return;
+  if (OF_HOLDERS[operation]?.includes(status)) {
+    const isText = operation.endsWith("File");
+    expect(headers["content-type"], about).toBe(isText ? "text/plain; charset=utf-8" : "application/json");
+    return;
+  }
   expect(headers["content-type"], about).toBe("application/json");
   if (request.method === "HEAD") {
     expect(body, about).toBe("");

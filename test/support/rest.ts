@@ -6,8 +6,8 @@ import { expectNoContent, grantIn } from "./replies.ts";
 import { checkReply } from "./reply-rules.ts";
 import type { Stats } from "./stats.ts";
 
-/** As text it is sent as it is, as an object in JSON; undefined is no body at all. */
-export type Body = string | object | undefined;
+/** Text and bytes are sent as they are, an object in JSON; undefined is no body at all. */
+export type Body = string | Uint8Array | object | undefined;
 type Headers = Readonly<Record<string, string>>;
 
 let keys = 0;
@@ -108,8 +108,8 @@ export class Api {
   }
 
   #request(method: string, path: string, body: Body, headers: Headers): HttpRequest {
-    const text = typeof body === "object" ? JSON.stringify(body) : body;
-    return { method, path, headers: { ...this.#headers, ...headers }, body: text };
+    const isRaw = typeof body === "string" || body instanceof Uint8Array || body === undefined;
+    return { method, path, headers: { ...this.#headers, ...headers }, body: isRaw ? body : JSON.stringify(body) };
   }
 }
 

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "hono/jsx/dom";
 import type { Holder } from "../../client/report.ts";
 import { lasted, left, ticking } from "../keys/clock.ts";
 import { inWords, Service, ServiceError } from "../service.ts";
-import { count, nameOf, shortFence } from "../words.ts";
+import { count, nameOf, ownerOf, shortFence } from "../words.ts";
 import type { KeyState } from "./history.ts";
 
 interface ForceReleaseProps {
@@ -103,7 +103,9 @@ function Target({ holder, at, state, isThere }: TargetProps) {
   return (
     <>
       <dl class="target">
-        <Fact term="Session">{String(holder.owner_conn_id)}</Fact>
+        <Fact term={holder.protocol === undefined ? "Session" : "Without a session"}>
+          {holder.protocol === undefined ? String(holder.owner_conn_id) : ownerOf(holder)}
+        </Fact>
         <Fact term="Held for">{ticking(lasted(holder.held_s, at))}</Fact>
         <Fact term="Lease left">{ticking(left(holder.lease_expires_in_s, at))}</Fact>
         <Fact term="Fence">{shortFence(holder.fence)}</Fact>
@@ -112,7 +114,10 @@ function Target({ holder, at, state, isThere }: TargetProps) {
         </Fact>
       </dl>
       <p>
-        {nameOf(holder)} is told that it was stolen, if it listens; its work is not stopped.{" "}
+        {nameOf(holder)}{" "}
+        {holder.protocol === undefined
+          ? "is told that it was stolen, if it listens; its work is not stopped."
+          : "has no session and is not told; its work is not stopped."}{" "}
         {next ? `${nameOf(next)} gets the key at once.` : "Whoever is next gets the key at once."}
       </p>
     </>

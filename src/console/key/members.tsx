@@ -1,7 +1,7 @@
 import type { Holder, Waiter } from "../../client/report.ts";
 import { lasted, left, ticking } from "../keys/clock.ts";
 import { LeaseBar } from "../keys/lease-bar.tsx";
-import { nameOf, shortFence } from "../words.ts";
+import { nameOf, ownerOf, shortFence } from "../words.ts";
 import { clockTime } from "./clock-time.ts";
 import type { KeyState } from "./history.ts";
 
@@ -128,7 +128,7 @@ function Who({ member }: { readonly member: Holder | Waiter }) {
       <strong>
         <bdi>{nameOf(member)}</bdi>
       </strong>{" "}
-      {member.label !== undefined && <span class="note">session {member.owner_conn_id}</span>}
+      {member.label !== undefined && <span class="note">{ownerOf(member)}</span>}
     </>
   );
 }

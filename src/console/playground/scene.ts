@@ -112,7 +112,7 @@ export class Scene {
   }
 
   /** How somebody is named here: those of this page by their names, all others by their labels. */
-  nameOf(somebody: { readonly label?: string; readonly owner_conn_id: number }): string {
+  nameOf(somebody: Parameters<typeof nameOf>[0]): string {
     return this.#players.find(({ label }) => label === somebody.label)?.name ?? nameOf(somebody);
   }
 

@@ -21,9 +21,10 @@ export function curl(entry: Entry, parameters: readonly Parameter[], body: unkno
   const token = entry.tags.includes("admin") ? "$HOLDFAST_ADMIN_TOKEN" : "$HOLDFAST_TOKEN";
   if (entry.security?.length !== 0) lines.push(`-H "Authorization: Bearer ${token}"`);
   for (const { name, example, required } of of("header")) {
-    if (required) lines.push(`-H ${quoted(`${name}: ${example}`)}`);
+    // Without this condition nothing is created.
+    if (required || name === "If-None-Match") lines.push(`-H ${quoted(`${name}: ${example}`)}`);
   }
-  if (body !== undefined) lines.push(`-d ${quoted(JSON.stringify(body))}`);
+  if (body !== undefined) lines.push(`-d ${quoted(typeof body === "string" ? body : JSON.stringify(body))}`);
   return lines.join(" \\\n  ");
 }
 

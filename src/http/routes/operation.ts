@@ -3,7 +3,7 @@ import { REQUESTS, type RequestId } from "../schemas.ts";
 
 /** One operation of the API; its id is the name it has in its table. */
 export type Operation = Omit<RouteConfig, "operationId" | "method" | "tags" | "summary" | "description"> & {
-  readonly method: "get" | "post" | "delete";
+  readonly method: "get" | "post" | "put" | "delete";
   readonly path: `/${string}`;
   readonly tags: [Tag];
   readonly summary: string;
@@ -15,6 +15,11 @@ export const TAGS = [
   { name: "sessions", description: "A session is who holds and who waits. It lives as long as it is used or pinged." },
   { name: "locks", description: "One holder at a time, first come, first served." },
   { name: "semaphores", description: "Up to `limit` holders at a time. A lock is a semaphore with limit 1." },
+  { name: "files", description: "Lock files: holders without a session, in the same queues as all others." },
+  {
+    name: "terraform",
+    description: "Locking for the `http` backend of Terraform and OpenTofu. The state itself lives elsewhere.",
+  },
   { name: "introspection", description: "How the service is doing, and what it offers." },
   { name: "tickets", description: "Short-lived passes for clients that must not know the service's token." },
   { name: "admin", description: "For operators, with the admin token." },
@@ -56,6 +61,9 @@ export const CACHED_BRIEFLY = {
 export function page(description: string, type: string, example: string) {
   return { ...text(description, type, example), headers: CACHED_BRIEFLY };
 }
+
+/** Of operations that also take the token as a password. */
+export const BEARER_OR_BASIC = { security: [{ bearerAuth: [] }, { basicAuth: [] }] };
 
 /** The reply of an operation that has nothing to say. */
 export const DONE = { 204: { description: "Done." } };

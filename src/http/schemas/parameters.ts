@@ -46,7 +46,7 @@ export const labelHeader = labelText()
   });
 
 /** A number in a query is text that must look like one. */
-function numberInQuery(least: number, most: number, fallback: number) {
+export function numberInQuery(least: number, most: number, fallback: number) {
   const rule = { error: `must be a whole number from ${least} to ${most}` };
   return z
     .string(rule)

@@ -12,8 +12,16 @@ const leaseSeconds = wholeNumber(1, Number.MAX_SAFE_INTEGER).openapi({
 const count = () => wholeNumber(0, Number.MAX_SAFE_INTEGER);
 const duration = (description: string) => z.number().min(0).openapi({ description });
 const key = z.string().min(1);
-const owner = wholeNumber(1, Number.MAX_SAFE_INTEGER).openapi({ description: "Number of the session; not a secret." });
-const label = labelText().optional().openapi({ description: "The name the client gave itself." });
+const owner = wholeNumber(1, Number.MAX_SAFE_INTEGER).openapi({
+  description: "Number of the session, or of the holder without one; not a secret.",
+});
+const label = labelText().optional().openapi({
+  description: "The name the client gave itself; of a file its tag, of a Terraform lock whose it is.",
+});
+const protocol = z
+  .enum(["file", "terraform"])
+  .optional()
+  .openapi({ description: "How it came by its place, if not in the name of a session." });
 const since = z.iso.datetime().openapi({ description: "When this began, by the key's clock." });
 
 const granted = { token, lease_ttl_s: leaseSeconds };
@@ -49,6 +57,7 @@ export const notReadyReply = z
 export const heldBy = z
   .object({
     owner_conn_id: owner,
+    protocol,
     label,
     fence,
     since,
@@ -64,6 +73,7 @@ export const queued = z
   .object({
     position: wholeNumber(1, Number.MAX_SAFE_INTEGER).openapi({ description: "1 is served next." }),
     owner_conn_id: owner,
+    protocol,
     label,
     since,
     waited_s: duration("Seconds since joining the queue."),
@@ -110,6 +120,7 @@ export const grant = z
   .object({
     fence,
     owner_conn_id: owner,
+    protocol,
     label,
     granted_at: z.iso.datetime().openapi({ description: "When the token was handed over, by the key's clock." }),
     waited_s: duration(
@@ -157,7 +168,7 @@ export const ticketReply = z
   .openapi("TicketReply");
 
 export const removalReply = z
-  .object({ key, owner_conn_id: owner, label, fence, held_s: duration("Seconds the slot had been held.") })
+  .object({ key, owner_conn_id: owner, protocol, label, fence, held_s: duration("Seconds the slot had been held.") })
   .openapi("RemovalReply");
 
 export type AcquireReply = z.infer<typeof acquireReply>;

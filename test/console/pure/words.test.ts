@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { hrefOf, routeOf } from "../../../src/console/route.ts";
-import { count, nameOf, rate, shortFence, span } from "../../../src/console/words.ts";
+import { count, nameOf, ownerOf, rate, shortFence, span } from "../../../src/console/words.ts";
 
 it.each([
   [0, "0 s"],
@@ -42,4 +42,10 @@ it.each(["deploy", "user/7", "a#b?c", "100%", "ключ", "%2F"])("the place of 
 
 it.each(["", "#", "#/", "#/keys/", "#/keys/%", "#/nowhere", "#content"])("%j is the list of all keys", (hash) => {
   expect(routeOf(hash)).toEqual({ name: "keys" });
+});
+
+it("who has no session is named by its tag, or by what it is", () => {
+  expect(nameOf({ protocol: "file", label: "deploy", owner_conn_id: 7 })).toBe("deploy");
+  expect(nameOf({ protocol: "file", owner_conn_id: 7 })).toBe("file 7");
+  expect(ownerOf({ protocol: "terraform", label: "ada@laptop", owner_conn_id: 7 })).toBe("Terraform lock 7");
 });

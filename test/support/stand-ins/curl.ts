@@ -33,6 +33,7 @@ function transfersIn(words: readonly string[]): Transfer[] {
     else if (word === "-X") current.method = value(word);
     else if (word === "-d") current.body = value(word);
     else if (word === "-H") current.headers.push(value(word));
+    else if (word === "-u") current.headers.push(`Authorization: Basic ${Buffer.from(value(word)).toString("base64")}`);
     else if (word === "-o") current.file = value(word);
     else if (word === "-w") current.afterwards = value(word);
     else if (word === "--max-time") current.maxSeconds = Number(value(word));
@@ -51,7 +52,10 @@ function send({ url = refuse("curl", "no address"), method, body, headers }: Tra
   });
   asked.setHeader("User-Agent", "curl/8.0.0");
   asked.setHeader("Accept", "*/*");
-  if (body !== undefined) asked.setHeader("Content-Type", "application/x-www-form-urlencoded");
+  if (body !== undefined) {
+    asked.setHeader("Content-Type", "application/x-www-form-urlencoded");
+    asked.setHeader("Content-Length", Buffer.byteLength(body));
+  }
   for (const header of headers) {
     const [, name, text] = /^([^:]+):\s*(.*)$/.exec(header) ?? [];
     if (name === undefined || text === undefined) refuse("curl", `-H ${header}`);

@@ -1,0 +1,26 @@
+import { mayUse } from "../../principal.ts";
+import type { Operation } from "../../scope.ts";
+import type { AppContext } from "../context.ts";
+import { fail } from "../errors.ts";
+import { keyFault, segmentAt } from "../path.ts";
+
+const NAME_SEGMENT = 2;
+/** Paths on which a client may also show its token as the password of HTTP Basic authentication. */
+const WITH_BASIC_AUTH = ["/v1/files/", "/v1/terraform/"];
+
+export function takesBasicAuth(path: string): boolean {
+  return WITH_BASIC_AUTH.some((start) => path.startsWith(start));
+}
+
+/** A ticket that may lock a key, or see its statistics, may read who holds it. */
+export const TO_READ: readonly Operation[] = ["lock", "stats"];
+export const TO_CHANGE: readonly Operation[] = ["lock"];
+
+/** The key that the path names, or the refusal: the name breaks its rule, or the ticket does not cover the key. */
+export function keyIn(context: AppContext, operations: readonly Operation[]): string | Response {
+  const key = segmentAt(context.req.path, NAME_SEGMENT);
+  const fault = keyFault(key);
+  if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
+  const { principal } = context.var;
+  return operations.some((operation) => mayUse(principal, operation, key)) ? key : fail(context, "forbidden");
+}

@@ -1,0 +1,93 @@
+import type { ClaimCommand, ClaimOutcome } from "../../engine/index.ts";
+import { randomHex } from "../../hex.ts";
+import { logged } from "../../log.ts";
+import { RemoteKeys, type SessionlessKeys } from "../../objects/keys.ts";
+import { newSessionlessOwner, type SessionlessProtocol } from "../../objects/owner.ts";
+import { StorageHealth } from "../../objects/storage-probe.ts";
+import type { AppContext } from "../context.ts";
+import { endOfPoll } from "../poll.ts";
+
+export interface Wanted extends Pick<ClaimCommand, "leaseSeconds"> {
+  readonly waitSeconds: number;
+  readonly sessionless: ClaimCommand["sessionless"] & { readonly kind: SessionlessProtocol };
+}
+
+/** What a client is told besides what the key decides. */
+export type ClaimEnd = ClaimOutcome | { readonly status: "draining" | "client_canceled" | "unavailable" };
+
+/** A key that was lost while its client waited is asked again after these times. */
+const RETRY_PAUSES_MS = [50, 200, 800, 1_600];
+/** Hardly anybody hangs up sooner than this, and looking for that costs a millisecond. */
+const QUICK_MS = 5;
+const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
+
+/**
+ * Takes the lock for a holder without a session, waiting for it if asked to. A claim whose fate stays unknown, or whose
+ * client has hung up, is taken back.
+ */
+export async function claim(context: AppContext, key: string, wanted: Wanted): Promise<ClaimEnd> {
+  if (context.var.config.draining) return { status: "draining" };
+  if (!(await new StorageHealth(context.env).mayStore())) return { status: "unavailable" };
+  const claiming = claimUntilDecided(context, key, wanted);
+  // A client that leaves would otherwise take the Worker with it, and nobody could take the claim back.
+  context.executionCtx.waitUntil(claiming.catch(() => {}));
+  return claiming;
+}
+
+async function claimUntilDecided(context: AppContext, key: string, wanted: Wanted): Promise<ClaimEnd> {
+  const end = await claimOnce(context, key, wanted);
+  // The time was over, and so was the lease in the way: the lock is free, and nobody waits for it.
+  const isFreeByNow = end.status === "timeout" && end.hold === undefined;
+  return isFreeByNow ? claimOnce(context, key, { ...wanted, waitSeconds: 0 }) : end;
+}
+
+async function claimOnce(context: AppContext, key: string, wanted: Wanted): Promise<ClaimEnd> {
+  const { waitSeconds, leaseSeconds, sessionless } = wanted;
+  const { signal } = context.req.raw;
+  const keys = new RemoteKeys(context.env);
+  const askedAt = Date.now();
+  const session = newSessionlessOwner(sessionless.kind);
+  const command = { session, request: randomHex(12), leaseSeconds, waitMs: waitSeconds * 1000, sessionless };
+  try {
+    const end = waitSeconds > 0 ? await wait(keys, key, command, signal) : await keys.claim(key, command);
+    // workerd reads from connections only when nothing else is left to do (2026-11): this lets it tell of a hang-up.
+    if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
+    if (!signal.aborted) return end;
+  } catch (error) {
+    logged("key_unreachable")(error);
+    context.executionCtx.waitUntil(withdraw(keys, key, command.request));
+    return { status: "unavailable" };
+  }
+  context.executionCtx.waitUntil(withdraw(keys, key, command.request));
+  return { status: "client_canceled" };
+}
+
+/**
+ * Waits at the key, on a socket to its object. If that is lost the same claim is made again: its place is stored, so it
+ * stands where it stood.
+ */
+async function wait(keys: SessionlessKeys, key: string, command: ClaimCommand, signal: AbortSignal): Promise<ClaimEnd> {
+  const deadline = Date.now() + command.waitMs;
+  for (const pauseMs of [...RETRY_PAUSES_MS, undefined]) {
+    const socket = await keys.listen(key, command.request);
+    const ending = endOfPoll<ClaimOutcome>(socket, signal);
+    socket.send(JSON.stringify({ ...command, waitMs: Math.max(1, deadline - Date.now()) } satisfies ClaimCommand));
+    const end = await ending;
+    if (end.type === "answered") return end.outcome;
+    if (end.type !== "lost" || signal.aborted) return { status: "client_canceled" };
+    if (pauseMs !== undefined) await scheduler.wait(pauseMs);
+  }
+  throw new Error("the key was lost again and again");
+}
+
+/** Gives back what a claim may have got, also if its key cannot be reached at once. */
+async function withdraw(keys: SessionlessKeys, key: string, request: string): Promise<void> {
+  for (const pauseMs of [...WITHDRAWAL_PAUSES_MS, undefined]) {
+    try {
+      return await keys.cancel(key, request);
+    } catch (error) {
+      if (pauseMs === undefined) logged("withdrawal_failed")(error);
+      else await scheduler.wait(pauseMs);
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import type { CurrentHold } from "../../engine/index.ts";
+import { fenceFromHex } from "../../engine/index.ts";
+import { logged } from "../../log.ts";
+import { isErrorWord } from "../../metrics/families.ts";
+import { STATUSES } from "../../protocols/statuses.ts";
+import type { AppContext } from "../context.ts";
+import { type ErrorCode, fail } from "../errors.ts";
+import { countHttp } from "../metrics.ts";
+
+/** The tag by which HTTP names a grant: its fence, in decimal. */
+export function etagOf({ fence }: CurrentHold): string {
+  return `"${fenceFromHex(fence)}"`;
+}
+
+/** When the lease was last set, in ms by the key's clock. Of a renewed hold of a session only the latest possible time is known. */
+export function leaseBegan({ expiresAt, leaseSeconds, at }: CurrentHold): number {
+  return Math.min(at, expiresAt - leaseSeconds * 1000);
+}
+
+/** A refusal that other protocols have too, counted as theirs are. */
+export function refuse(context: AppContext, code: ErrorCode): Response {
+  const word = Object.hasOwn(STATUSES, code) ? STATUSES[code as keyof typeof STATUSES].wire : undefined;
+  if (word !== undefined && isErrorWord(word))
+    countHttp(context.env, (task) => context.executionCtx.waitUntil(task), "errors_total", { status: word });
+  return fail(context, code);
+}
+
+/** Answers 503 if the key cannot be asked. */
+export async function orUnavailable(context: AppContext, answer: () => Promise<Response>): Promise<Response> {
+  try {
+    return await answer();
+  } catch (error) {
+    logged("key_unreachable")(error);
+    return fail(context, "unavailable");
+  }
+}

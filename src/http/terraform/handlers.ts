@@ -1,0 +1,73 @@
+import type { CurrentHold, Which } from "../../engine/index.ts";
+import { RemoteKeys } from "../../objects/keys.ts";
+import { readBody } from "../body.ts";
+import type { AppContext } from "../context.ts";
+import { fail, JSON_HEADERS } from "../errors.ts";
+import { type Parsed, parseQuery } from "../fields.ts";
+import { terraformLockQuery, terraformUnlockQuery } from "../schemas.ts";
+import { keyIn, TO_CHANGE, TO_READ } from "../sessionless/access.ts";
+import { claim } from "../sessionless/claim.ts";
+import { etagOf, orUnavailable, refuse } from "../sessionless/replies.ts";
+import { holderFrom, infoIn, infoOf, type LockInfo, MAX_INFO_BYTES, TERRAFORM } from "./info.ts";
+
+export async function getTerraformLock(context: AppContext): Promise<Response> {
+  const key = keyIn(context, TO_READ);
+  if (typeof key !== "string") return key;
+  return orUnavailable(context, async () => {
+    const hold = await new RemoteKeys(context.env).current(key);
+    return hold ? infoReply(context, key, hold, 200) : fail(context, "not_held");
+  });
+}
+
+export async function lockTerraform(context: AppContext): Promise<Response> {
+  const key = keyIn(context, TO_CHANGE);
+  if (typeof key !== "string") return key;
+  const query = parseQuery(terraformLockQuery, new URL(context.req.url).searchParams);
+  if (!query.ok) return fail(context, "bad_request", query.detail);
+  const info = await infoOfBody(context);
+  if (!info.ok) return fail(context, "bad_request", info.detail);
+  if (!info.value) return fail(context, "bad_request", "body is required: the lock info");
+  const terms = { leaseSeconds: query.value.stale, waitSeconds: 0 };
+  const end = await claim(context, key, { ...terms, sessionless: holderFrom(info.value) });
+  switch (end.status) {
+    case "granted":
+    case "standing":
+      return infoReply(context, key, end.hold, 200);
+    case "timeout":
+      return end.hold ? infoReply(context, key, end.hold, 423) : fail(context, "unavailable");
+    case "limit_mismatch":
+      return end.hold ? infoReply(context, key, end.hold, 423) : refuse(context, end.status);
+    case "queued":
+      return fail(context, "internal");
+    default:
+      return refuse(context, end.status);
+  }
+}
+
+/** A lock that is free counts as unlocked: the client repeats requests whose reply it has lost. */
+export async function unlockTerraform(context: AppContext): Promise<Response> {
+  const key = keyIn(context, TO_CHANGE);
+  if (typeof key !== "string") return key;
+  const query = parseQuery(terraformUnlockQuery, new URL(context.req.url).searchParams);
+  if (!query.ok) return fail(context, "bad_request", query.detail);
+  const info = await infoOfBody(context);
+  if (!info.ok) return fail(context, "bad_request", info.detail);
+  const mark = info.value?.id ?? query.value.ID;
+  const which: Which = mark === undefined ? { by: "any" } : { by: "mark", mark };
+  return orUnavailable(context, async () => {
+    const outcome = await new RemoteKeys(context.env).remove(key, { kind: TERRAFORM, which });
+    if (outcome.status === "not_held") return context.body("{}", 200, JSON_HEADERS);
+    return infoReply(context, key, outcome.hold, outcome.status === "removed" ? 200 : 409);
+  });
+}
+
+async function infoOfBody(context: AppContext): Promise<Parsed<LockInfo | undefined>> {
+  const { readTimeoutMs } = context.var.config;
+  const body = await readBody(context.req.raw, { mostBytes: MAX_INFO_BYTES, deadlineMs: readTimeoutMs });
+  return body.ok ? infoIn(body.bytes) : body;
+}
+
+/** The holder's lock info, byte for byte as it came. */
+function infoReply(context: AppContext, key: string, hold: CurrentHold, status: 200 | 409 | 423): Response {
+  return context.body(infoOf(hold, key), status, { ...JSON_HEADERS, ETag: etagOf(hold) });
+}

@@ -1,0 +1,23 @@
+import { describe, expect, it } from "vitest";
+import type { Sessionless } from "../../src/engine/index.ts";
+import { decodeSessionless, encodeSessionless } from "../../src/objects/sessionless-row.ts";
+
+describe("what is stored of a holder without a session", () => {
+  const holders: readonly Sessionless[] = [
+    { kind: "file", note: "42" },
+    { kind: "file", note: "0", tag: "", mark: "00ff" },
+    { kind: "terraform", note: '{"ID":"a1","Info":"é \\"q\\" \\u0000"}\n', tag: "u@h", mark: "a1" },
+  ];
+  it.each(holders)("is read as it was written: %j", (holder) => {
+    expect(decodeSessionless(encodeSessionless(holder))).toEqual(holder);
+  });
+
+  it("is read in the first shape there was", () => {
+    const first = '{"v":1,"kind":"file","mark":"0a","tag":"deploy","note":"42"}';
+    expect(decodeSessionless(first)).toEqual({ kind: "file", mark: "0a", tag: "deploy", note: "42" });
+  });
+
+  it("is not guessed at in a shape that is newer", () => {
+    expect(() => decodeSessionless('{"v":2,"kind":"file"}')).toThrow("shape 2");
+  });
+});

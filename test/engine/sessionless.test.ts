@@ -1,0 +1,229 @@
+import { describe, expect, it } from "vitest";
+import type { ClaimOutcome, Sessionless, Which } from "../../src/engine/index.ts";
+import { Story } from "./story.ts";
+
+const FILE: Sessionless = { kind: "file", note: "42", tag: "deploy", mark: "0a" };
+const ANY: Which = { by: "any" };
+
+/** A claim with everything that a story does not care about filled in. */
+function claim(
+  story: Story,
+  name: string,
+  { wait = 0, lease = 60, ...own }: Partial<Sessionless> & { wait?: number; lease?: number } = {},
+) {
+  const sessionless = { kind: "file", note: name, ...own };
+  const command = { session: `file:${name}`, request: name, leaseSeconds: lease, waitMs: wait * 1000, sessionless };
+  return story.run({ do: "claim", command }) as ClaimOutcome;
+}
+const remove = (story: Story, which: Which = ANY, kind = "file") =>
+  story.run({ do: "remove", selector: { kind, which } });
+const refresh = (story: Story, options: { which?: Which; kind?: string; lease?: number; tag?: string } = {}) => {
+  const { which = ANY, kind = "file", lease, tag } = options;
+  return story.run({ do: "refresh", command: { kind, which, leaseSeconds: lease, tag } });
+};
+const collect = (story: Story, request: string) => story.run({ do: "collect", request });
+const fenceOf = (outcome: unknown) => (outcome as { hold: { fence: string } }).hold.fence;
+
+describe("a holder without a session", () => {
+  it("is granted a free lock, and the next is told who has it", () => {
+    const story = new Story();
+    const granted = claim(story, "a", FILE);
+    expect(granted).toMatchObject({ status: "granted", hold: { session: "file:a", sessionless: FILE } });
+    expect(claim(story, "b")).toMatchObject({ status: "timeout", hold: { fence: fenceOf(granted) } });
+    expect(story.holders()).toEqual(["file:a"]);
+  });
+
+  it("is kept with all it says when the key is read again from its rows, waiting or holding", () => {
+    const story = new Story();
+    claim(story, "a", FILE);
+    claim(story, "b", { tag: "next", wait: 9 });
+    story.reload();
+    expect(story.engine.current(story.moment())?.sessionless).toEqual(FILE);
+    remove(story);
+    story.reload();
+    expect(story.engine.current(story.moment())?.sessionless).toEqual({ kind: "file", note: "b", tag: "next" });
+  });
+
+  it("is not told when its hold ends, by its lease or by force", () => {
+    const story = new Story();
+    claim(story, "a", { lease: 5 });
+    story.later(5).tick();
+    expect(story.events).toEqual([]);
+    story.steal(fenceOf(claim(story, "b")).padEnd(32, "0"));
+    expect([story.events, story.holders()]).toEqual([[], []]);
+  });
+
+  it("is in the way of others, and others are in its way, first come, first served", () => {
+    const story = new Story();
+    const token = story.hold("session");
+    expect(claim(story, "a", { wait: 9 })).toEqual({ status: "queued" });
+    story.acquire("later", { wait: 9 });
+    story.release(token);
+    expect(story.holders()).toEqual(["file:a"]);
+    expect(collect(story, "a")).toMatchObject({ status: "granted", hold: { session: "file:a" } });
+    remove(story);
+    expect(story.holders()).toEqual(["later"]);
+  });
+
+  it("gives way to nobody's leaving", () => {
+    const story = new Story();
+    claim(story, "a");
+    story.leave("somebody");
+    expect(story.holders()).toEqual(["file:a"]);
+  });
+
+  it("costs one row to grant, one to refresh, one to remove", () => {
+    const story = new Story();
+    claim(story, "a");
+    expect(story.rowsWritten).toBe(1);
+    refresh(story, { tag: "new" });
+    expect(story.rowsWritten).toBe(1);
+    remove(story);
+    expect(story.rowsWritten).toBe(1);
+  });
+
+  it("shows its tag to whoever looks, a long one in part", () => {
+    const story = new Story();
+    claim(story, "a", { tag: "x".repeat(1_000) });
+    claim(story, "b", { tag: "next", wait: 9 });
+    const { holders, queue } = story.engine.view({ detail: true });
+    expect([holders[0]?.tag?.length, queue[0]?.tag]).toEqual([256, "next"]);
+    expect(story.engine.newestHolds(9)[0]?.tag).toHaveLength(256);
+    expect(story.observed()).toEqual([expect.objectContaining({ type: "granted", tag: "x".repeat(256) })]);
+  });
+});
+
+describe("the same claim again", () => {
+  it("changes nothing: by its mark, if it is of the same kind, or by its request", () => {
+    const story = new Story();
+    const granted = claim(story, "a", FILE);
+    story.later(10);
+    const again = claim(story, "b", { ...FILE, note: "other" });
+    expect(again).toMatchObject({ status: "standing", hold: { fence: fenceOf(granted), sessionless: FILE } });
+    expect(story.rowsWritten).toBe(0);
+    expect(claim(story, "c", { ...FILE, kind: "terraform" }).status).toBe("timeout");
+    expect(claim(story, "a", FILE)).toMatchObject({ status: "granted", hold: { fence: fenceOf(granted) } });
+    expect(story.rowsWritten).toBe(0);
+  });
+
+  it("without a mark is another claim", () => {
+    const story = new Story();
+    claim(story, "a");
+    expect(claim(story, "b").status).toBe("timeout");
+  });
+
+  it("finds its place in the queue, and what became of it", () => {
+    const story = new Story();
+    claim(story, "a");
+    claim(story, "b", { wait: 9 });
+    expect(claim(story, "b", { wait: 9 })).toEqual({ status: "queued" });
+    expect(story.waiting()).toBe(1);
+    remove(story);
+    expect(claim(story, "b", { wait: 9 })).toEqual({ status: "queued" });
+    expect(collect(story, "b")).toMatchObject({ status: "granted" });
+  });
+});
+
+describe("a claim that waits", () => {
+  it("is told of the holder when its time is over", () => {
+    const story = new Story();
+    const first = claim(story, "a");
+    claim(story, "b", { wait: 3 });
+    story.later(3).tick();
+    expect(story.notices()).toEqual(["b timeout"]);
+    expect(collect(story, "b")).toMatchObject({ status: "timeout", hold: { fence: fenceOf(first) } });
+    story.answer("b", "taken");
+    expect(story.engine.hasNews).toBe(false);
+  });
+
+  it("is told that nobody holds, if the lease in its way has ended too", () => {
+    const story = new Story();
+    claim(story, "a", { lease: 5 });
+    claim(story, "b", { wait: 3 });
+    story.later(9).tick();
+    expect(collect(story, "b")).toEqual({ status: "timeout" });
+  });
+
+  it("has a lease that begins when it is told", () => {
+    const story = new Story();
+    claim(story, "a");
+    claim(story, "b", { wait: 9, lease: 10 });
+    remove(story);
+    story.later(4);
+    expect(collect(story, "b")).toMatchObject({ hold: { expiresAt: story.now + 10_000 } });
+  });
+
+  it("meets the cap on waiters; one that does not wait does not", () => {
+    const story = new Story({ maxWaiters: 1 });
+    const first = claim(story, "a");
+    claim(story, "b", { wait: 9 });
+    expect(claim(story, "c", { wait: 9 })).toEqual({ status: "max_waiters" });
+    expect(claim(story, "d")).toMatchObject({ status: "timeout", hold: { fence: fenceOf(first) } });
+  });
+
+  it("whose hold is removed before it has heard of it is told that it has none", () => {
+    const story = new Story();
+    claim(story, "a");
+    claim(story, "b", { wait: 9 });
+    remove(story);
+    expect(remove(story).status).toBe("removed");
+    expect(story.notices()).toEqual(["b granted", "b lease_expired"]);
+    expect(collect(story, "b")).toEqual({ status: "lease_expired" });
+  });
+
+  it("that is withdrawn leaves the queue, or gives back what it got", () => {
+    const story = new Story();
+    claim(story, "a");
+    claim(story, "b", { wait: 9 });
+    claim(story, "c", { wait: 9 });
+    story.cancel("b");
+    remove(story);
+    expect(story.holders()).toEqual(["file:c"]);
+    story.cancel("c");
+    expect(story.holders()).toEqual([]);
+  });
+});
+
+describe("refreshing and removing", () => {
+  it("touch the hold that is meant, and no other", () => {
+    const story = new Story();
+    expect([refresh(story).status, remove(story).status]).toEqual(["not_held", "not_held"]);
+    const fence = fenceOf(claim(story, "a", FILE));
+    for (const which of [
+      { by: "fence", fences: [] },
+      { by: "fence", fences: ["0000000000000001"] },
+      { by: "mark", mark: "0b" },
+    ] as const) {
+      expect([refresh(story, { which }).status, remove(story, which).status]).toEqual(["mismatch", "mismatch"]);
+    }
+    const kinds = [refresh(story, { kind: "terraform" }).status, remove(story, ANY, "terraform").status];
+    expect(kinds).toEqual(["foreign", "foreign"]);
+    expect(refresh(story, { which: { by: "mark", mark: "0a" } }).status).toBe("refreshed");
+    expect(remove(story, { by: "fence", fences: ["0000000000000001", fence] }).status).toBe("removed");
+    expect(story.holders()).toEqual([]);
+  });
+
+  it("never touch a session's hold, nor a semaphore's", () => {
+    const story = new Story();
+    const token = story.hold("session");
+    const which: Which = { by: "fence", fences: [token.slice(0, 16)] };
+    expect([refresh(story, { which }).status, remove(story, which).status]).toEqual(["foreign", "foreign"]);
+    const semaphore = new Story({ limit: 2 });
+    const [, second] = [semaphore.hold("s"), semaphore.hold("s", { request: "s2" })];
+    expect(claim(semaphore, "a")).toMatchObject({ status: "limit_mismatch", hold: { fence: second.slice(0, 16) } });
+    expect([refresh(semaphore).status, remove(semaphore).status]).toEqual(["limit_mismatch", "foreign"]);
+  });
+
+  it("set lease and tag anew; the last lease is the next one's default", () => {
+    const story = new Story();
+    claim(story, "a", { ...FILE, lease: 60 });
+    story.later(10);
+    expect(refresh(story, { lease: 5, tag: "new" })).toMatchObject({
+      hold: { leaseSeconds: 5, expiresAt: story.now + 5_000, sessionless: { ...FILE, tag: "new" } },
+    });
+    story.later(3);
+    expect(refresh(story)).toMatchObject({ hold: { leaseSeconds: 5, expiresAt: story.now + 5_000 } });
+    story.later(5);
+    expect(refresh(story).status).toBe("not_held");
+  });
+});
