@@ -117,8 +117,8 @@ it("hundreds of requests in one write are answered one after the other, and a cl
   const { slowestMs, lost } = await besideBystanders({ clients, httpPort: server.httpPort }, async () => {
     const polite = idle(server.httpPort);
     const answered = countOf(polite, "HTTP/1.1 200 OK");
-    polite.write(HEALTH.repeat(900));
-    await poll("all answers", TIMEOUT_MS, async () => (answered() === 900 ? true : undefined));
+    polite.write(HEALTH.repeat(250));
+    await poll("all answers", TIMEOUT_MS, async () => (answered() === 250 ? true : undefined));
     const flood = idle(server.httpPort);
     flood.resume();
     flood.write(HEALTH.repeat(scaled(100_000, 1_000_000)));
@@ -127,5 +127,35 @@ it("hundreds of requests in one write are answered one after the other, and a cl
   expect(lost).toBe(0);
   expect(slowestMs).toBeLessThan(2_000);
   expect(memory.mostAdded() / MEGABYTE).toBeLessThan(200);
+  await isServing(server);
+});
+
+it("long heads behind long polls are not kept: their clients are cut off", { timeout: TIMEOUT_MS }, async () => {
+  const server = await startServe();
+  const headers = { "Content-Type": "application/json" };
+  const session = async () => {
+    const { body } = await send(server.httpPort, { method: "POST", path: "/v1/sessions", headers, body: "{}" });
+    return (JSON.parse(body) as { session_id: string }).session_id;
+  };
+  const acquire = async (body: string) =>
+    `POST /v1/locks/polled HTTP/1.1\r\nHost: localhost\r\nX-Dflockd-Session: ${await session()}\r\n` +
+    `Content-Length: ${body.length}\r\n\r\n${body}`;
+  idle(server.httpPort).write(await acquire('{"acquire_timeout_s":0,"lease_ttl_s":60}'));
+  const polls = await Promise.all(Array.from({ length: 6 }, () => acquire('{"acquire_timeout_s":40}')));
+  const memory = watchMemory(server.child.pid ?? 0);
+  onTestFinished(memory.stop);
+  const sockets = polls.map((poll) => {
+    const socket = idle(server.httpPort);
+    socket.write(poll);
+    return socket;
+  });
+  const filler = `X-Filler: ${"a".repeat(2_000)}\r\n`.repeat(30);
+  const head = Buffer.from(`GET /health HTTP/1.1\r\nHost: localhost\r\n${filler}\r\n`);
+  for (let count = 0; count < 990; count += 1) {
+    for (const socket of sockets) if (!socket.destroyed) socket.write(head);
+    if (count % 50 === 0) await pause(10);
+  }
+  await areClosed(sockets);
+  expect(memory.mostAdded() / MEGABYTE).toBeLessThan(100);
   await isServing(server);
 });
