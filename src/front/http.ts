@@ -9,7 +9,7 @@ import { type Passage, proxy } from "./proxy.ts";
 import { refusal, sayGoodbye } from "./refusals.ts";
 import type { Upstream } from "./supervisor.ts";
 import { RequestTurns } from "./turns.ts";
-import { upgrade } from "./upgrade.ts";
+import { announcesBody, asksForWebSocket, upgrade } from "./upgrade.ts";
 
 export interface HttpFrontOptions extends AddressSources {
   readonly upstream: Upstream;
@@ -37,7 +37,7 @@ export function httpFront(options: HttpFrontOptions): Server {
     keepAliveTimeout: IDLE_MS,
     connectionsCheckingInterval: LOOK_EVERY_MS,
     requireHostHeader: false,
-    shouldUpgradeCallback: (request: IncomingMessage) => request.headers.upgrade?.toLowerCase() === "websocket",
+    shouldUpgradeCallback: (request: IncomingMessage) => asksForWebSocket(request) && !announcesBody(request),
   };
   const server: Server = tls
     ? createHttpsServer({ ...settings, ...tls, handshakeTimeout: headTimeoutMs })
@@ -50,7 +50,12 @@ export function httpFront(options: HttpFrontOptions): Server {
   // Node watches over heads that do not come, and over idle connections, only from here on.
   server.emit("listening");
   const turns = new RequestTurns();
-  server.on("request", (incoming, reply) => turns.run(incoming, reply, () => void proxy(incoming, reply, passage)));
+  server.on("request", (incoming, reply) =>
+    turns.run(incoming, reply, () => {
+      if (asksForWebSocket(incoming) && announcesBody(incoming)) refuseBody(incoming);
+      else void proxy(incoming, reply, passage);
+    }),
+  );
   server.on("upgrade", (incoming, client, head) => {
     // The answers to requests before it would end up among the frames.
     if (turns.isBusy(client)) client.destroy();
@@ -80,6 +85,11 @@ function open(
   client.once("close", counted);
   (client as Socket).setTimeout(0);
   void upgrade(incoming, client, head, options.admission, passage);
+}
+
+function refuseBody(incoming: IncomingMessage): void {
+  incoming.resume();
+  sayGoodbye(incoming.socket, refusal(400, "bad_request", { detail: "an upgrade must not have a body" }));
 }
 
 /** What cannot be parsed is answered here; workerd never sees it. */

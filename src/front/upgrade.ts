@@ -14,6 +14,20 @@ const ANSWERED_WITHIN_MS = 10_000;
 /** The subprotocol with which a client takes up a session that it had before. */
 const RESUME = /(?:^|,)\s*holdfast\.resume\.[0-9a-f]{32}\.[0-9a-f]{32}\s*(?:,|$)/;
 
+/** The only route that speaks WebSocket. */
+const WEBSOCKET_PATH = "/v1/ws";
+
+/** Whether a request asks for a WebSocket where there is one. Elsewhere `Upgrade` has no effect. */
+export function asksForWebSocket({ method, url = "", headers }: IncomingMessage): boolean {
+  if (method !== "GET" || headers.upgrade?.toLowerCase() !== "websocket") return false;
+  return URL.parse(url.startsWith("/") ? `http://holdfast${url}` : url)?.pathname === WEBSOCKET_PATH;
+}
+
+/** Whether a body follows the head: workerd passes over that of an upgrade, and takes what comes then for frames. */
+export function announcesBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || !/^0*$/.test(headers["content-length"] ?? "");
+}
+
 type Outcome =
   | { readonly type: "opened"; readonly answer: IncomingMessage; readonly socket: Socket; readonly first: Buffer }
   | { readonly type: "refused"; readonly answer: IncomingMessage }
