@@ -1,6 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { TLSSocket } from "node:tls";
+import { REFUSAL_HEADER } from "../transports/refusal.ts";
 import { plainIp } from "./addresses.ts";
 import { SCHEME_HEADER } from "./workerd-config.ts";
 
@@ -26,8 +27,8 @@ const OF_CONNECTION = new Set([
 /** Headers that belong to the request, whatever `Connection` says. */
 const OF_REQUEST = ["content-length", "transfer-encoding", "host"];
 
-/** Headers that the front door sets itself. */
-const OURS = new Set([PEER_HEADER.toLowerCase(), SCHEME_HEADER.toLowerCase()]);
+/** Headers between the front door and workerd. */
+const OURS = new Set([PEER_HEADER, SCHEME_HEADER, REFUSAL_HEADER].map((name) => name.toLowerCase()));
 const FRAMING = new Set([...OURS, "transfer-encoding"]);
 const OURS_AND_BRIDGES = new Set([...OURS, BRIDGE_HEADER, BRIDGE_ADDRESS_HEADER]);
 

@@ -77,14 +77,15 @@ function open(
   options: HttpFrontOptions,
   passage: Passage,
 ): void {
-  const counted = options.connections.admit(countedAddress(incoming, options));
+  const address = countedAddress(incoming, options);
+  const counted = options.connections.admit(address);
   if (typeof counted === "string") {
     sayGoodbye(client, refusal(503, counted));
     return;
   }
   client.once("close", counted);
   (client as Socket).setTimeout(0);
-  void upgrade(incoming, client, head, options.admission, passage);
+  void upgrade(incoming, client, head, { address, admission: options.admission, passage });
 }
 
 function refuseBody(incoming: IncomingMessage): void {

@@ -47,7 +47,7 @@ export class TcpFront {
     }
     client.once("close", counted);
     try {
-      await this.#carry(client, address, await this.#turn(client));
+      await this.#carry(client, address, await this.#turn(client, address));
     } catch (error) {
       if (!client.destroyed) log(`a TCP connection was not let in: ${reasonOf(error)}`);
       client.destroy();
@@ -59,12 +59,12 @@ export class TcpFront {
     for (const pump of this.#pumps) pump.cut();
   }
 
-  async #turn(client: Socket): Promise<Release> {
+  async #turn(client: Socket, address: string): Promise<Release> {
     const { admission, tls } = this.#options;
     // Over TLS nothing may be read before the handshake, which a client in the queue has not begun.
-    if (tls) return admission.enter({ isResuming: false });
+    if (tls) return admission.enter({ address, isResuming: false });
     const { signal, stop } = watchHangUp(client, { isEndFinal: false });
-    return admission.enter({ isResuming: false, signal }).finally(stop);
+    return admission.enter({ address, isResuming: false, signal }).finally(stop);
   }
 
   async #carry(client: Socket, address: string, release: Release): Promise<void> {

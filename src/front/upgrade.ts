@@ -1,6 +1,7 @@
 import { type IncomingMessage, request, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { REFUSAL_HEADER } from "../transports/refusal.ts";
 import { type AdmissionQueue, AdmissionTimeoutError } from "./admission.ts";
 import { watchHangUp } from "./hang-up.ts";
 import { forwardedHeaders, keptHeaders } from "./headers.ts";
@@ -33,20 +34,27 @@ type Outcome =
   | { readonly type: "refused"; readonly answer: IncomingMessage }
   | { readonly type: "unavailable" };
 
+export interface Entrance {
+  /** For which the client counts. */
+  readonly address: string;
+  readonly admission: AdmissionQueue;
+  readonly passage: Passage;
+}
+
 /** Asks workerd for a WebSocket on a client's behalf, when it is the client's turn. Resolves when it is open, or has failed. */
 export async function upgrade(
   incoming: IncomingMessage,
   client: Duplex,
   head: Buffer,
-  admission: AdmissionQueue,
-  passage: Passage,
+  { address, admission, passage }: Entrance,
 ): Promise<void> {
   client.on("error", () => client.destroy());
   const { signal, stop } = watchHangUp(client, { isEndFinal: true });
   const isResuming = RESUME.test(incoming.headers["sec-websocket-protocol"] ?? "");
   try {
-    const release = await admission.enter({ isResuming, signal });
+    const release = await admission.enter({ address, isResuming, signal });
     const outcome = await ask(incoming, passage, signal).finally(release);
+    if (isResuming) note(outcome, address, admission);
     signal.throwIfAborted();
     stop();
     if (outcome.type === "opened") open(outcome, client, head, passage.writeTimeoutMs);
@@ -57,6 +65,16 @@ export async function upgrade(
     if (error instanceof AdmissionTimeoutError) sayGoodbye(client, UNAVAILABLE);
     else client.destroy();
   }
+}
+
+/** Lets the queue know what became of an attempt to resume. */
+function note(outcome: Outcome, address: string, admission: AdmissionQueue): void {
+  if (outcome.type === "unavailable") return;
+  const { statusCode = 0, headers } = outcome.answer;
+  if (outcome.type === "refused" && statusCode >= 500) return;
+  const isBack = outcome.type === "opened" && headers[REFUSAL_HEADER.toLowerCase()] === undefined;
+  if (isBack) admission.resumed(address);
+  else admission.resumeRefused(address);
 }
 
 async function ask(incoming: IncomingMessage, passage: Passage, signal: AbortSignal): Promise<Outcome> {

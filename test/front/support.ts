@@ -70,7 +70,7 @@ export function dial(port: number, words: string | Buffer = "", host = HOST): Ra
   return client;
 }
 
-export const eventually = (check: () => void, timeout = 5_000) => vi.waitFor(check, { timeout, interval: 10 });
+export const eventually = (check: () => void, timeout = 4_000) => vi.waitFor(check, { timeout, interval: 10 });
 
 export const statusesOf = ({ heard }: RawClient) =>
   [...heard.matchAll(/HTTP\/1\.1 ([0-9]{3})/g)].map(([, status]) => Number(status));
