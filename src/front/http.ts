@@ -32,10 +32,10 @@ export function httpFront(options: HttpFrontOptions): Server {
   const settings = {
     maxHeaderSize: MAX_HEAD_BYTES,
     headersTimeout: headTimeoutMs,
-    // How long a body may take is the Worker's to say.
-    requestTimeout: 0,
+    // The Worker answers after `headTimeoutMs` of body. This ends what it does not answer.
+    requestTimeout: 2 * headTimeoutMs,
     keepAliveTimeout: IDLE_MS,
-    connectionsCheckingInterval: LOOK_EVERY_MS,
+    connectionsCheckingInterval: Math.min(LOOK_EVERY_MS, headTimeoutMs),
     requireHostHeader: false,
     shouldUpgradeCallback: (request: IncomingMessage) => asksForWebSocket(request) && !announcesBody(request),
   };
@@ -84,6 +84,7 @@ function open(
     return;
   }
   client.once("close", counted);
+  options.connections.becameWebSocket(client as Socket);
   (client as Socket).setTimeout(0);
   void upgrade(incoming, client, head, { address, admission: options.admission, passage });
 }

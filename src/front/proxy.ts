@@ -4,6 +4,7 @@ import { answerHeaders, forwardedHeaders } from "./headers.ts";
 import { Outbox } from "./outbox.ts";
 import { ERROR_HEADERS, errorBody } from "./refusals.ts";
 import type { Upstream } from "./supervisor.ts";
+import { swallow } from "./unwanted-body.ts";
 import { UpstreamAgent } from "./upstream-agent.ts";
 import type { Listen } from "./workerd-config.ts";
 
@@ -35,7 +36,7 @@ export async function proxy(
   const listen = await upstream.ready();
   if (reply.destroyed) return;
   if (!listen) {
-    unavailable(reply);
+    unavailable(incoming, reply);
     return;
   }
   const outgoing = request({
@@ -47,13 +48,13 @@ export async function proxy(
   });
   outgoing.on("response", (answer) => {
     if (!outgoing.writableFinished) connections.retire(outgoing);
-    relay(answer, reply, outgoing, writeTimeoutMs);
+    relay(incoming, answer, reply, outgoing, writeTimeoutMs);
   });
   outgoing.on("error", () => {
     // After an answer, it was the rest of a body that nobody wanted.
     if (reply.headersSent) return;
     if (upstream.isEnding) reply.destroy();
-    else unavailable(reply);
+    else unavailable(incoming, reply);
   });
   reply.on("close", () => {
     if (!reply.writableFinished) hangUp(outgoing);
@@ -63,22 +64,29 @@ export async function proxy(
   const { "content-length": length, "transfer-encoding": encoding } = incoming.headers;
   if (length === undefined && encoding === undefined) outgoing.end();
   else incoming.pipe(outgoing);
-  // What workerd does not take any more is read and forgotten, or the connection's next request would never be seen.
-  outgoing.on("close", () => incoming.unpipe(outgoing).resume());
 }
 
-function relay(answer: IncomingMessage, reply: ServerResponse, outgoing: ClientRequest, writeTimeoutMs: number): void {
+function relay(
+  incoming: IncomingMessage,
+  answer: IncomingMessage,
+  reply: ServerResponse,
+  outgoing: ClientRequest,
+  writeTimeoutMs: number,
+): void {
   const outbox = new Outbox(reply, writeTimeoutMs, {
     drained: () => answer.resume(),
     stalled: () => reply.destroy(),
   });
   reply.sendDate = false;
-  reply.writeHead(answer.statusCode ?? 502, answer.statusMessage, answerHeaders(answer));
+  reply.writeHead(answer.statusCode ?? 502, answer.statusMessage, [...answerHeaders(answer), ...closing(incoming)]);
   answer.on("data", (bytes: Buffer) => {
     outbox.add(bytes);
     if (outbox.size > BUFFER_BYTES) answer.pause();
   });
-  answer.on("end", () => outbox.end());
+  answer.on("end", () => {
+    if (!outgoing.writableFinished) outgoing.destroy();
+    afterBody(incoming, () => outbox.end());
+  });
   answer.on("error", () => reply.destroy());
   reply.on("close", () => {
     outbox.discard();
@@ -95,6 +103,26 @@ export function hangUp(outgoing: ClientRequest): void {
   outgoing.destroy();
 }
 
-function unavailable(reply: ServerResponse): void {
-  reply.writeHead(503, { ...ERROR_HEADERS, "Retry-After": "1" }).end(errorBody("unavailable"));
+/** A client whose request is not whole when it is answered has to come back on another connection for the next one. */
+function closing({ complete }: IncomingMessage): string[] {
+  return complete ? [] : ["Connection", "close"];
+}
+
+/** Ends the reply to a request, which its client has by now, when there is nothing more to read, or too much. */
+function afterBody(incoming: IncomingMessage, end: () => void): void {
+  incoming.unpipe();
+  if (!incoming.complete) {
+    swallow(incoming, end);
+    return;
+  }
+  incoming.resume();
+  end();
+}
+
+function unavailable(incoming: IncomingMessage, reply: ServerResponse): void {
+  const body = errorBody("unavailable");
+  const headers = { ...ERROR_HEADERS, "Retry-After": "1", "Content-Length": Buffer.byteLength(body) };
+  reply.writeHead(503, [...Object.entries(headers).flat(), ...closing(incoming)]);
+  reply.write(body);
+  afterBody(incoming, () => reply.end());
 }
