@@ -59,7 +59,13 @@ export class FrontDoor {
     const shared = { upstream, connections: this.#connections, admission: this.#admission, writeTimeoutMs };
     const { bridgeSecret, clientIpHeader, ownSecret } = options;
     this.#http = httpFront({ ...shared, bridgeSecret, clientIpHeader, headTimeoutMs: readTimeoutMs, tls });
-    this.#tcp = new TcpFront({ ...shared, bridgeSecret: ownSecret, tls: tls && createSecureContext(tls), log });
+    this.#tcp = new TcpFront({
+      ...shared,
+      readTimeoutMs,
+      bridgeSecret: ownSecret,
+      tls: tls && createSecureContext(tls),
+      log,
+    });
   }
 
   /** Resolves once both listeners accept connections. */
