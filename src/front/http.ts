@@ -10,6 +10,7 @@ import { refusal, sayGoodbye } from "./refusals.ts";
 import type { Upstream } from "./supervisor.ts";
 import { RequestTurns } from "./turns.ts";
 import { announcesBody, asksForWebSocket, upgrade } from "./upgrade.ts";
+import { UpstreamAgent } from "./upstream-agent.ts";
 
 export interface HttpFrontOptions extends AddressSources {
   readonly upstream: Upstream;
@@ -44,6 +45,7 @@ export function httpFront(options: HttpFrontOptions): Server {
     : createHttpServer(settings);
   const passage: Passage = {
     upstream: options.upstream,
+    agent: new UpstreamAgent(options.upstream),
     hearsBridges: options.bridgeSecret !== undefined,
     writeTimeoutMs: options.writeTimeoutMs,
   };
@@ -53,7 +55,7 @@ export function httpFront(options: HttpFrontOptions): Server {
   server.on("request", (incoming, reply) =>
     turns.run(incoming, reply, () => {
       if (asksForWebSocket(incoming) && announcesBody(incoming)) refuseBody(incoming);
-      else void proxy(incoming, reply, passage);
+      else proxy(incoming, reply, passage);
     }),
   );
   server.on("upgrade", (incoming, client, head) => {

@@ -5,49 +5,34 @@ import { Outbox } from "./outbox.ts";
 import { ERROR_HEADERS, errorBody } from "./refusals.ts";
 import type { Upstream } from "./supervisor.ts";
 import { swallow } from "./unwanted-body.ts";
-import { UpstreamAgent } from "./upstream-agent.ts";
-import type { Listen } from "./workerd-config.ts";
+import type { UpstreamAgent } from "./upstream-agent.ts";
 
 const BUFFER_BYTES = 262_144;
 
 /** How requests get to workerd. */
 export interface Passage {
   readonly upstream: Upstream;
+  /** Connections for ordinary requests. */
+  readonly agent: UpstreamAgent;
   readonly hearsBridges: boolean;
   readonly writeTimeoutMs: number;
 }
 
-/** Shared by all: it keeps connections apart by where they go. */
-const connections = new UpstreamAgent();
-
-/** Options of a request to workerd that hold for all of them. */
-export function toWorkerd(listen: Listen) {
-  // No other request is under way on its connection: closing that is how workerd learns that the client is gone.
-  const where = "path" in listen ? { socketPath: listen.path } : { host: listen.host, port: listen.port };
-  return { ...where, agent: false, setHost: false, joinDuplicateHeaders: false } as const;
-}
-
 /** Passes one HTTP request on to workerd, and its answer back. A client that leaves takes its request along at once. */
-export async function proxy(
+export function proxy(
   incoming: IncomingMessage,
   reply: ServerResponse,
-  { upstream, hearsBridges, writeTimeoutMs }: Passage,
-): Promise<void> {
-  const listen = await upstream.ready();
-  if (reply.destroyed) return;
-  if (!listen) {
-    unavailable(incoming, reply);
-    return;
-  }
+  { upstream, agent, hearsBridges, writeTimeoutMs }: Passage,
+): void {
   const outgoing = request({
-    ...toWorkerd(listen),
-    agent: connections,
+    agent,
+    setHost: false,
     method: incoming.method,
     path: incoming.url,
     headers: forwardedHeaders(incoming, { isUpgrade: false, hearsBridges }),
   });
   outgoing.on("response", (answer) => {
-    if (!outgoing.writableFinished) connections.retire(outgoing);
+    if (!outgoing.writableFinished) agent.retire(outgoing);
     relay(incoming, answer, reply, outgoing, writeTimeoutMs);
   });
   outgoing.on("error", () => {

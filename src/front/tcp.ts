@@ -1,6 +1,4 @@
-import { once } from "node:events";
-import { connect, type Socket } from "node:net";
-import { setTimeout as pause } from "node:timers/promises";
+import type { Socket } from "node:net";
 import type { SecureContext } from "node:tls";
 import { WebSocket } from "ws";
 import { WINDOW_HEADER } from "../transports/window.ts";
@@ -11,11 +9,10 @@ import { reasonOf } from "./failure.ts";
 import { secured } from "./handshake.ts";
 import { watchHangUp } from "./hang-up.ts";
 import { Pump } from "./pump.ts";
+import { reach } from "./reach.ts";
 import type { Upstream } from "./supervisor.ts";
 
 const HANDSHAKE_LIMIT_MS = 10_000;
-const REACHED_WITHIN_MS = 5_000;
-const REACH_AGAIN_MS = 20;
 
 export interface TcpFrontOptions {
   readonly upstream: Upstream;
@@ -102,22 +99,5 @@ export class TcpFront {
       handshakeTimeout: HANDSHAKE_LIMIT_MS,
       createConnection: () => connection,
     });
-  }
-}
-
-/** A connection to workerd. One that has just ended is waited for, also before its end is known here. */
-async function reach(upstream: Upstream): Promise<Socket | undefined> {
-  const giveUpAt = performance.now() + REACHED_WITHIN_MS;
-  for (;;) {
-    const listen = await upstream.ready();
-    if (!listen) return undefined;
-    const connection = "path" in listen ? connect(listen.path) : connect(listen.port, listen.host);
-    try {
-      await once(connection, "connect");
-      return connection;
-    } catch {
-      if (performance.now() > giveUpAt) return undefined;
-      await pause(REACH_AGAIN_MS);
-    }
   }
 }

@@ -5,10 +5,10 @@ import { REFUSAL_HEADER } from "../transports/refusal.ts";
 import { type AdmissionQueue, AdmissionTimeoutError } from "./admission.ts";
 import { watchHangUp } from "./hang-up.ts";
 import { forwardedHeaders, keptHeaders } from "./headers.ts";
-import { hangUp, type Passage, toWorkerd } from "./proxy.ts";
+import { hangUp, type Passage } from "./proxy.ts";
+import { reach } from "./reach.ts";
 import { sayGoodbye, UNAVAILABLE } from "./refusals.ts";
 import { splice } from "./splice.ts";
-import type { Listen } from "./workerd-config.ts";
 
 /** workerd has so long to answer: a connection that it never answers must not keep others out. */
 const ANSWERED_WITHIN_MS = 10_000;
@@ -78,20 +78,22 @@ function note(outcome: Outcome, address: string, admission: AdmissionQueue): voi
 }
 
 async function ask(incoming: IncomingMessage, passage: Passage, signal: AbortSignal): Promise<Outcome> {
-  const listen = await passage.upstream.ready();
-  if (!listen || signal.aborted) return { type: "unavailable" };
-  return pass(incoming, listen, passage, signal);
+  const connection = await reach(passage.upstream);
+  if (connection && !signal.aborted) return pass(incoming, connection, passage, signal);
+  connection?.destroy();
+  return { type: "unavailable" };
 }
 
 function pass(
   incoming: IncomingMessage,
-  listen: Listen,
+  connection: Socket,
   { hearsBridges }: Passage,
   signal: AbortSignal,
 ): Promise<Outcome> {
   return new Promise((resolve) => {
     const outgoing = request({
-      ...toWorkerd(listen),
+      createConnection: () => connection,
+      setHost: false,
       method: incoming.method,
       path: incoming.url,
       headers: forwardedHeaders(incoming, { isUpgrade: true, hearsBridges }),
