@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { AdmissionQueue } from "./admission.ts";
 import type { Connections } from "./connections.ts";
+import { headFault } from "./head-faults.ts";
 import { type AddressSources, countedAddress } from "./headers.ts";
 import { type Passage, proxy } from "./proxy.ts";
 import { refusal, sayGoodbye } from "./refusals.ts";
@@ -54,7 +55,8 @@ export function httpFront(options: HttpFrontOptions): Server {
   const turns = new RequestTurns();
   server.on("request", (incoming, reply) =>
     turns.run(incoming, reply, () => {
-      if (asksForWebSocket(incoming) && announcesBody(incoming)) refuseBody(incoming);
+      const fault = headFault(incoming);
+      if (fault) sayGoodbye(incoming.resume().socket, fault);
       else proxy(incoming, reply, passage);
     }),
   );
@@ -79,6 +81,11 @@ function open(
   options: HttpFrontOptions,
   passage: Passage,
 ): void {
+  const fault = headFault(incoming);
+  if (fault) {
+    sayGoodbye(client, fault);
+    return;
+  }
   const address = countedAddress(incoming, options);
   const counted = options.connections.admit(address);
   if (typeof counted === "string") {
@@ -89,11 +96,6 @@ function open(
   options.connections.becameWebSocket(client as Socket);
   (client as Socket).setTimeout(0);
   void upgrade(incoming, client, head, { address, admission: options.admission, passage });
-}
-
-function refuseBody(incoming: IncomingMessage): void {
-  incoming.resume();
-  sayGoodbye(incoming.socket, refusal(400, "bad_request", { detail: "an upgrade must not have a body" }));
 }
 
 /** What cannot be parsed is answered here; workerd never sees it. */

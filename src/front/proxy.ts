@@ -63,7 +63,11 @@ function relay(
     stalled: () => reply.destroy(),
   });
   reply.sendDate = false;
-  reply.writeHead(answer.statusCode ?? 502, answer.statusMessage, [...answerHeaders(answer), ...closing(incoming)]);
+  reply.writeHead(
+    answer.statusCode ?? 502,
+    answer.statusMessage,
+    answerHeaders(answer, { isLast: isLast(incoming, reply) }),
+  );
   answer.on("data", (bytes: Buffer) => {
     outbox.add(bytes);
     if (outbox.size > BUFFER_BYTES) answer.pause();
@@ -89,8 +93,8 @@ export function hangUp(outgoing: ClientRequest): void {
 }
 
 /** A client whose request is not whole when it is answered has to come back on another connection for the next one. */
-function closing({ complete }: IncomingMessage): string[] {
-  return complete ? [] : ["Connection", "close"];
+function isLast({ complete }: IncomingMessage, { shouldKeepAlive }: ServerResponse): boolean {
+  return !complete || !shouldKeepAlive;
 }
 
 /** Ends the reply to a request, which its client has by now, when there is nothing more to read, or too much. */
@@ -107,7 +111,7 @@ function afterBody(incoming: IncomingMessage, end: () => void): void {
 function unavailable(incoming: IncomingMessage, reply: ServerResponse): void {
   const body = errorBody("unavailable");
   const headers = { ...ERROR_HEADERS, "Retry-After": "1", "Content-Length": Buffer.byteLength(body) };
-  reply.writeHead(503, [...Object.entries(headers).flat(), ...closing(incoming)]);
+  reply.writeHead(503, isLast(incoming, reply) ? { ...headers, Connection: "close" } : headers);
   reply.write(body);
   afterBody(incoming, () => reply.end());
 }

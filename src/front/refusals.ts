@@ -3,6 +3,7 @@ import type { Duplex } from "node:stream";
 const REASONS: Readonly<Record<number, string>> = {
   400: "Bad Request",
   408: "Request Timeout",
+  426: "Upgrade Required",
   431: "Request Header Fields Too Large",
   501: "Not Implemented",
   503: "Service Unavailable",
