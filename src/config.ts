@@ -116,10 +116,10 @@ export const VARIABLES = {
 } as const satisfies Record<string, Rule>;
 
 /** dflockd's settings without a counterpart: accepted, so that its start scripts go on working, and named in the log. */
-export const WITHOUT_COUNTERPART = ["SHUTDOWN_TIMEOUT_S", "FENCE_STATE_FILE", "HTTP_MAX_CONNECTIONS_PER_IP"] as const;
+export const WITHOUT_COUNTERPART = ["SHUTDOWN_TIMEOUT_S", "FENCE_STATE_FILE"] as const;
 
 /** Settings of listeners, which only a launcher has. */
-export const OF_LISTENERS = ["HTTP_PORT", "HTTP_HOST"] as const;
+export const OF_LISTENERS = ["HTTP_PORT", "HTTP_HOST", "HTTP_MAX_CONNECTIONS_PER_IP"] as const;
 
 export type VariableName = keyof typeof VARIABLES;
 

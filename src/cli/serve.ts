@@ -19,6 +19,7 @@ export async function serve(settings: ServeSettings): Promise<void> {
     tcp: { host: settings.host, port: settings.port },
     http: { host: settings.httpHost, port: settings.httpPort },
     tls: settings.tls,
+    httpMaxConnectionsPerIp: settings.httpMaxConnectionsPerIp,
     variables: settings.variables,
   });
   warnOfFewOpenFiles(service.budget);

@@ -54,6 +54,8 @@ const LAUNCHER = {
   PORT: "port of the TCP listener",
   HTTP_HOST: "address of the HTTP and WebSocket listener (default: the TCP listener's)",
   HTTP_PORT: "port of the HTTP and WebSocket listener",
+  HTTP_MAX_CONNECTIONS_PER_IP:
+    "most connections per client address to the HTTP listener, without WebSockets, 0 = unlimited (default: three quarters of what the open files allow)",
   DATA_DIR: "directory that holds all state",
   AUTH_TOKEN_FILE: "file that holds the token",
   ADMIN_TOKEN_FILE: "file that holds the token of administrators",
@@ -134,6 +136,8 @@ export interface ServeSettings {
   readonly httpPort: number;
   readonly dataDir: string;
   readonly tls: KeyPair | undefined;
+  /** Undefined: the service decides. */
+  readonly httpMaxConnectionsPerIp: number | undefined;
   /** What the Worker gets: only what is set. */
   readonly variables: Readonly<Record<string, string>>;
   /** Flags and variables that were given but mean nothing here. */
@@ -180,9 +184,17 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
     httpPort,
     dataDir: get("DATA_DIR")?.text ?? DEFAULTS.DATA_DIR,
     tls: readOptionalKeyPair(pathOf(get("TLS_CERT")), pathOf(get("TLS_KEY")), { cert: "--tls-cert", key: "--tls-key" }),
+    httpMaxConnectionsPerIp: read(get("HTTP_MAX_CONNECTIONS_PER_IP"), parseCount, COUNT_RULE),
     variables,
     ignored: WITHOUT_COUNTERPART.flatMap((name) => get(name)?.label ?? []),
   };
+}
+
+const COUNT_RULE = `must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`;
+
+function parseCount(text: string): number | undefined {
+  const count = Number(text);
+  return /^[0-9]+$/.test(text) && Number.isSafeInteger(count) ? count : undefined;
 }
 
 /** An empty environment variable counts as unset; an empty flag was typed by somebody and is refused. */

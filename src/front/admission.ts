@@ -1,4 +1,6 @@
 export interface Arrival {
+  /** Where it comes from: addresses take turns. */
+  readonly address: string;
   /** It takes up a session that it had before: its grace is running. */
   readonly isResuming: boolean;
   /** Aborts when the client hangs up: it then leaves the queue. */
@@ -36,15 +38,68 @@ interface Place {
   readonly enter: () => void;
 }
 
+/** How long after a refused resume an address has no precedence. */
+const DISTRUST_MS = 10_000;
+
+/** Those that wait, by their addresses, which take turns; those of one address in the order of their arrival. */
+class FairQueue {
+  /** The next address stands first. */
+  readonly #places = new Map<string, Set<Place>>();
+
+  get size(): number {
+    let size = 0;
+    for (const places of this.#places.values()) size += places.size;
+    return size;
+  }
+
+  add(address: string, place: Place): void {
+    const places = this.#places.get(address);
+    if (places) places.add(place);
+    else this.#places.set(address, new Set([place]));
+  }
+
+  delete(address: string, place: Place): void {
+    const places = this.#places.get(address);
+    if (places?.delete(place) && places.size === 0) this.#places.delete(address);
+  }
+
+  /** Takes out who is next. */
+  next(): Place | undefined {
+    for (const [address, places] of this.#places) {
+      this.#places.delete(address);
+      const [place] = places;
+      if (place === undefined) continue;
+      places.delete(place);
+      if (places.size > 0) this.#places.set(address, places);
+      return place;
+    }
+    return undefined;
+  }
+
+  /** Lets all of one address wait in another queue. */
+  move(address: string, to: FairQueue): void {
+    for (const place of this.#places.get(address) ?? []) to.add(address, place);
+    this.#places.delete(address);
+  }
+}
+
 /**
- * Lets connections in at the pace the service can take: a bounded number at a time, those that resume before new ones,
- * each kind in the order of its arrival. How many wait is bounded by the caps on connections, in which they count.
+ * Lets connections in at the pace the service can take: a bounded number at a time, those that resume before new ones. Within
+ * each kind addresses take turns, so that one with many connections does not keep the others out. How many wait is bounded by
+ * the caps on connections, in which they count.
+ *
+ * Anybody can say that they resume. Once that was not true, others that say so from the same address wait like new ones, until
+ * one of them is right or some seconds have passed.
  */
 export class AdmissionQueue {
   readonly #limits: AdmissionLimits;
-  /** Sets keep the order of arrival, and a client that hangs up is removed without a search. */
-  readonly #resuming = new Set<Place>();
-  readonly #new = new Set<Place>();
+  readonly #resuming = new FairQueue();
+  readonly #new = new FairQueue();
+  /** Those that resume from addresses in doubt; they and new ones alternate. */
+  readonly #doubtful = new FairQueue();
+  /** Until when addresses are in doubt, the oldest first. */
+  readonly #inDoubt = new Map<string, number>();
+  #isDoubtfulNext = false;
   #inFlight = 0;
 
   constructor(limits: AdmissionLimits) {
@@ -56,14 +111,14 @@ export class AdmissionQueue {
   }
 
   get waiting(): number {
-    return this.#resuming.size + this.#new.size;
+    return this.#resuming.size + this.#new.size + this.#doubtful.size;
   }
 
   /**
    * Resolves when it is this one's turn; the result must be called when it has been let in, or has failed. Rejects with an
    * `AdmissionTimeoutError` if that takes too long, and with the signal's reason if the client hangs up before.
    */
-  enter({ isResuming, signal }: Arrival): Promise<Release> {
+  enter({ address, isResuming, signal }: Arrival): Promise<Release> {
     const { maxInFlight, maxWaitMs } = this.#limits;
     return new Promise((resolve, reject) => {
       if (signal?.aborted) throw signal.reason;
@@ -71,11 +126,10 @@ export class AdmissionQueue {
         resolve(this.#admit());
         return;
       }
-      const queue = isResuming ? this.#resuming : this.#new;
       const leave = () => {
         clearTimeout(timer);
         signal?.removeEventListener("abort", hangUp);
-        queue.delete(place);
+        for (const queue of isResuming ? [this.#resuming, this.#doubtful] : [this.#new]) queue.delete(address, place);
       };
       const hangUp = () => {
         leave();
@@ -91,9 +145,40 @@ export class AdmissionQueue {
           resolve(this.#admit());
         },
       };
-      queue.add(place);
+      this.#queueFor(address, isResuming).add(address, place);
       signal?.addEventListener("abort", hangUp);
     });
+  }
+
+  /** A client of this address had no session to resume. */
+  resumeRefused(address: string): void {
+    const now = performance.now();
+    for (const [other, until] of this.#inDoubt) {
+      if (until > now) break;
+      this.#inDoubt.delete(other);
+    }
+    this.#inDoubt.delete(address);
+    this.#inDoubt.set(address, now + DISTRUST_MS);
+    this.#resuming.move(address, this.#doubtful);
+  }
+
+  /** A client of this address has resumed its session. */
+  resumed(address: string): void {
+    if (this.#inDoubt.delete(address)) this.#doubtful.move(address, this.#resuming);
+  }
+
+  #queueFor(address: string, isResuming: boolean): FairQueue {
+    if (!isResuming) return this.#new;
+    return (this.#inDoubt.get(address) ?? 0) > performance.now() ? this.#doubtful : this.#resuming;
+  }
+
+  #next(): Place | undefined {
+    const resuming = this.#resuming.next();
+    if (resuming) return resuming;
+    const doubtful = this.#isDoubtfulNext ? this.#doubtful.next() : undefined;
+    const next = doubtful ?? this.#new.next();
+    this.#isDoubtfulNext = doubtful === undefined && next !== undefined;
+    return next ?? this.#doubtful.next();
   }
 
   #admit(): Release {
@@ -104,8 +189,7 @@ export class AdmissionQueue {
       isReleased = true;
       clearTimeout(timer);
       this.#inFlight -= 1;
-      const [next] = this.#resuming.size > 0 ? this.#resuming : this.#new;
-      next?.enter();
+      this.#next()?.enter();
     };
     const timer = setTimeout(release, this.#limits.maxTurnMs);
     return release;

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { createSecureContext } from "node:tls";
 import type { Address } from "./addresses.ts";
 import { ADMISSION, type AdmissionLimits, AdmissionQueue } from "./admission.ts";
-import { type ConnectionCaps, Connections } from "./connections.ts";
+import { type ConnectionCaps, type ConnectionRefusal, Connections } from "./connections.ts";
 import { httpFront } from "./http.ts";
 import { type Listener, listen } from "./listener.ts";
 import { refusal, sayGoodbye } from "./refusals.ts";
@@ -59,7 +59,13 @@ export class FrontDoor {
     const shared = { upstream, connections: this.#connections, admission: this.#admission, writeTimeoutMs };
     const { bridgeSecret, clientIpHeader, ownSecret } = options;
     this.#http = httpFront({ ...shared, bridgeSecret, clientIpHeader, headTimeoutMs: readTimeoutMs, tls });
-    this.#tcp = new TcpFront({ ...shared, bridgeSecret: ownSecret, tls: tls && createSecureContext(tls), log });
+    this.#tcp = new TcpFront({
+      ...shared,
+      readTimeoutMs,
+      bridgeSecret: ownSecret,
+      tls: tls && createSecureContext(tls),
+      log,
+    });
   }
 
   /** Resolves once both listeners accept connections. */
@@ -100,6 +106,10 @@ export class FrontDoor {
   }
 
   #accept(client: Socket, kind: "tcp" | "http"): void {
+    if (kind === "http" && this.#connections.isHttpFull(client)) {
+      this.#refuse(client, kind, "max_connections_per_ip");
+      return;
+    }
     if (this.#connections.hasRoom) {
       this.#take(client, kind);
       return;
@@ -110,12 +120,13 @@ export class FrontDoor {
     setImmediate(() => {
       if (client.destroyed) return;
       if (this.#connections.hasRoom) this.#take(client, kind);
-      else this.#refuse(client, kind);
+      else this.#refuseForFiles(client, kind);
     });
   }
 
   #take(client: Socket, kind: "tcp" | "http"): void {
     client.once("close", this.#connections.open());
+    if (kind === "http") client.once("close", this.#connections.openHttp(client));
     this.#sockets.add(client);
     client.once("close", () => this.#sockets.delete(client));
     // Until somebody takes over, a reset needs no more than the close that follows it.
@@ -125,10 +136,14 @@ export class FrontDoor {
   }
 
   /** There are no files left for another connection. */
-  #refuse(client: Socket, kind: "tcp" | "http"): void {
-    const { caps, tls, log } = this.#options;
+  #refuseForFiles(client: Socket, kind: "tcp" | "http"): void {
+    const { caps, log } = this.#options;
     log(`a connection was refused: ${caps.sockets} are open, and the limit of open files allows no more`);
-    if (kind === "tcp" || tls || this.#goodbyes >= MAX_GOODBYES) {
+    this.#refuse(client, kind, "max_connections");
+  }
+
+  #refuse(client: Socket, kind: "tcp" | "http", error: ConnectionRefusal): void {
+    if (kind === "tcp" || this.#options.tls || this.#goodbyes >= MAX_GOODBYES) {
       client.on("error", () => {});
       client.destroy();
       return;
@@ -137,6 +152,6 @@ export class FrontDoor {
     client.once("close", () => {
       this.#goodbyes -= 1;
     });
-    sayGoodbye(client, refusal(503, "max_connections"));
+    sayGoodbye(client, refusal(503, error));
   }
 }

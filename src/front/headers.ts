@@ -1,6 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { TLSSocket } from "node:tls";
+import { REFUSAL_HEADER } from "../transports/refusal.ts";
 import { plainIp } from "./addresses.ts";
 import { SCHEME_HEADER } from "./workerd-config.ts";
 
@@ -26,8 +27,8 @@ const OF_CONNECTION = new Set([
 /** Headers that belong to the request, whatever `Connection` says. */
 const OF_REQUEST = ["content-length", "transfer-encoding", "host"];
 
-/** Headers that the front door sets itself. */
-const OURS = new Set([PEER_HEADER.toLowerCase(), SCHEME_HEADER.toLowerCase()]);
+/** Headers between the front door and workerd. */
+const OURS = new Set([PEER_HEADER, SCHEME_HEADER, REFUSAL_HEADER].map((name) => name.toLowerCase()));
 const FRAMING = new Set([...OURS, "transfer-encoding"]);
 const OURS_AND_BRIDGES = new Set([...OURS, BRIDGE_HEADER, BRIDGE_ADDRESS_HEADER]);
 
@@ -39,7 +40,10 @@ export interface Forwarding {
 
 /** The headers of a request as workerd is to see them, names and values in turn. */
 export function forwardedHeaders(request: IncomingMessage, { isUpgrade, hearsBridges }: Forwarding): string[] {
-  const headers = keptHeaders(request, hearsBridges ? OURS : OURS_AND_BRIDGES);
+  const ours = hearsBridges ? OURS : OURS_AND_BRIDGES;
+  const headers = keptHeaders(request, request.headers.host ? ours : new Set([...ours, "host"]));
+  // HTTP/1.0 needs no host, workerd does. Browsers always name one, so that no page gets to be a page of this machine.
+  if (!request.headers.host) headers.push("Host", "localhost");
   headers.push(PEER_HEADER, peerAddress(request), SCHEME_HEADER, schemeOf(request));
   // Told to close, workerd would not wait for the rest of a body that it refuses, and we might write it into a closed socket.
   headers.push("Connection", isUpgrade ? "Upgrade" : "keep-alive");
@@ -47,9 +51,23 @@ export function forwardedHeaders(request: IncomingMessage, { isUpgrade, hearsBri
   return headers;
 }
 
+export interface Relaying {
+  /** The connection has to end after this answer. */
+  readonly isLast: boolean;
+}
+
+const UPGRADE_REQUIRED = 426;
+
 /** The headers of an answer as its client is to see them. How the body is framed is between us and the client. */
-export function answerHeaders(answer: IncomingMessage): string[] {
-  return keptHeaders(answer, FRAMING);
+export function answerHeaders(answer: IncomingMessage, { isLast }: Relaying): string[] {
+  const headers = keptHeaders(answer, FRAMING);
+  const options = isLast ? ["close"] : [];
+  if (answer.statusCode === UPGRADE_REQUIRED && answer.headers.upgrade) {
+    headers.push("Upgrade", answer.headers.upgrade);
+    options.unshift("Upgrade");
+  }
+  if (options.length > 0) headers.push("Connection", options.join(", "));
+  return headers;
 }
 
 /** The headers of a message without those of its connection, names and values in turn. */

@@ -4,12 +4,14 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { AdmissionQueue } from "./admission.ts";
 import type { Connections } from "./connections.ts";
+import { headFault } from "./head-faults.ts";
 import { type AddressSources, countedAddress } from "./headers.ts";
 import { type Passage, proxy } from "./proxy.ts";
 import { refusal, sayGoodbye } from "./refusals.ts";
 import type { Upstream } from "./supervisor.ts";
 import { RequestTurns } from "./turns.ts";
-import { upgrade } from "./upgrade.ts";
+import { announcesBody, asksForWebSocket, upgrade } from "./upgrade.ts";
+import { UpstreamAgent } from "./upstream-agent.ts";
 
 export interface HttpFrontOptions extends AddressSources {
   readonly upstream: Upstream;
@@ -32,25 +34,32 @@ export function httpFront(options: HttpFrontOptions): Server {
   const settings = {
     maxHeaderSize: MAX_HEAD_BYTES,
     headersTimeout: headTimeoutMs,
-    // How long a body may take is the Worker's to say.
-    requestTimeout: 0,
+    // The Worker answers after `headTimeoutMs` of body. This ends what it does not answer.
+    requestTimeout: 2 * headTimeoutMs,
     keepAliveTimeout: IDLE_MS,
-    connectionsCheckingInterval: LOOK_EVERY_MS,
+    connectionsCheckingInterval: Math.min(LOOK_EVERY_MS, headTimeoutMs),
     requireHostHeader: false,
-    shouldUpgradeCallback: (request: IncomingMessage) => request.headers.upgrade?.toLowerCase() === "websocket",
+    shouldUpgradeCallback: (request: IncomingMessage) => asksForWebSocket(request) && !announcesBody(request),
   };
   const server: Server = tls
     ? createHttpsServer({ ...settings, ...tls, handshakeTimeout: headTimeoutMs })
     : createHttpServer(settings);
   const passage: Passage = {
     upstream: options.upstream,
+    agent: new UpstreamAgent(options.upstream),
     hearsBridges: options.bridgeSecret !== undefined,
     writeTimeoutMs: options.writeTimeoutMs,
   };
   // Node watches over heads that do not come, and over idle connections, only from here on.
   server.emit("listening");
   const turns = new RequestTurns();
-  server.on("request", (incoming, reply) => turns.run(incoming, reply, () => void proxy(incoming, reply, passage)));
+  server.on("request", (incoming, reply) =>
+    turns.run(incoming, reply, () => {
+      const fault = headFault(incoming);
+      if (fault) sayGoodbye(incoming.resume().socket, fault);
+      else proxy(incoming, reply, passage);
+    }),
+  );
   server.on("upgrade", (incoming, client, head) => {
     // The answers to requests before it would end up among the frames.
     if (turns.isBusy(client)) client.destroy();
@@ -72,14 +81,21 @@ function open(
   options: HttpFrontOptions,
   passage: Passage,
 ): void {
-  const counted = options.connections.admit(countedAddress(incoming, options));
+  const fault = headFault(incoming);
+  if (fault) {
+    sayGoodbye(client, fault);
+    return;
+  }
+  const address = countedAddress(incoming, options);
+  const counted = options.connections.admit(address);
   if (typeof counted === "string") {
     sayGoodbye(client, refusal(503, counted));
     return;
   }
   client.once("close", counted);
+  options.connections.becameWebSocket(client as Socket);
   (client as Socket).setTimeout(0);
-  void upgrade(incoming, client, head, options.admission, passage);
+  void upgrade(incoming, client, head, { address, admission: options.admission, passage });
 }
 
 /** What cannot be parsed is answered here; workerd never sees it. */

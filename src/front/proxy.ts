@@ -4,56 +4,42 @@ import { answerHeaders, forwardedHeaders } from "./headers.ts";
 import { Outbox } from "./outbox.ts";
 import { ERROR_HEADERS, errorBody } from "./refusals.ts";
 import type { Upstream } from "./supervisor.ts";
-import { UpstreamAgent } from "./upstream-agent.ts";
-import type { Listen } from "./workerd-config.ts";
+import { swallow } from "./unwanted-body.ts";
+import type { UpstreamAgent } from "./upstream-agent.ts";
 
 const BUFFER_BYTES = 262_144;
 
 /** How requests get to workerd. */
 export interface Passage {
   readonly upstream: Upstream;
+  /** Connections for ordinary requests. */
+  readonly agent: UpstreamAgent;
   readonly hearsBridges: boolean;
   readonly writeTimeoutMs: number;
 }
 
-/** Shared by all: it keeps connections apart by where they go. */
-const connections = new UpstreamAgent();
-
-/** Options of a request to workerd that hold for all of them. */
-export function toWorkerd(listen: Listen) {
-  // No other request is under way on its connection: closing that is how workerd learns that the client is gone.
-  const where = "path" in listen ? { socketPath: listen.path } : { host: listen.host, port: listen.port };
-  return { ...where, agent: false, setHost: false, joinDuplicateHeaders: false } as const;
-}
-
 /** Passes one HTTP request on to workerd, and its answer back. A client that leaves takes its request along at once. */
-export async function proxy(
+export function proxy(
   incoming: IncomingMessage,
   reply: ServerResponse,
-  { upstream, hearsBridges, writeTimeoutMs }: Passage,
-): Promise<void> {
-  const listen = await upstream.ready();
-  if (reply.destroyed) return;
-  if (!listen) {
-    unavailable(reply);
-    return;
-  }
+  { upstream, agent, hearsBridges, writeTimeoutMs }: Passage,
+): void {
   const outgoing = request({
-    ...toWorkerd(listen),
-    agent: connections,
+    agent,
+    setHost: false,
     method: incoming.method,
     path: incoming.url,
     headers: forwardedHeaders(incoming, { isUpgrade: false, hearsBridges }),
   });
   outgoing.on("response", (answer) => {
-    if (!outgoing.writableFinished) connections.retire(outgoing);
-    relay(answer, reply, outgoing, writeTimeoutMs);
+    if (!outgoing.writableFinished) agent.retire(outgoing);
+    relay(incoming, answer, reply, outgoing, writeTimeoutMs);
   });
   outgoing.on("error", () => {
     // After an answer, it was the rest of a body that nobody wanted.
     if (reply.headersSent) return;
     if (upstream.isEnding) reply.destroy();
-    else unavailable(reply);
+    else unavailable(incoming, reply);
   });
   reply.on("close", () => {
     if (!reply.writableFinished) hangUp(outgoing);
@@ -63,22 +49,33 @@ export async function proxy(
   const { "content-length": length, "transfer-encoding": encoding } = incoming.headers;
   if (length === undefined && encoding === undefined) outgoing.end();
   else incoming.pipe(outgoing);
-  // What workerd does not take any more is read and forgotten, or the connection's next request would never be seen.
-  outgoing.on("close", () => incoming.unpipe(outgoing).resume());
 }
 
-function relay(answer: IncomingMessage, reply: ServerResponse, outgoing: ClientRequest, writeTimeoutMs: number): void {
+function relay(
+  incoming: IncomingMessage,
+  answer: IncomingMessage,
+  reply: ServerResponse,
+  outgoing: ClientRequest,
+  writeTimeoutMs: number,
+): void {
   const outbox = new Outbox(reply, writeTimeoutMs, {
     drained: () => answer.resume(),
     stalled: () => reply.destroy(),
   });
   reply.sendDate = false;
-  reply.writeHead(answer.statusCode ?? 502, answer.statusMessage, answerHeaders(answer));
+  reply.writeHead(
+    answer.statusCode ?? 502,
+    answer.statusMessage,
+    answerHeaders(answer, { isLast: isLast(incoming, reply) }),
+  );
   answer.on("data", (bytes: Buffer) => {
     outbox.add(bytes);
     if (outbox.size > BUFFER_BYTES) answer.pause();
   });
-  answer.on("end", () => outbox.end());
+  answer.on("end", () => {
+    if (!outgoing.writableFinished) outgoing.destroy();
+    afterBody(incoming, () => outbox.end());
+  });
   answer.on("error", () => reply.destroy());
   reply.on("close", () => {
     outbox.discard();
@@ -95,6 +92,26 @@ export function hangUp(outgoing: ClientRequest): void {
   outgoing.destroy();
 }
 
-function unavailable(reply: ServerResponse): void {
-  reply.writeHead(503, { ...ERROR_HEADERS, "Retry-After": "1" }).end(errorBody("unavailable"));
+/** A client whose request is not whole when it is answered has to come back on another connection for the next one. */
+function isLast({ complete }: IncomingMessage, { shouldKeepAlive }: ServerResponse): boolean {
+  return !complete || !shouldKeepAlive;
+}
+
+/** Ends the reply to a request, which its client has by now, when there is nothing more to read, or too much. */
+function afterBody(incoming: IncomingMessage, end: () => void): void {
+  incoming.unpipe();
+  if (!incoming.complete) {
+    swallow(incoming, end);
+    return;
+  }
+  incoming.resume();
+  end();
+}
+
+function unavailable(incoming: IncomingMessage, reply: ServerResponse): void {
+  const body = errorBody("unavailable");
+  const headers = { ...ERROR_HEADERS, "Retry-After": "1", "Content-Length": Buffer.byteLength(body) };
+  reply.writeHead(503, isLast(incoming, reply) ? { ...headers, Connection: "close" } : headers);
+  reply.write(body);
+  afterBody(incoming, () => reply.end());
 }

@@ -3,6 +3,7 @@ import type { Duplex } from "node:stream";
 const REASONS: Readonly<Record<number, string>> = {
   400: "Bad Request",
   408: "Request Timeout",
+  426: "Upgrade Required",
   431: "Request Header Fields Too Large",
   501: "Not Implemented",
   503: "Service Unavailable",
@@ -14,11 +15,16 @@ export const ERROR_HEADERS = {
   "Cache-Control": "no-store",
 } as const;
 
-export const errorBody = (error: string) => `${JSON.stringify({ error })}\n`;
+export const errorBody = (error: string, detail?: string) => `${JSON.stringify({ error, detail })}\n`;
+
+interface Explanation {
+  readonly detail?: string;
+  readonly headers?: readonly string[];
+}
 
 /** A reply of the front door itself, in the form of all the service's errors. */
-export function refusal(status: number, error: string, headers: readonly string[] = []): string {
-  const body = errorBody(error);
+export function refusal(status: number, error: string, { detail, headers = [] }: Explanation = {}): string {
+  const body = errorBody(error, detail);
   const lines = [
     `HTTP/1.1 ${status} ${REASONS[status] ?? ""}`,
     ...Object.entries(ERROR_HEADERS).map(([name, value]) => `${name}: ${value}`),
@@ -29,7 +35,7 @@ export function refusal(status: number, error: string, headers: readonly string[
   return `${lines.join("\r\n")}\r\n\r\n${body}`;
 }
 
-export const UNAVAILABLE = refusal(503, "unavailable", ["Retry-After: 1"]);
+export const UNAVAILABLE = refusal(503, "unavailable", { headers: ["Retry-After: 1"] });
 
 const LINGER_MS = 500;
 

@@ -18,6 +18,8 @@ export interface ServiceOptions {
   readonly tcp: Address;
   readonly http: Address;
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
+  /** Connections of one address to the HTTP port, without WebSockets; 0 is no limit. */
+  readonly httpMaxConnectionsPerIp?: number | undefined;
   /** Handed to the Worker as they are, unchecked. */
   readonly variables: Readonly<Record<string, string>>;
   /** Receives what the Worker logs and what the front door has to say; the default is standard error. */
@@ -75,6 +77,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
         sockets: budget.connections,
         clients: config.maxConnections,
         clientsPerAddress: config.maxConnectionsPerIp,
+        httpPerAddress: options.httpMaxConnectionsPerIp ?? httpShare(budget, options.variables.CLIENT_IP_HEADER),
       },
       writeTimeoutMs: config.writeTimeoutMs,
       readTimeoutMs: config.readTimeoutMs,
@@ -92,6 +95,14 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     dataDir.close();
     throw error;
   }
+}
+
+/** What one address may have of all connections by default. */
+const HTTP_SHARE = 0.75;
+
+/** Keeps one address from taking all connections. A proxy that tells its clients' addresses may: it stands for all of them. */
+function httpShare({ connections }: FileBudget, clientIpHeader: string | undefined): number {
+  return clientIpHeader === undefined ? Math.ceil(connections * HTTP_SHARE) : 0;
 }
 
 function running(supervisor: Supervisor, door: FrontDoor, budget: FileBudget, close: () => void): RunningService {

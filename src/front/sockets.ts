@@ -42,16 +42,29 @@ export async function isAlive({ alive, aliveElsewhere }: SocketPaths): Promise<b
   return (await isOpen(alive)) || (await isOpen(aliveElsewhere));
 }
 
-/** Whether any process has the socket open: who listens, or who has inherited the descriptor. */
+/** What connecting to a socket fails with when nobody has it: it is missing, or left over. */
+const FREE = new Set(["ENOENT", "ECONNREFUSED"]);
+
+/**
+ * Whether any process has the socket open: who listens, or who has inherited the descriptor. Rejects with a `Failure` where that
+ * cannot be known: two servers on one directory would both grant its locks.
+ */
 function isOpen(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const socket = connect(path);
     socket.once("connect", () => {
       socket.destroy();
       resolve(true);
     });
-    // EAGAIN: nobody takes connections any more, but somebody has the socket.
-    socket.once("error", (error) => resolve(codeOf(error) === "EAGAIN"));
+    socket.once("error", (error) => {
+      const code = codeOf(error) ?? "";
+      if (FREE.has(code)) resolve(false);
+      // Nobody takes connections any more, but somebody has the socket.
+      else if (code === "EAGAIN") resolve(true);
+      else {
+        reject(new Failure(`cannot tell whether another server uses the data directory: ${path}: ${reasonOf(error)}`));
+      }
+    });
   });
 }
 

@@ -1,26 +1,26 @@
-import { once } from "node:events";
-import { connect, type Socket } from "node:net";
-import { setTimeout as pause } from "node:timers/promises";
-import { type SecureContext, TLSSocket } from "node:tls";
+import type { Socket } from "node:net";
+import type { SecureContext } from "node:tls";
 import { WebSocket } from "ws";
 import { WINDOW_HEADER } from "../transports/window.ts";
 import { plainIp } from "./addresses.ts";
 import type { AdmissionQueue, Release } from "./admission.ts";
 import type { Connections } from "./connections.ts";
 import { reasonOf } from "./failure.ts";
+import { secured } from "./handshake.ts";
 import { watchHangUp } from "./hang-up.ts";
 import { Pump } from "./pump.ts";
+import { reach } from "./reach.ts";
 import type { Upstream } from "./supervisor.ts";
 
 const HANDSHAKE_LIMIT_MS = 10_000;
-const REACHED_WITHIN_MS = 5_000;
-const REACH_AGAIN_MS = 20;
 
 export interface TcpFrontOptions {
   readonly upstream: Upstream;
   readonly connections: Connections;
   readonly admission: AdmissionQueue;
   readonly writeTimeoutMs: number;
+  /** How long a TLS handshake may take. */
+  readonly readTimeoutMs: number;
   /** Shown to the Worker, which then believes the client's address. */
   readonly bridgeSecret: string;
   readonly tls: SecureContext | undefined;
@@ -38,7 +38,7 @@ export class TcpFront {
 
   /** Takes a connection in when it is its turn, or closes it without a byte if a cap forbids it. */
   async accept(client: Socket): Promise<void> {
-    const { connections, log } = this.#options;
+    const { connections, tls, readTimeoutMs, log } = this.#options;
     const address = plainIp(client.remoteAddress ?? "unknown");
     const counted = connections.admit(address);
     if (typeof counted === "string") {
@@ -47,7 +47,9 @@ export class TcpFront {
     }
     client.once("close", counted);
     try {
-      await this.#carry(client, address, await this.#turn(client));
+      // Who has not shown that it speaks TLS costs nothing behind the door.
+      const stream = tls ? await secured(client, tls, readTimeoutMs) : client;
+      await this.#carry(stream, address, await this.#turn(stream, address));
     } catch (error) {
       if (!client.destroyed) log(`a TCP connection was not let in: ${reasonOf(error)}`);
       client.destroy();
@@ -59,16 +61,13 @@ export class TcpFront {
     for (const pump of this.#pumps) pump.cut();
   }
 
-  async #turn(client: Socket): Promise<Release> {
-    const { admission, tls } = this.#options;
-    // Over TLS nothing may be read before the handshake, which a client in the queue has not begun.
-    if (tls) return admission.enter({ isResuming: false });
+  async #turn(client: Socket, address: string): Promise<Release> {
     const { signal, stop } = watchHangUp(client, { isEndFinal: false });
-    return admission.enter({ isResuming: false, signal }).finally(stop);
+    return this.#options.admission.enter({ address, isResuming: false, signal }).finally(stop);
   }
 
   async #carry(client: Socket, address: string, release: Release): Promise<void> {
-    const { upstream, tls, writeTimeoutMs, log } = this.#options;
+    const { upstream, writeTimeoutMs, log } = this.#options;
     const connection = await reach(upstream);
     if (!connection || client.destroyed) {
       connection?.destroy();
@@ -76,14 +75,13 @@ export class TcpFront {
       client.destroy();
       return;
     }
-    const stream = tls ? new TLSSocket(client, { isServer: true, secureContext: tls }) : client;
     const socket = this.#open(connection, address);
     socket.once("open", release).once("close", release);
-    const pump = new Pump(stream, socket, writeTimeoutMs, {
+    const pump = new Pump(client, socket, writeTimeoutMs, {
       refused: (reason) => {
         log(`a TCP connection was not let in: ${reason}`);
         // A service that cannot serve says so; one that has no room closes without a byte.
-        if (reason.endsWith(" 500")) stream.write("error\n");
+        if (reason.endsWith(" 500")) client.write("error\n");
       },
       closed: () => this.#pumps.delete(pump),
     });
@@ -101,22 +99,5 @@ export class TcpFront {
       handshakeTimeout: HANDSHAKE_LIMIT_MS,
       createConnection: () => connection,
     });
-  }
-}
-
-/** A connection to workerd. One that has just ended is waited for, also before its end is known here. */
-async function reach(upstream: Upstream): Promise<Socket | undefined> {
-  const giveUpAt = performance.now() + REACHED_WITHIN_MS;
-  for (;;) {
-    const listen = await upstream.ready();
-    if (!listen) return undefined;
-    const connection = "path" in listen ? connect(listen.path) : connect(listen.port, listen.host);
-    try {
-      await once(connection, "connect");
-      return connection;
-    } catch {
-      if (performance.now() > giveUpAt) return undefined;
-      await pause(REACH_AGAIN_MS);
-    }
   }
 }

@@ -1,34 +1,71 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
-/** A client that sends more requests without waiting for an answer is cut off: each takes some kilobytes here. */
-const MAX_WAITING = 1_000;
+/** Requests of one connection that may wait behind the one being answered. Each takes a few kilobytes besides its head. */
+const MAX_WAITING = 256;
+/** Their heads and bodies together. */
+const MAX_WAITING_BYTES = 262_144;
+/** What Node keeps of a body that is not read yet. */
+const MAX_BUFFERED_BODY_BYTES = 65_536;
+
+interface Waiting {
+  readonly answer: () => void;
+  readonly bytes: number;
+}
+
+interface Queue {
+  readonly waiting: Waiting[];
+  bytes: number;
+}
 
 /**
  * Requests that a client sends without waiting for the answers before (pipelining) are carried out one after the other: Node
- * would hand all of them over at once, and each takes a connection to workerd.
+ * would hand all of them over at once, and each takes a connection to workerd. A client that sends too many is cut off, and not
+ * paused: a paused connection does not tell that its client has hung up.
  */
 export class RequestTurns {
-  readonly #waiting = new WeakMap<Duplex, (() => void)[]>();
+  readonly #queues = new WeakMap<Duplex, Queue>();
 
   /** A request of this connection is being answered. */
   isBusy(socket: Duplex): boolean {
-    return this.#waiting.has(socket);
+    return this.#queues.has(socket);
   }
 
   /** Runs `answer` when the requests before this one on its connection are answered, or never if the connection ends. */
-  run({ socket }: IncomingMessage, reply: ServerResponse, answer: () => void): void {
+  run(request: IncomingMessage, reply: ServerResponse, answer: () => void): void {
+    const { socket } = request;
+    // Node parses the rest of what it has read from a connection that was cut off.
+    if (socket.destroyed) return;
     reply.once("close", () => this.#next(socket));
-    const waiting = this.#waiting.get(socket);
-    if (waiting === undefined) {
-      this.#waiting.set(socket, []);
+    const queue = this.#queues.get(socket);
+    if (queue === undefined) {
+      this.#queues.set(socket, { waiting: [], bytes: 0 });
       answer();
-    } else if (waiting.push(answer) > MAX_WAITING) socket.destroy();
+      return;
+    }
+    const bytes = bytesOf(request);
+    queue.bytes += bytes;
+    queue.waiting.push({ answer, bytes });
+    if (queue.waiting.length <= MAX_WAITING && queue.bytes <= MAX_WAITING_BYTES) return;
+    this.#queues.delete(socket);
+    socket.destroy();
   }
 
   #next(socket: Duplex): void {
-    const answer = socket.destroyed ? undefined : this.#waiting.get(socket)?.shift();
-    if (answer) answer();
-    else this.#waiting.delete(socket);
+    const queue = this.#queues.get(socket);
+    const next = socket.destroyed ? undefined : queue?.waiting.shift();
+    if (queue === undefined || next === undefined) {
+      this.#queues.delete(socket);
+      return;
+    }
+    queue.bytes -= next.bytes;
+    next.answer();
   }
+}
+
+/** What a request takes while it waits: its head, and as much of its body as is kept. */
+function bytesOf({ url = "", rawHeaders, headers }: IncomingMessage): number {
+  const head = rawHeaders.reduce((bytes, text) => bytes + text.length, url.length);
+  if (headers["transfer-encoding"] !== undefined) return head + MAX_BUFFERED_BODY_BYTES;
+  return head + Math.min(Number(headers["content-length"] ?? 0), MAX_BUFFERED_BODY_BYTES);
 }

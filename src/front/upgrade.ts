@@ -1,38 +1,60 @@
 import { type IncomingMessage, request, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { REFUSAL_HEADER } from "../transports/refusal.ts";
 import { type AdmissionQueue, AdmissionTimeoutError } from "./admission.ts";
 import { watchHangUp } from "./hang-up.ts";
 import { forwardedHeaders, keptHeaders } from "./headers.ts";
-import { hangUp, type Passage, toWorkerd } from "./proxy.ts";
+import { hangUp, type Passage } from "./proxy.ts";
+import { reach } from "./reach.ts";
 import { sayGoodbye, UNAVAILABLE } from "./refusals.ts";
 import { splice } from "./splice.ts";
-import type { Listen } from "./workerd-config.ts";
 
 /** workerd has so long to answer: a connection that it never answers must not keep others out. */
 const ANSWERED_WITHIN_MS = 10_000;
 /** The subprotocol with which a client takes up a session that it had before. */
 const RESUME = /(?:^|,)\s*holdfast\.resume\.[0-9a-f]{32}\.[0-9a-f]{32}\s*(?:,|$)/;
 
+/** The only route that speaks WebSocket. */
+const WEBSOCKET_PATH = "/v1/ws";
+
+/** Whether a request asks for a WebSocket where there is one. Elsewhere `Upgrade` has no effect. */
+export function asksForWebSocket({ method, url = "", headers }: IncomingMessage): boolean {
+  if (method !== "GET" || headers.upgrade?.toLowerCase() !== "websocket") return false;
+  return URL.parse(url.startsWith("/") ? `http://holdfast${url}` : url)?.pathname === WEBSOCKET_PATH;
+}
+
+/** Whether a body follows the head: workerd passes over that of an upgrade, and takes what comes then for frames. */
+export function announcesBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || !/^0*$/.test(headers["content-length"] ?? "");
+}
+
 type Outcome =
   | { readonly type: "opened"; readonly answer: IncomingMessage; readonly socket: Socket; readonly first: Buffer }
   | { readonly type: "refused"; readonly answer: IncomingMessage }
   | { readonly type: "unavailable" };
+
+export interface Entrance {
+  /** For which the client counts. */
+  readonly address: string;
+  readonly admission: AdmissionQueue;
+  readonly passage: Passage;
+}
 
 /** Asks workerd for a WebSocket on a client's behalf, when it is the client's turn. Resolves when it is open, or has failed. */
 export async function upgrade(
   incoming: IncomingMessage,
   client: Duplex,
   head: Buffer,
-  admission: AdmissionQueue,
-  passage: Passage,
+  { address, admission, passage }: Entrance,
 ): Promise<void> {
   client.on("error", () => client.destroy());
   const { signal, stop } = watchHangUp(client, { isEndFinal: true });
   const isResuming = RESUME.test(incoming.headers["sec-websocket-protocol"] ?? "");
   try {
-    const release = await admission.enter({ isResuming, signal });
+    const release = await admission.enter({ address, isResuming, signal });
     const outcome = await ask(incoming, passage, signal).finally(release);
+    if (isResuming) note(outcome, address, admission);
     signal.throwIfAborted();
     stop();
     if (outcome.type === "opened") open(outcome, client, head, passage.writeTimeoutMs);
@@ -45,21 +67,33 @@ export async function upgrade(
   }
 }
 
+/** Lets the queue know what became of an attempt to resume. */
+function note(outcome: Outcome, address: string, admission: AdmissionQueue): void {
+  if (outcome.type === "unavailable") return;
+  const { statusCode = 0, headers } = outcome.answer;
+  if (outcome.type === "refused" && statusCode >= 500) return;
+  const isBack = outcome.type === "opened" && headers[REFUSAL_HEADER.toLowerCase()] === undefined;
+  if (isBack) admission.resumed(address);
+  else admission.resumeRefused(address);
+}
+
 async function ask(incoming: IncomingMessage, passage: Passage, signal: AbortSignal): Promise<Outcome> {
-  const listen = await passage.upstream.ready();
-  if (!listen || signal.aborted) return { type: "unavailable" };
-  return pass(incoming, listen, passage, signal);
+  const connection = await reach(passage.upstream);
+  if (connection && !signal.aborted) return pass(incoming, connection, passage, signal);
+  connection?.destroy();
+  return { type: "unavailable" };
 }
 
 function pass(
   incoming: IncomingMessage,
-  listen: Listen,
+  connection: Socket,
   { hearsBridges }: Passage,
   signal: AbortSignal,
 ): Promise<Outcome> {
   return new Promise((resolve) => {
     const outgoing = request({
-      ...toWorkerd(listen),
+      createConnection: () => connection,
+      setHost: false,
       method: incoming.method,
       path: incoming.url,
       headers: forwardedHeaders(incoming, { isUpgrade: true, hearsBridges }),

@@ -1,8 +1,9 @@
 import { logged } from "../log.ts";
 import { CLOSE } from "../objects/conversation-host.ts";
-import { type Entry, REFUSAL_HEADER } from "../objects/entry.ts";
+import type { Entry } from "../objects/entry.ts";
 import { rightsOf } from "../objects/rights.ts";
 import { authenticate, authenticateTicket, type Principal } from "../principal.ts";
+import { REFUSAL_HEADER } from "../transports/refusal.ts";
 import { type Credential, openSession, resumeSession } from "../transports/session.ts";
 import { WINDOW_HEADER } from "../transports/window.ts";
 import type { AppContext } from "./context.ts";
@@ -38,8 +39,15 @@ export async function upgrade(context: AppContext): Promise<Response> {
   const offered = (req.header("Sec-WebSocket-Protocol") ?? "").split(",").map((name) => name.trim());
   const socket = await socketFor(context, entry, credentialIn(offered));
   if (typeof socket === "string") return fail(context, socket);
-  const headers = offered.includes(SUBPROTOCOL) ? { "Sec-WebSocket-Protocol": SUBPROTOCOL } : undefined;
-  return new Response(null, { status: 101, webSocket: socket, ...(headers && { headers }) });
+  const headers = new Headers(offered.includes(SUBPROTOCOL) ? { "Sec-WebSocket-Protocol": SUBPROTOCOL } : undefined);
+  if (socket.refusal) headers.set(REFUSAL_HEADER, socket.refusal);
+  return new Response(null, { status: 101, webSocket: socket.theirs, headers });
+}
+
+interface OpenedSocket {
+  readonly theirs: WebSocket;
+  /** Why the session was not resumed, if so: the socket is closed then. */
+  readonly refusal?: ErrorCode;
 }
 
 /** The client's end of a new or resumed session's socket, or why there is none. */
@@ -47,14 +55,14 @@ async function socketFor(
   { env }: AppContext,
   entry: Entry,
   credential: Credential | undefined,
-): Promise<WebSocket | ErrorCode> {
+): Promise<OpenedSocket | ErrorCode> {
   const opening = credential ? resumeSession(env, entry, credential) : openSession(env, entry);
   const reply = await opening.catch(logged("session_unreachable"));
-  if (reply?.webSocket) return reply.webSocket;
+  if (reply?.webSocket) return { theirs: reply.webSocket };
   const refusal = reply?.headers.get(REFUSAL_HEADER) ?? "unavailable";
   // Browsers do not tell a page the status of a refused upgrade: who cannot resume is told by a close code.
-  if (refusal === "session_gone") return closedSocket(CLOSE.gone);
-  if (refusal === "session_in_use") return closedSocket(CLOSE.inUse);
+  if (refusal === "session_gone") return { theirs: closedSocket(CLOSE.gone), refusal };
+  if (refusal === "session_in_use") return { theirs: closedSocket(CLOSE.inUse) };
   return refusal as ErrorCode;
 }
 

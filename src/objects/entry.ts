@@ -18,8 +18,6 @@ export interface Entry {
 export const ENTRY_HEADER = "X-Holdfast-Entry";
 /** On an upgrade that takes up a session which has lost its socket: the secret for that. */
 export const RESUME_HEADER = "X-Holdfast-Resume";
-/** On a refused upgrade: why. */
-export const REFUSAL_HEADER = "X-Holdfast-Refusal";
 
 /** Headers hold nothing but Latin letters; labels and keys may. */
 export const encodeEntry = (entry: Entry) => encodeURIComponent(JSON.stringify(entry));

@@ -2,6 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import type { Answer } from "../engine/index.ts";
 import { log, logged } from "../log.ts";
 import type { Scope } from "../scope.ts";
+import { REFUSAL_HEADER } from "../transports/refusal.ts";
 import { countAnswer } from "./answered.ts";
 import { BegunSteals } from "./begun-steals.ts";
 import { type Belongings, belongingsOf } from "./belongings.ts";
@@ -10,7 +11,7 @@ import { CLOSE, type ConversationState, type Happening, type Host } from "./conv
 import { directoryOfAddress } from "./directories.ts";
 import type { SessionAdmission } from "./directory.ts";
 import { ANSWERS_PER_MS, Ear } from "./ear.ts";
-import { decodeEntry, type Entry, REFUSAL_HEADER, RESUME_HEADER } from "./entry.ts";
+import { decodeEntry, type Entry, RESUME_HEADER } from "./entry.ts";
 import type { Env } from "./env.ts";
 import { HandshakeWatch } from "./handshake-watch.ts";
 import { Keepalives } from "./keepalives.ts";

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -7,7 +8,7 @@ import { send } from "../support/http-client.ts";
 import { poll } from "../support/poll.ts";
 import { besideBystanders } from "./bystanders.ts";
 import { MEGABYTE, watchMemory } from "./memory.ts";
-import { openRaw } from "./raw-socket.ts";
+import { openRaw, openTcp } from "./raw-socket.ts";
 import { scaled, TIMEOUT_MS } from "./scale.ts";
 import { isServing } from "./serving.ts";
 
@@ -43,7 +44,7 @@ describe("with few open files the server refuses, and lives", () => {
     ["TCP", (server: RunningServe) => server.port],
     ["HTTP", (server: RunningServe) => server.httpPort],
   ])("more %s connections than it has files for", { timeout: TIMEOUT_MS }, async (_, portOf) => {
-    const server = await startServe({ openFiles: OPEN_FILES });
+    const server = await startServe({ openFiles: OPEN_FILES, args: ["--http-max-connections-per-ip", "0"] });
     expect(server.stderr).toMatch(/open files are limited to 256, enough for [0-9]+ connections/);
     using clients = new Clients({ tcpPort: server.port, httpPort: server.httpPort });
     const { slowestMs, lost } = await besideBystanders({ clients }, async () => {
@@ -75,6 +76,60 @@ describe("with few open files the server refuses, and lives", () => {
     const reply = await send(server.httpPort, { method: "GET", path: "/v1/stats" });
     expect([reply.status, reply.body]).toEqual([503, '{"error":"max_connections"}\n']);
     for (const socket of sockets) socket.destroy();
+  });
+});
+
+describe("one address cannot take all connections to the HTTP port", () => {
+  /** Asks for the server's health from this address of the machine. */
+  function health(port: number, localAddress: string): Promise<string> {
+    const socket = connect({ port, host: "127.0.0.1", localAddress });
+    onTestFinished(() => void socket.destroy());
+    socket.write(HEALTH);
+    return new Promise((resolve, reject) => {
+      socket.once("data", (bytes: Buffer) => resolve(bytes.toString("latin1")));
+      socket.once("error", reject).once("close", () => reject(new Error("closed without a word")));
+    });
+  }
+
+  it("with silence, and is told so", async () => {
+    const server = await startServe({ openFiles: 1_024 });
+    for (let count = 0; count < 150; count += 1) idle(server.httpPort);
+    await poll("a refusal", 5_000, async () => {
+      const reply = await health(server.httpPort, "127.0.0.1").catch(() => "");
+      return reply.endsWith('{"error":"max_connections_per_ip"}\n') ? true : undefined;
+    });
+    expect(await health(server.httpPort, "127.0.0.2")).toMatch(/^HTTP\/1\.1 200 /);
+    const client = await openTcp(server.port);
+    client.write("ping\n_\n_\n");
+    await once(client, "readable");
+    expect(String(client.read())).toMatch(/^ok/);
+  });
+
+  it("with bodies that never end", { timeout: TIMEOUT_MS }, async () => {
+    const server = await startServe({ openFiles: 1_024, args: ["--auth-token", "a token of the service"] });
+    const sockets = Array.from({ length: 125 }, () => {
+      const socket = idle(server.httpPort);
+      socket.resume();
+      socket.write("POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{");
+      return socket;
+    });
+    const dribble = setInterval(() => {
+      for (const socket of sockets) if (!socket.destroyed) socket.write(" ");
+    }, 200);
+    onTestFinished(() => clearInterval(dribble));
+    expect(await health(server.httpPort, "127.0.0.2")).toMatch(/^HTTP\/1\.1 200 /);
+    await areClosed(sockets);
+    expect(await health(server.httpPort, "127.0.0.1")).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  it("but WebSockets do not count, nor what a proxy brings", async () => {
+    const server = await startServe({ args: ["--http-max-connections-per-ip", "2"] });
+    for (let count = 0; count < 5; count += 1) await openRaw(server.httpPort);
+    const proxied = await startServe({ openFiles: 1_024, args: ["--client-ip-header", "X-Real-IP"] });
+    for (let count = 0; count < 100; count += 1) idle(proxied.httpPort);
+    for (const { httpPort } of [server, proxied]) {
+      expect(await health(httpPort, "127.0.0.1")).toMatch(/^HTTP\/1\.1 200 /);
+    }
   });
 });
 
@@ -117,8 +172,8 @@ it("hundreds of requests in one write are answered one after the other, and a cl
   const { slowestMs, lost } = await besideBystanders({ clients, httpPort: server.httpPort }, async () => {
     const polite = idle(server.httpPort);
     const answered = countOf(polite, "HTTP/1.1 200 OK");
-    polite.write(HEALTH.repeat(900));
-    await poll("all answers", TIMEOUT_MS, async () => (answered() === 900 ? true : undefined));
+    polite.write(HEALTH.repeat(250));
+    await poll("all answers", TIMEOUT_MS, async () => (answered() === 250 ? true : undefined));
     const flood = idle(server.httpPort);
     flood.resume();
     flood.write(HEALTH.repeat(scaled(100_000, 1_000_000)));
@@ -127,5 +182,35 @@ it("hundreds of requests in one write are answered one after the other, and a cl
   expect(lost).toBe(0);
   expect(slowestMs).toBeLessThan(2_000);
   expect(memory.mostAdded() / MEGABYTE).toBeLessThan(200);
+  await isServing(server);
+});
+
+it("long heads behind long polls are not kept: their clients are cut off", { timeout: TIMEOUT_MS }, async () => {
+  const server = await startServe();
+  const headers = { "Content-Type": "application/json" };
+  const session = async () => {
+    const { body } = await send(server.httpPort, { method: "POST", path: "/v1/sessions", headers, body: "{}" });
+    return (JSON.parse(body) as { session_id: string }).session_id;
+  };
+  const acquire = async (body: string) =>
+    `POST /v1/locks/polled HTTP/1.1\r\nHost: localhost\r\nX-Dflockd-Session: ${await session()}\r\n` +
+    `Content-Length: ${body.length}\r\n\r\n${body}`;
+  idle(server.httpPort).write(await acquire('{"acquire_timeout_s":0,"lease_ttl_s":60}'));
+  const polls = await Promise.all(Array.from({ length: 6 }, () => acquire('{"acquire_timeout_s":40}')));
+  const memory = watchMemory(server.child.pid ?? 0);
+  onTestFinished(memory.stop);
+  const sockets = polls.map((poll) => {
+    const socket = idle(server.httpPort);
+    socket.write(poll);
+    return socket;
+  });
+  const filler = `X-Filler: ${"a".repeat(2_000)}\r\n`.repeat(30);
+  const head = Buffer.from(`GET /health HTTP/1.1\r\nHost: localhost\r\n${filler}\r\n`);
+  for (let count = 0; count < 990; count += 1) {
+    for (const socket of sockets) if (!socket.destroyed) socket.write(head);
+    if (count % 50 === 0) await pause(10);
+  }
+  await areClosed(sockets);
+  expect(memory.mostAdded() / MEGABYTE).toBeLessThan(100);
   await isServing(server);
 });

@@ -1,4 +1,4 @@
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { startServe } from "../cli/support.ts";
@@ -65,5 +65,27 @@ it("a client that sends a long message bit by bit costs no more than its beginni
   await pause(scaled(500, 5_000));
   expect(memory.mostAdded() / MEGABYTE).toBeLessThan(200);
   for (const socket of sockets) socket.destroy();
+  await isServing(server);
+});
+
+it("a body announced with the upgrade hides no long message: such an upgrade is refused", async () => {
+  const server = await startServe();
+  const cover = announcement(MEGABYTE);
+  for (const body of [`Content-Length: ${cover.length}`, "Transfer-Encoding: chunked"]) {
+    const socket = connect(server.httpPort, "127.0.0.1").on("error", () => {});
+    onTestFinished(() => void socket.destroy());
+    let heard = "";
+    socket.setEncoding("latin1").on("data", (text: string) => {
+      heard += text;
+    });
+    socket.write(
+      "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+        `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: aG9sZGZhc3QtaXMtaGVyZQ==\r\n${body}\r\n\r\n`,
+    );
+    // The cover is what a meter would see, the rest what workerd would.
+    socket.write(Buffer.concat([cover, announcement(ANNOUNCED_BYTES)]));
+    await poll("the end", 5_000, async () => (socket.closed ? true : undefined));
+    expect(heard).toMatch(/^HTTP\/1\.1 400 /);
+  }
   await isServing(server);
 });

@@ -31,6 +31,7 @@ describe("settings of serve", () => {
       httpPort: 6389,
       dataDir: ".holdfast",
       tls: undefined,
+      httpMaxConnectionsPerIp: undefined,
       variables: { HTTP_ALLOWED_HOSTS: "localhost" },
       ignored: [],
     });
@@ -54,6 +55,7 @@ describe("settings of serve", () => {
       "--max-connections-per-ip": "DFLOCKD_MAX_CONNECTIONS_PER_IP",
       "--auto-release-on-disconnect": "DFLOCKD_AUTO_RELEASE_ON_DISCONNECT",
       "--http-session-idle-timeout": "DFLOCKD_HTTP_SESSION_IDLE_S",
+      "--http-max-connections-per-ip": "DFLOCKD_HTTP_MAX_CONNECTIONS_PER_IP",
       "--http-rate-limit-burst": "DFLOCKD_HTTP_RATE_LIMIT_BURST",
       "--http-cors-allowed-origins": "DFLOCKD_HTTP_CORS_ALLOWED_ORIGINS",
       "--http-allowed-hosts": "DFLOCKD_HTTP_ALLOWED_HOSTS",
@@ -63,6 +65,16 @@ describe("settings of serve", () => {
       "--ticket-secret": "DFLOCKD_TICKET_SECRET",
       "--ticket-secret-file": "DFLOCKD_TICKET_SECRET_FILE",
     });
+  });
+
+  test("the cap on HTTP connections of an address is a whole number", () => {
+    const read = (text: string) => readSettings({ "--http-max-connections-per-ip": text }, {}).httpMaxConnectionsPerIp;
+    expect([read("0"), read("25")]).toEqual([0, 25]);
+    for (const text of ["-1", "1.5", "many", "9007199254740992"]) {
+      expect(() => read(text)).toThrow(
+        "--http-max-connections-per-ip must be a whole number from 0 to 9007199254740991",
+      );
+    }
   });
 
   test("every variable of the Worker has a flag", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { AdmissionQueue, AdmissionTimeoutError, type Release } from "../../src/front/admission.ts";
+import { AdmissionQueue, AdmissionTimeoutError, type Arrival, type Release } from "../../src/front/admission.ts";
 
 const LIMITS = { maxInFlight: 2, maxTurnMs: 20_000, maxWaitMs: 10_000 };
 
@@ -9,8 +9,8 @@ class Door {
   readonly entered: string[] = [];
   readonly #releases = new Map<string, Release>();
 
-  async arrive(name: string, { isResuming = false, signal }: { isResuming?: boolean; signal?: AbortSignal } = {}) {
-    const release = await this.queue.enter({ isResuming, signal });
+  async arrive(name: string, arrival: Partial<Arrival> = {}) {
+    const release = await this.queue.enter({ isResuming: false, address: "a", ...arrival });
     this.entered.push(name);
     this.#releases.set(name, release);
   }
@@ -114,7 +114,8 @@ describe("the queue at the front door", () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     try {
       const queue = new AdmissionQueue({ ...LIMITS, maxTurnMs: 100 });
-      const [slow, quick] = [await queue.enter({ isResuming: false }), await queue.enter({ isResuming: false })];
+      const arrival = { isResuming: false, address: "a" };
+      const [slow, quick] = [await queue.enter(arrival), await queue.enter(arrival)];
       quick();
       vi.advanceTimersByTime(99);
       expect(queue.inFlight).toBe(1);
@@ -125,5 +126,86 @@ describe("the queue at the front door", () => {
     } finally {
       vi.useRealTimers();
     }
+  });
+
+  it("takes turns by address, among those that resume and among new ones", async () => {
+    const door = new Door();
+    for (const name of ["a", "b"]) void door.arrive(name);
+    for (const isResuming of [false, true]) {
+      const kind = isResuming ? "back" : "new";
+      for (const name of ["1", "2", "3"]) void door.arrive(`many ${kind} ${name}`, { address: "many", isResuming });
+      for (const name of ["x", "y"]) void door.arrive(`${name} ${kind}`, { address: name, isResuming });
+      void door.arrive(`x ${kind} again`, { address: "x", isResuming });
+    }
+    await settled();
+    const order = ["back", "new"].flatMap((kind) => [
+      `many ${kind} 1`,
+      `x ${kind}`,
+      `y ${kind}`,
+      `many ${kind} 2`,
+      `x ${kind} again`,
+      `many ${kind} 3`,
+    ]);
+    for (const name of ["a", "b", ...order]) await door.isDone(name);
+    expect(door.entered.slice(2)).toEqual(order);
+  });
+
+  describe("after a refused resume", () => {
+    const back = { isResuming: true, address: "guesser" };
+
+    it("lets others that resume from its address wait with new ones, and no other address", async () => {
+      const door = new Door();
+      for (const name of ["a", "b"]) void door.arrive(name);
+      void door.arrive("guess 1", back);
+      void door.arrive("guess 2", back);
+      void door.arrive("new");
+      await settled();
+      door.queue.resumeRefused("guesser");
+      void door.arrive("guess 3", back);
+      void door.arrive("back", { isResuming: true, address: "other" });
+      await settled();
+      for (const name of ["a", "b", "back", "new", "guess 1", "guess 2", "guess 3"]) await door.isDone(name);
+      expect(door.entered.slice(2)).toEqual(["back", "new", "guess 1", "guess 2", "guess 3"]);
+    });
+
+    it("believes the address again when another of its clients is back", async () => {
+      const door = new Door();
+      for (const name of ["a", "b", "new 1", "new 2"]) void door.arrive(name);
+      void door.arrive("back 1", back);
+      await settled();
+      door.queue.resumeRefused("guesser");
+      door.queue.resumed("guesser");
+      void door.arrive("back 2", back);
+      await settled();
+      for (const name of ["a", "b", "back 1", "back 2"]) await door.isDone(name);
+      expect(door.entered.slice(2)).toEqual(["back 1", "back 2", "new 1", "new 2"]);
+    });
+
+    it("believes the address again after a while", async () => {
+      vi.useFakeTimers({ toFake: ["performance"] });
+      try {
+        const door = new Door();
+        for (const name of ["a", "b", "new 1", "new 2"]) void door.arrive(name);
+        door.queue.resumeRefused("guesser");
+        vi.advanceTimersByTime(10_001);
+        void door.arrive("back", back);
+        await settled();
+        for (const name of ["a", "b"]) await door.isDone(name);
+        expect(door.entered.slice(2)).toEqual(["back", "new 1"]);
+      } finally {
+        vi.useRealTimers();
+      }
+    });
+
+    it("still forgets who hangs up while waiting", async () => {
+      const door = new Door();
+      const leaving = new AbortController();
+      for (const name of ["a", "b"]) void door.arrive(name);
+      void door.arrive("guess", { ...back, signal: leaving.signal }).catch(() => {});
+      door.queue.resumeRefused("guesser");
+      leaving.abort("hung up");
+      await settled();
+      expect(door.queue.waiting).toBe(0);
+    });
   });
 });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Connections } from "../../src/front/connections.ts";
 import { budgetFor } from "../../src/front/open-files.ts";
 
-const caps = { sockets: 3, clients: 2, clientsPerAddress: 1 };
+const caps = { sockets: 3, clients: 2, clientsPerAddress: 1, httpPerAddress: 2 };
 
 function admitted(outcome: ReturnType<Connections["admit"]>): () => void {
   if (typeof outcome === "string") throw new Error(`refused: ${outcome}`);
@@ -22,7 +22,7 @@ test("caps on clients hold for the whole server and per address, and places come
 });
 
 test("a cap of 0 is none", () => {
-  const connections = new Connections({ sockets: 3, clients: 0, clientsPerAddress: 0 });
+  const connections = new Connections({ sockets: 3, clients: 0, clientsPerAddress: 0, httpPerAddress: 0 });
   for (let count = 0; count < 100; count += 1) admitted(connections.admit("a"));
 });
 
@@ -36,6 +36,23 @@ test("sockets of every kind are counted until they close", () => {
   close();
   expect(connections.sockets).toBe(2);
   expect(connections.hasRoom).toBe(true);
+});
+
+test("connections to the HTTP port are counted per address until they close or become WebSockets", () => {
+  const connections = new Connections(caps);
+  const [first, second, third] = [1, 2, 3].map((remotePort) => ({ remoteAddress: "::ffff:192.0.2.1", remotePort }));
+  if (!first || !second || !third) throw new Error("three");
+  const close = connections.openHttp(first);
+  connections.openHttp(second);
+  expect(connections.isHttpFull(third)).toBe(true);
+  expect(connections.isHttpFull({ remoteAddress: "192.0.2.2", remotePort: 1 })).toBe(false);
+  connections.becameWebSocket(first);
+  expect(connections.isHttpFull(third)).toBe(false);
+  connections.openHttp(third);
+  expect(connections.isHttpFull(first)).toBe(true);
+  // It has left already.
+  close();
+  expect(connections.isHttpFull(first)).toBe(true);
 });
 
 test.each([256, 1_024, 20_000, 1_048_576])("with %i open files, connections and keys in use fit together", (limit) => {

@@ -53,7 +53,7 @@ async function opened({ clients = 0, maxWaitMs = 30_000 } = {}) {
     tcp: { host: HOST, port: 0 },
     http: { host: HOST, port: 0 },
     tls: undefined,
-    caps: { sockets: 100, clients, clientsPerAddress: 0 },
+    caps: { sockets: 100, clients, clientsPerAddress: 0, httpPerAddress: 0 },
     admission: { maxInFlight: 2, maxTurnMs: 60_000, maxWaitMs },
     writeTimeoutMs: 1_000,
     readTimeoutMs: 1_000,

@@ -21,7 +21,7 @@ async function opened(answer: RequestListener) {
     tcp: { host: HOST, port: 0 },
     http: { host: HOST, port: 0 },
     tls: undefined,
-    caps: { sockets: 100, clients: 0, clientsPerAddress: 0 },
+    caps: { sockets: 100, clients: 0, clientsPerAddress: 0, httpPerAddress: 0 },
     writeTimeoutMs: 1_000,
     readTimeoutMs: 1_000,
     ownSecret: "secret",
