@@ -9,6 +9,8 @@ import {
   type ClaimOutcome,
   type CurrentHold,
   claimOutcome,
+  confirmedHold,
+  confirmHold,
   currentHold,
   type HoldSelector,
   holdIn,
@@ -207,7 +209,10 @@ export class KeyEngine {
     const state = this.#state;
     const { request, waitMs } = command;
     const standing = standingHold(state, command);
-    if (standing) return { status: "standing", hold: holdIn(standing, moment.now) };
+    if (standing) {
+      confirmHold(state, standing, moment.now);
+      return { status: "standing", hold: holdIn(standing, moment.now) };
+    }
     const isRefused = waitMs === 0 && this.limit === 1 && !state.isIdle && !state.roster.requests.has(request);
     const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, moment);
     return claimOutcome(state, outcome, request, moment.now);
@@ -215,6 +220,9 @@ export class KeyEngine {
 
   /** Like `pickUp`, for a claim. */
   collect(request: string, moment: Moment): ClaimOutcome {
+    this.tick(moment);
+    const confirmed = confirmedHold(this.#state, request);
+    if (confirmed) return { status: "granted", hold: holdIn(confirmed, moment.now) };
     return claimOutcome(this.#state, this.pickUp(request, moment), request, moment.now);
   }
 

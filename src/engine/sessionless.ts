@@ -77,6 +77,7 @@ export function refreshHold(state: KeyState, command: RefreshCommand, now: numbe
   const isMeant = slot instanceof Slot;
   state.observations.push({ type: "renewed", result: isMeant ? "ok" : "error" });
   if (!isMeant) return slot;
+  confirmHold(state, slot, now);
   const { leaseSeconds = slot.leaseSeconds, tag } = command;
   slot.leaseSeconds = leaseSeconds;
   if (slot.sessionless && tag !== undefined) slot.sessionless = { ...slot.sessionless, tag };
@@ -104,6 +105,29 @@ export function standingHold(state: KeyState, { request, sessionless }: ClaimCom
   if (mark === undefined || state.roster.requests.has(request)) return undefined;
   const slot = newestHold(state);
   return slot?.sessionless?.kind === kind && slot.sessionless.mark === mark ? slot : undefined;
+}
+
+/** Marks the id of a request that can no longer withdraw what it was granted. */
+const CONFIRMED = "confirmed:";
+
+/**
+ * Another request than the one that was granted the hold has been told that it stands: it is handed over, and from here on
+ * neither an unanswered notice nor a late withdrawal of the first request ends it.
+ */
+export function confirmHold(state: KeyState, slot: Slot, now: number): void {
+  if (!slot.isReported) state.report(slot, now);
+  if (slot.request.startsWith(CONFIRMED)) return;
+  const { requests } = state.roster;
+  if (requests.get(slot.request) === slot) requests.delete(slot.request);
+  slot.request = CONFIRMED + slot.request;
+  requests.set(slot.request, slot);
+  state.changes.slots.add(slot);
+}
+
+/** The hold that this request was granted, if it has been confirmed since. */
+export function confirmedHold({ roster }: KeyState, request: string): Slot | undefined {
+  const slot = roster.requests.get(CONFIRMED + request);
+  return slot instanceof Slot ? slot : undefined;
 }
 
 /** The slot that is meant, or why it is not to be touched. */

@@ -32,6 +32,8 @@ const OURS = new Set([PEER_HEADER, SCHEME_HEADER, REFUSAL_HEADER].map((name) => 
 const FRAMING = new Set([...OURS, "transfer-encoding"]);
 const OURS_AND_BRIDGES = new Set([...OURS, BRIDGE_HEADER, BRIDGE_ADDRESS_HEADER]);
 
+const CONDITIONS = new Set(["if-match", "if-none-match"]);
+
 export interface Forwarding {
   readonly isUpgrade: boolean;
   /** Whether bridges of others are heard: only if the operator has given them a secret. */
@@ -44,6 +46,10 @@ export function forwardedHeaders(request: IncomingMessage, { isUpgrade, hearsBri
   const headers = keptHeaders(request, request.headers.host ? ours : new Set([...ours, "host"]));
   // HTTP/1.0 needs no host, workerd does. Browsers always name one, so that no page gets to be a page of this machine.
   if (!request.headers.host) headers.push("Host", "localhost");
+  // workerd drops an empty condition (2026-11), and what was to be conditional would be done whatever the state is.
+  for (let index = 0; index < headers.length; index += 2) {
+    if (headers[index + 1] === "" && CONDITIONS.has((headers[index] ?? "").toLowerCase())) headers[index + 1] = '""';
+  }
   headers.push(PEER_HEADER, peerAddress(request), SCHEME_HEADER, schemeOf(request));
   // Told to close, workerd would not wait for the rest of a body that it refuses, and we might write it into a closed socket.
   headers.push("Connection", isUpgrade ? "Upgrade" : "keep-alive");

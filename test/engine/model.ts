@@ -191,9 +191,11 @@ export class KeyModel {
   claim(command: ClaimCommand, now: number, seen: Seen): object {
     this.evaluate(now);
     const { kind, mark } = command.sessionless;
-    const { sessionless } = this.newest ?? {};
-    if (mark !== undefined && sessionless?.kind === kind && sessionless.mark === mark)
+    const hold = this.newest;
+    if (hold && mark !== undefined && hold.sessionless?.kind === kind && hold.sessionless.mark === mark) {
+      this.confirm(hold, now);
       return { status: "standing", ...this.shown(now) };
+    }
     if (command.waitMs === 0 && this.limit === 1 && !this.isIdle)
       return { ...this.timeoutAtOnce(), ...this.shown(now) };
     const outcome = this.acquire({ ...command, limit: 1, mayWait: true }, now, seen);
@@ -202,7 +204,16 @@ export class KeyModel {
 
   /** What became of a claim that waited. */
   collect(request: string, now: number): object {
+    this.evaluate(now);
+    if (this.holds.some((hold) => hold.request === `confirmed:${request}`))
+      return { status: "granted", ...this.shown(now) };
     return this.asClaim(this.pickUp(request, now), request, now);
+  }
+
+  /** A hold that another request was told of is withdrawn by none any more. */
+  confirm(hold: Hold, now: number): void {
+    if (!hold.isReported) this.report(hold, now);
+    if (!hold.request.startsWith("confirmed:")) hold.request = `confirmed:${hold.request}`;
   }
 
   refresh(command: RefreshCommand, now: number, seen: Seen): object {
@@ -212,6 +223,7 @@ export class KeyModel {
     this.observations.push({ type: "renewed", result: refusal ? "error" : "ok" });
     const hold = this.newest;
     if (refusal || !hold?.sessionless) return refusal ?? {};
+    this.confirm(hold, now);
     hold.leaseSeconds = command.leaseSeconds ?? hold.leaseSeconds;
     hold.expiresAt = now + hold.leaseSeconds * 1000;
     if (command.tag !== undefined) hold.sessionless = { ...hold.sessionless, tag: command.tag };

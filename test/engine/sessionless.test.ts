@@ -100,10 +100,34 @@ describe("the same claim again", () => {
     story.later(10);
     const again = claim(story, "b", { ...FILE, note: "other" });
     expect(again).toMatchObject({ status: "standing", hold: { fence: fenceOf(granted), sessionless: FILE } });
-    expect(story.rowsWritten).toBe(0);
+    // Stored once: from now on the first request cannot withdraw it.
+    expect(story.rowsWritten).toBe(1);
     expect(claim(story, "c", { ...FILE, kind: "terraform" }).status).toBe("timeout");
-    expect(claim(story, "a", FILE)).toMatchObject({ status: "granted", hold: { fence: fenceOf(granted) } });
+    expect(claim(story, "a", FILE)).toMatchObject({ status: "standing", hold: { fence: fenceOf(granted) } });
+    expect(claim(story, "d", FILE)).toMatchObject({ status: "standing", hold: { fence: fenceOf(granted) } });
     expect(story.rowsWritten).toBe(0);
+  });
+
+  it("keeps a hold that came up meanwhile, though the first request is gone and is withdrawn later", () => {
+    for (const heard of ["claim", "refresh"] as const) {
+      const story = new Story();
+      claim(story, "holder");
+      claim(story, "first", { ...FILE, wait: 40 });
+      claim(story, "other", { wait: 40 });
+      remove(story);
+      const told = heard === "claim" ? claim(story, "again", FILE) : refresh(story, { lease: 60 });
+      const fence = fenceOf(told);
+      story.answer("first", "gone");
+      story.later(10).tick();
+      story.run({ do: "cancel", request: "first" });
+      story.reload();
+      story.run({ do: "cancel", request: "first" });
+      expect(story.holders()).toEqual(["file:first"]);
+      expect(story.engine.current(story.moment())).toMatchObject({ fence, sessionless: FILE });
+      expect(collect(story, "first")).toMatchObject({ status: "granted", hold: { fence } });
+      remove(story);
+      expect(story.holders()).toEqual(["file:other"]);
+    }
   });
 
   it("without a mark is another claim", () => {

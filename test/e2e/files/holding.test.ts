@@ -231,6 +231,15 @@ describe("refreshing a file", () => {
   });
 });
 
+it("an empty condition is no condition, and is refused", async () => {
+  const a = freshKey();
+  const fence = await files.held(a);
+  expect((await files.remove(a, "")).status).toBe(400);
+  expect((await files.refresh(a, "")).status).toBe(400);
+  expect((await files.put(a, undefined, { "If-None-Match": "" })).status).toBe(400);
+  expect(fenceIn(await files.get(a), 200)).toBe(fence);
+});
+
 it("other methods are refused, and told which there are [E40]", async () => {
   const reply = await api.post(`/v1/files/${freshKey()}`);
   expectJson(reply, 405, { error: "method_not_allowed" });

@@ -140,6 +140,20 @@ describe("a PUT that waits", () => {
     expect(reply.endedAt - removedAt).toBeLessThanOrEqual(5_000);
   });
 
+  it("that a crash cut off and that came up since is the client's for good once it has asked again", async () => {
+    const a = freshKey();
+    await files.held(a);
+    const cut = await files.waitInLine(a, 60, "nonce=abcd");
+    await server.restart();
+    await expect(cut.reply).rejects.toThrow();
+    expectNoContent(await files.remove(a));
+    const again = await files.create(a, "nonce=abcd");
+    const fence = fenceIn(again, again.status);
+    expect([200, 201]).toContain(again.status);
+    const other = await files.create(`${a}?wait=5`, "tag=other");
+    expect([other.status, lockTextIn(other, 412).fence]).toEqual([412, fence]);
+  });
+
   it("costs no session, and is shown with its tag while it waits and holds", async () => {
     const a = freshKey();
     const sessions = (await api.stats()).connections;
