@@ -2,6 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import type { Answer } from "../engine/index.ts";
 import { logged } from "../log.ts";
 import type { Outcome } from "../protocols/statuses.ts";
+import { Activity } from "./activity.ts";
 import { countAnswer } from "./answered.ts";
 import { type Belongings, belongingsOf } from "./belongings.ts";
 import { directoryOfAddress } from "./directories.ts";
@@ -60,7 +61,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#own = belongingsOf(ctx, env);
+    this.#own = belongingsOf(ctx, env, new Activity());
     this.#operations = new Operations(this.#own);
     this.#life = new HttpLife(ctx.storage, this.#own.config.httpSessionIdleMs);
     this.#polls = new Polls(ctx);

@@ -21,7 +21,7 @@ import {
 import { randomHex } from "../hex.ts";
 import { log } from "../log.ts";
 import { Activity } from "./activity.ts";
-import { bookWakeUp, isWithinLimit, noteAwake, RESTING, restOne } from "./awake-keys.ts";
+import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "./awake-keys.ts";
 import { directoryOfKey, type Labels } from "./directories.ts";
 import type { Founding } from "./directory.ts";
 import { configOf, type Env } from "./env.ts";
@@ -31,6 +31,7 @@ import { logUnreadable } from "./key-file.ts";
 import { KeyMeter } from "./key-meter.ts";
 import { Meter } from "./meter.ts";
 import { sessionObject } from "./owner.ts";
+import { rest, settled, WAKE_UP_IS_NEAR_MS } from "./resting.ts";
 import { KeyStore } from "./store.ts";
 import { WakeUp } from "./wake-up.ts";
 
@@ -49,10 +50,6 @@ type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
 
 /** A failed alarm run is repeated by ourselves after this time; the platform would give up after six tries. */
 const ALARM_RETRY_MS = 2_000;
-/** By then the answers to earlier calls have left. */
-const ANSWERS_LEAVE_WITHIN_MS = 10;
-/** A key whose alarm is due so soon does not go to rest: an alarm that meets a resting object comes late. */
-const WAKE_UP_IS_NEAR_MS = 1_000;
 
 /**
  * The only authority for one key. Every answer that changes something is stored before it is given: the rows are
@@ -172,16 +169,15 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * Closes the object's files now instead of after a minute or two, unless it is at work. It rejects with `RESTING` if
+   * Closes the object's files now instead of after a minute or two, unless it is at work. It rejects, `isResting`, if
    * that was done, as does every call that comes too late. Rows and alarm stay; the history does not.
    */
   async rest(): Promise<void> {
     const { begun } = this.#activity;
     await this.#meter.flush();
-    await this.ctx.storage.sync();
-    await scheduler.wait(ANSWERS_LEAVE_WITHIN_MS);
+    await settled(this.ctx);
     const isIdle = !this.#activity.isBusy && this.#activity.begun === begun && !this.#transition;
-    if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) this.ctx.abort(RESTING);
+    if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) rest(this.ctx);
   }
 
   override alarm(): Promise<void> {
