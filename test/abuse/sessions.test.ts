@@ -1,5 +1,8 @@
 /** Sessions without a connection cost open files too, of which the server has few here. */
-import { expect, it } from "vitest";
+import { once } from "node:events";
+import { Agent, type IncomingMessage, request } from "node:http";
+import { text } from "node:stream/consumers";
+import { expect, it, onTestFinished } from "vitest";
 import { poll } from "../support/poll.ts";
 import { speakTo } from "../support/speaker.ts";
 import { readStats } from "../support/stats.ts";
@@ -63,4 +66,72 @@ it(`${SESSIONS} sessions that have lost their sockets cost nobody a lock or a co
   hasFiles(story);
   expect(server.stderr).not.toContain("Too many open files");
   await isServing(server);
+});
+
+/** An HTTP client with few connections, which it keeps. */
+function keptAlive(port: number, connections: number) {
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  onTestFinished(() => agent.destroy());
+  return async (method: string, path: string, headers: Record<string, string> = {}, body = "") => {
+    const asked = request({ agent, port, host: "127.0.0.1", method, path, headers });
+    asked.end(body);
+    const [reply] = (await once(asked, "response")) as [IncomingMessage];
+    return { status: reply.statusCode, body: await text(reply) };
+  };
+}
+
+it(`${SESSIONS} HTTP sessions over a few connections are all opened, kept and ended`, {
+  timeout: TIMEOUT_MS,
+}, async () => {
+  const story = await limited();
+  const ask = keptAlive(story.httpPort, 4);
+  const { slowestMs, lost } = await besideBystanders(story, async () => {
+    const ids: string[] = [];
+    const tokens: string[] = [];
+    await repeat(SESSIONS, 4, async (index) => {
+      const { status, body } = await ask("POST", "/v1/sessions");
+      expect([status, body]).toEqual([200, expect.anything()]);
+      const { session_id: id } = JSON.parse(body) as { session_id: string };
+      ids[index] = id;
+      // Some of them hold a lock.
+      if (index % 10 !== 0) return;
+      const grant = await ask("POST", `/v1/locks/held-${index}`, { "X-Dflockd-Session": id }, '{"lease_ttl_s":300}');
+      expect([grant.status, grant.body]).toEqual([200, expect.anything()]);
+      tokens[index] = (JSON.parse(grant.body) as { token: string }).token;
+    });
+    await repeat(SESSIONS, 4, async (index) => {
+      expect(await ask("POST", `/v1/sessions/${ids[index]}/ping`)).toEqual({ status: 204, body: "" });
+      if (index % 10 !== 0) return;
+      const headers = { "X-Dflockd-Session": ids[index] ?? "" };
+      const body = JSON.stringify({ token: tokens[index] });
+      expect(await ask("POST", `/v1/locks/held-${index}/release`, headers, body)).toEqual({ status: 204, body: "" });
+    });
+    await repeat(SESSIONS, 4, async (index) => {
+      expect(await ask("DELETE", `/v1/sessions/${ids[index]}`)).toEqual({ status: 204, body: "" });
+    });
+  });
+  expect(lost).toBe(0);
+  expect(slowestMs).toBeLessThan(2_000);
+  hasFiles(story);
+  await isServing(story.server);
+});
+
+it(`${SESSIONS} HTTP sessions that fall silent end by themselves, and cost nobody a lock`, {
+  timeout: TIMEOUT_MS,
+}, async () => {
+  const story = await limited({ args: ["--http-session-idle-timeout", "4"] });
+  const ask = keptAlive(story.httpPort, 4);
+  const { slowestMs, lost } = await besideBystanders(story, async () => {
+    await repeat(SESSIONS, 4, async () => {
+      expect((await ask("POST", "/v1/sessions")).status).toBe(200);
+    });
+    await poll("all sessions to end", 40_000, async () => {
+      const { body } = await ask("GET", "/metrics");
+      return /^dflockd_http_sessions 0$/m.test(body) ? true : undefined;
+    });
+  });
+  expect(lost).toBe(0);
+  expect(slowestMs).toBeLessThan(2_000);
+  hasFiles(story);
+  await isServing(story.server);
 });
