@@ -22,6 +22,7 @@ import { randomHex } from "../hex.ts";
 import { log } from "../log.ts";
 import { Activity } from "./activity.ts";
 import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "./awake-keys.ts";
+import { isLimited } from "./awake-sessions.ts";
 import { directoryOfKey, type Labels } from "./directories.ts";
 import type { Founding } from "./directory.ts";
 import { configOf, type Env } from "./env.ts";
@@ -33,6 +34,7 @@ import { Meter } from "./meter.ts";
 import { sessionObject } from "./owner.ts";
 import { rest, settled, WAKE_UP_IS_NEAR_MS } from "./resting.ts";
 import { KeyStore } from "./store.ts";
+import { Turns } from "./turns.ts";
 import { WakeUp } from "./wake-up.ts";
 
 /** A key as it stands, and what led there. */
@@ -48,6 +50,9 @@ interface Closeness {
 
 type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
 
+/** Sessions that are told something at a time. */
+const TELLS = { width: 8, perPause: 8 };
+const TURN_TAKES_AT_MOST_MS = 250;
 /** A failed alarm run is repeated by ourselves after this time; the platform would give up after six tries. */
 const ALARM_RETRY_MS = 2_000;
 
@@ -68,6 +73,7 @@ export class KeyObject extends DurableObject<Env> {
   readonly #meter: KeyMeter;
   readonly #history = new History();
   readonly #activity = new Activity();
+  readonly #turns = new Turns(TELLS);
   /** The key is being founded or pruned: everything else waits its turn behind this. */
   #transition: Promise<void> | undefined;
 
@@ -392,13 +398,25 @@ export class KeyObject extends DurableObject<Env> {
     const observations = engine.takeObservations();
     this.#meter.countAll(observations, engine.limit);
     this.#history.note(observations);
-    for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#activity.during(() => this.#tell(engine, event)));
+    for (const event of engine.takeEvents())
+      this.ctx.waitUntil(this.#activity.during(() => this.#tellInTurn(engine, event)));
   }
 
   /** By the machine's clock, like the alarm. */
   #nextWake(engine: KeyEngine): number {
     const { gcMaxIdleMs, gcIntervalMs } = this.#config;
     return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
+  }
+
+  /** Where open files are few, news for many sessions do not wake them all at once. A slow one holds up the others for a moment only. */
+  async #tellInTurn(engine: KeyEngine, event: KeyEvent): Promise<void> {
+    if (!isLimited(this.env)) return this.#tell(engine, event);
+    let told: Promise<void> | undefined;
+    await this.#turns.run(() => {
+      told = this.#tell(engine, event);
+      return within(TURN_TAKES_AT_MOST_MS, told);
+    });
+    return told;
   }
 
   /** Brings news to a session. What gets no answer is repeated from the alarm. */
@@ -418,6 +436,14 @@ export class KeyObject extends DurableObject<Env> {
       log("warn", "session_unreachable", { error: String(error) });
     }
   }
+}
+
+/** Resolves when the task is done, or so much time is over. */
+async function within(ms: number, task: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, ms);
+  await Promise.race([task, late.promise]);
+  clearTimeout(timer);
 }
 
 const randomSalt = () => randomHex(8);

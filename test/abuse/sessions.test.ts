@@ -14,6 +14,7 @@ import { isServing } from "./serving.ts";
 
 const SESSIONS = scaled(600, 4_000);
 const BYSTANDERS = 4;
+const WAITERS = scaled(600, 1_000);
 
 /** Runs a task so many times, some at a time. */
 async function repeat(times: number, atOnce: number, task: (index: number) => Promise<void>): Promise<void> {
@@ -128,6 +129,38 @@ it(`${SESSIONS} HTTP sessions that fall silent end by themselves, and cost nobod
     await poll("all sessions to end", 40_000, async () => {
       const { body } = await ask("GET", "/metrics");
       return /^dflockd_http_sessions 0$/m.test(body) ? true : undefined;
+    });
+  });
+  expect(lost).toBe(0);
+  expect(slowestMs).toBeLessThan(2_000);
+  hasFiles(story);
+  await isServing(story.server);
+});
+
+it(`${WAITERS} HTTP sessions whose turn comes at the same moment are not all woken at once`, {
+  timeout: TIMEOUT_MS,
+}, async () => {
+  const story = await limited();
+  const ask = keptAlive(story.httpPort, 4);
+  const { slowestMs, lost } = await besideBystanders(story, async () => {
+    const ids: string[] = [];
+    const body = JSON.stringify({ limit: WAITERS, lease_ttl_s: 60 });
+    const holder = await story.clients.ws();
+    holder.send(Array.from({ length: WAITERS }, (_, index) => `@${index} sl\nshared\n0 ${WAITERS} 600\n`).join(""));
+    for (let index = 0; index < WAITERS; index += 1) expect(await holder.next(20_000)).toContain("ok");
+    await repeat(WAITERS, 4, async (index) => {
+      const opened = await ask("POST", "/v1/sessions");
+      const { session_id: id } = JSON.parse(opened.body) as { session_id: string };
+      ids[index] = id;
+      const reply = await ask("POST", "/v1/semaphores/shared/enqueue", { "X-Dflockd-Session": id }, body);
+      expect([reply.status, reply.body]).toEqual([200, expect.stringContaining("queued")]);
+    });
+    // All slots are free at once.
+    holder.close();
+    await repeat(WAITERS, 4, async (index) => {
+      const headers = { "X-Dflockd-Session": ids[index] ?? "" };
+      const reply = await ask("POST", "/v1/semaphores/shared/wait", headers, '{"timeout_s":20}');
+      expect([reply.status, reply.body]).toEqual([200, expect.stringContaining("token")]);
     });
   });
   expect(lost).toBe(0);
