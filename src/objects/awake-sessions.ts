@@ -8,14 +8,19 @@
 import { log } from "../log.ts";
 import { configOf, type Env } from "./env.ts";
 import { isResting } from "./resting.ts";
+import { WakeCalendar } from "./wake-calendar.ts";
 
 /** workerd ends an object that has been idle for so long by itself (70 to 140 s, workerd 2026-11). */
 const ASLEEP_AFTER_MS = 150_000;
 /** A session may be at work after all, or about to wake: then the next one is asked. */
 const MAX_ATTEMPTS = 8;
 
+/** Sessions that wake by themselves have no more to do than to end: twice as many as keys may do so at a time. */
+const WAKES_PER_PLACE = 2;
+
 /** Since when each is idle, longest first. */
 const idle = new Map<string, number>();
+const calendar = new WakeCalendar();
 
 /** Whether idle sessions are put to rest at all. */
 export function isLimited(env: Env): boolean {
@@ -30,6 +35,12 @@ export function noteNotIdle(session: string): void {
 export function noteIdle(env: Env, session: string): void {
   idle.delete(session);
   if (isLimited(env)) idle.set(session, Date.now());
+}
+
+/** When a session without a client that wants to wake at `time` by itself may do so: an alarm opens its files before it can ask. */
+export function bookWakeUp(env: Env, time: number): number {
+  const { maxAwakeSessions } = configOf(env);
+  return maxAwakeSessions === 0 ? time : calendar.book(time, Date.now(), maxAwakeSessions * WAKES_PER_PLACE);
 }
 
 /** Lets one more session be idle, in place of another if need be. False if none of them comes to rest. */

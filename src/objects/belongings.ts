@@ -22,7 +22,13 @@ export interface Belongings {
   readonly activity: Activity;
 }
 
-export function belongingsOf(ctx: DurableObjectState, env: Env, activity: Activity): Belongings {
+/** `book` may put off the time at which the session wakes by itself. */
+export function belongingsOf(
+  ctx: DurableObjectState,
+  env: Env,
+  activity: Activity,
+  book?: (time: number) => number,
+): Belongings {
   const store = new SessionStore(ctx.storage);
   const parts = {
     // Objects of sessions are only ever addressed by name.
@@ -32,7 +38,7 @@ export function belongingsOf(ctx: DurableObjectState, env: Env, activity: Activi
     holdings: new Holdings(store),
     store,
     storage: new StorageHealth(env),
-    wakeUp: new WakeUp(ctx.storage),
+    wakeUp: new WakeUp(ctx.storage, book),
     activity,
   };
   return { ...parts, departure: new Departure(parts) };

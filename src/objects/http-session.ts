@@ -4,7 +4,7 @@ import { logged } from "../log.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import { Activity } from "./activity.ts";
 import { countAnswer } from "./answered.ts";
-import { isLimited, noteIdle, noteNotIdle, roomToIdle } from "./awake-sessions.ts";
+import { bookWakeUp, isLimited, noteIdle, noteNotIdle, roomToIdle } from "./awake-sessions.ts";
 import { type Belongings, belongingsOf } from "./belongings.ts";
 import { directoryOfAddress } from "./directories.ts";
 import type { SessionAdmission } from "./directory.ts";
@@ -63,7 +63,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#own = belongingsOf(ctx, env, new Activity(() => this.#idle()));
+    this.#own = belongingsOf(ctx, env, new Activity(() => this.#idle()), (time) => bookWakeUp(env, time));
     this.#operations = new Operations(this.#own);
     this.#life = new HttpLife(ctx.storage, this.#own.config.httpSessionIdleMs);
     this.#polls = new Polls(ctx);

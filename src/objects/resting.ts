@@ -4,7 +4,7 @@
  */
 
 /** The reason with which a resting object refuses what comes too late. It has done nothing of it. */
-const RESTING = "the object is resting";
+export const RESTING = "the object is resting";
 /** By then the answers to earlier calls have left. */
 const ANSWERS_LEAVE_WITHIN_MS = 10;
 /** An object whose alarm is due so soon does not go to rest: an alarm that meets a resting object comes late. */

@@ -20,7 +20,7 @@ const UNKEPT_PART = 1 / 2;
  */
 export class Resumption {
   readonly #kv: SyncKvStorage;
-  readonly #wakeUp: WakeUp;
+  readonly #wakeUp: Pick<WakeUp, "by">;
   readonly #graceMs: number;
   readonly #whenKept: () => void;
   #stored: Stored | undefined;
@@ -28,7 +28,12 @@ export class Resumption {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** `whenKept` is called when an absence has been stored. */
-  constructor({ kv }: DurableObjectStorage, wakeUp: WakeUp, graceMs: number, whenKept: () => void = () => {}) {
+  constructor(
+    { kv }: DurableObjectStorage,
+    wakeUp: Pick<WakeUp, "by">,
+    graceMs: number,
+    whenKept: () => void = () => {},
+  ) {
     this.#kv = kv;
     this.#wakeUp = wakeUp;
     this.#graceMs = graceMs;

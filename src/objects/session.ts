@@ -4,6 +4,7 @@ import { log, logged } from "../log.ts";
 import type { Scope } from "../scope.ts";
 import { Activity } from "./activity.ts";
 import { countAnswer } from "./answered.ts";
+import { bookWakeUp } from "./awake-sessions.ts";
 import { BegunSteals } from "./begun-steals.ts";
 import { type Belongings, belongingsOf } from "./belongings.ts";
 import { Conversation } from "./conversation.ts";
@@ -81,7 +82,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#own = belongingsOf(ctx, env, new Activity(() => this.#restSoon()));
     this.#operations = new Operations(this.#own);
     const { resumeGraceMs } = this.#own.config;
-    this.#resumption = new Resumption(ctx.storage, this.#own.wakeUp, resumeGraceMs, () => this.#restSoon());
+    const wakeUp = { by: (time: number) => this.#own.wakeUp.by(bookWakeUp(env, time)) };
+    this.#resumption = new Resumption(ctx.storage, wakeUp, resumeGraceMs, () => this.#restSoon());
     this.#losses = new RecentLosses(ctx.storage, resumeGraceMs);
     this.#steals = new BegunSteals(ctx.storage);
     this.#presence = new Presence(resumeGraceMs);

@@ -58,7 +58,7 @@ it(`${SESSIONS} sessions that have lost their sockets cost nobody a lock or a co
       back.socket.close();
     }
     const observer = await clients.ws();
-    await poll("all sessions to end", 30_000, async () =>
+    await poll("all sessions to end", 45_000, async () =>
       (await readStats(observer)).connections === BYSTANDERS + 1 ? true : undefined,
     );
   });

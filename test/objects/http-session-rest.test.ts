@@ -2,8 +2,9 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { noteIdle, noteNotIdle, roomToIdle } from "../../src/objects/awake-sessions.ts";
 import type { Env } from "../../src/objects/env.ts";
+import { HttpSessionObject } from "../../src/objects/http-session.ts";
 import { KeyObject } from "../../src/objects/key.ts";
-import { isResting } from "../../src/objects/resting.ts";
+import { isResting, RESTING } from "../../src/objects/resting.ts";
 import { RestClient, soon, tokenIn, wordOf } from "./rest.ts";
 import { fresh } from "./support.ts";
 
@@ -91,21 +92,43 @@ describe("an HTTP session is not put to rest", () => {
 
 describe("where two HTTP sessions may be idle", () => {
   const limited = { ...env, MAX_AWAKE_SESSIONS: "2" } as unknown as Env;
-  const resting = () => vi.spyOn(Object.getPrototypeOf(env.HTTP_SESSION), "getByName");
+  const nameOf = (session: HttpSessionObject) => (session as unknown as { ctx: DurableObjectState }).ctx.id.name ?? "";
 
-  it("the one that has been idle for the longest time makes room for a third", async () => {
-    const clients = await Promise.all(Array.from({ length: 3 }, () => RestClient.open()));
-    for (const { name } of clients) {
+  /** Scripts what sessions do that are asked to rest; returns the names of those that were. */
+  function script(rest: (name: string) => void): string[] {
+    const asked: string[] = [];
+    vi.spyOn(HttpSessionObject.prototype, "rest").mockImplementation(async function (this: HttpSessionObject) {
+      asked.push(nameOf(this));
+      rest(nameOf(this));
+    });
+    return asked;
+  }
+
+  const names = ["http:one", "http:two", "http:three"];
+  afterEach(() => {
+    for (const name of names) noteNotIdle(name);
+  });
+
+  it("the one that has been idle for the longest time makes room for another", async () => {
+    const asked = script(() => {
+      throw new Error(RESTING);
+    });
+    for (const name of names) {
       expect(await roomToIdle(limited)).toBe(true);
       noteIdle(limited, name);
     }
-    // The first one rests, and is not asked again.
-    const asked = resting();
+    expect(asked).toEqual(["http:one"]);
+    noteIdle(limited, "http:two");
     expect(await roomToIdle(limited)).toBe(true);
-    expect(asked.mock.calls).toEqual([[clients[1]?.name]]);
-    for (const client of clients) {
-      expect((await client.ping()).status).toBe(204);
-      noteNotIdle(client.name);
-    }
+    expect(asked).toEqual(["http:one", "http:three"]);
+  });
+
+  it("there is no room for another if none of them comes to rest", async () => {
+    const asked = script((name) => noteIdle(limited, name));
+    for (const name of names.slice(0, 2)) noteIdle(limited, name);
+    expect(await roomToIdle(limited)).toBe(false);
+    expect(new Set(asked)).toEqual(new Set(names.slice(0, 2)));
+    noteNotIdle("http:one");
+    expect(await roomToIdle(limited)).toBe(true);
   });
 });
