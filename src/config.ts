@@ -15,6 +15,8 @@ export interface Config {
   readonly maxConnectionsPerIp: number;
   /** Keys whose objects may be awake in one isolate; 0 is no limit. Only self-hosting needs one, for its open files. */
   readonly maxAwakeKeys: number;
+  /** HTTP sessions whose objects may be awake in one isolate with nothing to do; 0 is no limit. For self-hosting, like the above. */
+  readonly maxAwakeSessions: number;
   readonly autoRelease: boolean;
   readonly draining: boolean;
   /** How long a session whose socket was lost may be taken up again; 0 is not at all. */
@@ -92,6 +94,7 @@ export const VARIABLES = {
   MAX_CONNECTIONS: count,
   MAX_CONNECTIONS_PER_IP: count,
   MAX_AWAKE_KEYS: count,
+  MAX_AWAKE_SESSIONS: count,
   AUTO_RELEASE_ON_DISCONNECT: { kind: "boolean", fallback: true },
   DRAINING: { kind: "boolean", fallback: false },
   FENCE_FLOOR: { kind: "fence" },
@@ -251,6 +254,7 @@ export function readConfig(variables: Variables): ConfigResult {
       maxConnections: number("MAX_CONNECTIONS"),
       maxConnectionsPerIp: number("MAX_CONNECTIONS_PER_IP"),
       maxAwakeKeys: number("MAX_AWAKE_KEYS"),
+      maxAwakeSessions: number("MAX_AWAKE_SESSIONS"),
       autoRelease: values.AUTO_RELEASE_ON_DISCONNECT as boolean,
       draining: values.DRAINING as boolean,
       resumeGraceMs: ms("RESUME_GRACE_S"),

@@ -35,11 +35,11 @@ export async function serve(settings: ServeSettings): Promise<void> {
 const FEW_OPEN_FILES = 8_192;
 
 /** Too few open files show late, as refusals: better said at the start. */
-function warnOfFewOpenFiles({ openFiles, connections, awakeKeys }: FileBudget): void {
+function warnOfFewOpenFiles({ openFiles, connections, awakeKeys, awakeSessions }: FileBudget): void {
   if (openFiles >= FEW_OPEN_FILES) return;
   console.error(
     `holdfast: open files are limited to ${openFiles}, ` +
-      `enough for ${connections} connections and ${awakeKeys} keys in use at a time`,
+      `enough for ${connections} connections, ${awakeKeys} keys in use and ${awakeSessions} idle HTTP sessions at a time`,
   );
 }
 

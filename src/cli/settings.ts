@@ -30,6 +30,8 @@ const SERVED: Record<ServedVariable, string> = {
   MAX_CONNECTIONS_PER_IP: "most connections per client address, 0 = unlimited",
   MAX_AWAKE_KEYS:
     "most keys kept ready in memory, each with 3 open files, 0 = unlimited (default: what the open files allow)",
+  MAX_AWAKE_SESSIONS:
+    "most idle HTTP sessions kept ready in memory, each with 3 open files, 0 = unlimited (default: what the open files allow)",
   AUTO_RELEASE_ON_DISCONNECT: "release what a client holds when it disconnects",
   DRAINING: "refuse new locks; holders may renew and release",
   FENCE_FLOOR: "no fence below this number",
@@ -90,7 +92,7 @@ export interface Setting extends SettingLabels {
 function fallbackOf(name: string): string | undefined {
   if (name in DEFAULTS) return String(DEFAULTS[name as keyof typeof DEFAULTS]);
   // What holds on Cloudflare's network does not hold here.
-  if (name === "CLIENT_IP_HEADER" || name === "MAX_AWAKE_KEYS") return undefined;
+  if (name === "CLIENT_IP_HEADER" || name === "MAX_AWAKE_KEYS" || name === "MAX_AWAKE_SESSIONS") return undefined;
   const rule = name in VARIABLES ? VARIABLES[name as VariableName] : undefined;
   if (rule && "fallback" in rule && rule.fallback !== "") return String(rule.fallback);
   return name === "FENCE_FLOOR" ? "0" : undefined;

@@ -5,6 +5,8 @@ export interface FileBudget {
   readonly connections: number;
   /** Keys that workerd may have awake at a time. */
   readonly awakeKeys: number;
+  /** HTTP sessions that workerd may have awake at a time beside those at work for a connection. */
+  readonly awakeSessions: number;
 }
 
 /** Listeners, logs, directory shards, metrics and whatever else does not depend on the load. */
@@ -12,9 +14,9 @@ const FIXED_FILES = 100;
 /** A connection is two descriptors in workerd (2026-11), and its session's database three while the session is awake. */
 const FILES_PER_CONNECTION = 5;
 /** A database, its log and the log's index. */
-const FILES_PER_KEY = 3;
+const FILES_PER_OBJECT = 3;
 /** What is left over is for connections that have ended, and that workerd has not closed yet. */
-const SHARES = { connections: 0.64, keys: 0.32 } as const;
+const SHARES = { connections: 0.54, keys: 0.31, sessions: 0.12 } as const;
 const WITHOUT_LIMIT = 1_048_576;
 
 /**
@@ -32,6 +34,7 @@ export function budgetFor(openFiles: number): FileBudget {
   return {
     openFiles,
     connections: Math.floor((free * SHARES.connections) / FILES_PER_CONNECTION),
-    awakeKeys: Math.floor((free * SHARES.keys) / FILES_PER_KEY),
+    awakeKeys: Math.floor((free * SHARES.keys) / FILES_PER_OBJECT),
+    awakeSessions: Math.floor((free * SHARES.sessions) / FILES_PER_OBJECT),
   };
 }

@@ -52,6 +52,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     BRIDGE_SECRET: newBridgeSecret(),
     CLIENT_IP_HEADER: PEER_HEADER,
     MAX_AWAKE_KEYS: String(budget.awakeKeys),
+    MAX_AWAKE_SESSIONS: String(budget.awakeSessions),
     ...options.variables,
   };
   const read = readConfig(variables);

@@ -1,6 +1,6 @@
 import { randomHex } from "../hex.ts";
 import { logged } from "../log.ts";
-import { ASK_HEADER, type Ask, encodeAsk, type HttpSessionObject, type Told } from "../objects/http-session.ts";
+import { ASK_HEADER, type Ask, encodeAsk, type Told } from "../objects/http-session.ts";
 import type { KeyRequest } from "../objects/operations.ts";
 import { mayUse } from "../principal.ts";
 import { type Outcome, STATUSES } from "../protocols/statuses.ts";
@@ -13,7 +13,7 @@ import { labelOf } from "./label.ts";
 import { isSessionId, keyFault, segmentAt } from "./path.ts";
 import { endOfPoll, type PollEnd } from "./poll.ts";
 import { REQUESTS, type RequestOf } from "./schemas.ts";
-import { sessionOf } from "./sessions.ts";
+import { type AskSession, sessionOf } from "./sessions.ts";
 
 const KEY_SEGMENT = 2;
 const SESSION_HEADER = "X-Dflockd-Session";
@@ -23,8 +23,6 @@ const BODY_PATIENCE_MS = 50;
 /** Hardly anybody hangs up sooner than this, and looking for that costs a millisecond. */
 const QUICK_MS = 5;
 const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
-
-type SessionStub = DurableObjectStub<HttpSessionObject>;
 
 /** A handler for one operation on a key, with the checks that all of them make, in their order. */
 export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
@@ -39,13 +37,13 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
     if (!isSessionId(sessionId)) return fail(context, "session_gone");
     const label = labelOf(context.req.header(LABEL_HEADER));
     if (!label.ok) return fail(context, "bad_request", label.detail);
-    const session = sessionOf(context, sessionId);
+    const askSession = sessionOf(context, sessionId);
     try {
-      const body = await bodyOf(context, session, id);
+      const body = await bodyOf(context, askSession, id);
       if (body === "session_gone") return fail(context, "session_gone");
       if (!body.ok) return fail(context, "bad_request", body.detail);
       const ask = { id: randomHex(12), request: requestOf(key, body.value), label: label.value };
-      const replying = put(context, session, ask);
+      const replying = put(context, askSession, ask);
       // A client that leaves would otherwise take the Worker with it, and nobody could take the request back.
       context.executionCtx.waitUntil(replying.catch(() => {}));
       return await replying;
@@ -59,30 +57,33 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
 /** The body, once it is known that the session exists if the body is late or wrong: a session that is gone beats it. */
 async function bodyOf<Id extends KeyOperationId>(
   context: AppContext,
-  session: SessionStub,
+  askSession: AskSession,
   id: Id,
 ): Promise<Parsed<RequestOf<Id>> | "session_gone"> {
   const { readTimeoutMs } = context.var.config;
   const { schema, mayBeEmpty } = REQUESTS[id];
   const reading = readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs: readTimeoutMs });
   const isLate = (await Promise.race([reading, scheduler.wait(BODY_PATIENCE_MS)])) === undefined;
-  if (isLate && !(await session.touch())) return "session_gone";
+  const isThere = () => askSession((session) => session.touch());
+  if (isLate && !(await isThere())) return "session_gone";
   const read = await reading;
   const parsed = read.ok ? (parseBody(schema, read.bytes, { mayBeEmpty }) as Parsed<RequestOf<Id>>) : read;
-  if (!parsed.ok && !isLate && !(await session.touch())) return "session_gone";
+  if (!parsed.ok && !isLate && !(await isThere())) return "session_gone";
   return parsed;
 }
 
 /** Puts a request to its session. One whose fate stays unknown, or whose client has left, is taken back. */
-async function put(context: AppContext, session: SessionStub, ask: Ask): Promise<Response> {
+async function put(context: AppContext, askSession: AskSession, ask: Ask): Promise<Response> {
   const { signal } = context.req.raw;
   const askedAt = Date.now();
   const withdraw = () => {
     if (!leavesTraces(ask.request)) return;
-    context.executionCtx.waitUntil(takeBack(context, session.id, ask).catch(logged("withdrawal_failed")));
+    context.executionCtx.waitUntil(takeBack(askSession, ask).catch(logged("withdrawal_failed")));
   };
   try {
-    const end = mayWait(ask.request) ? await waitFor(session, ask, signal) : await session.perform(ask);
+    const end = mayWait(ask.request)
+      ? await waitFor(askSession, ask, signal)
+      : await askSession((session) => session.perform(ask) as Promise<Told>);
     // workerd reads from connections only when nothing else is left to do (2026-11): this lets it tell of a hang-up that it has not read yet.
     if (leavesTraces(ask.request) && Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
     if (end.type === "answered" && !signal.aborted) return replyOf(context, ask.request, end.outcome);
@@ -97,25 +98,25 @@ async function put(context: AppContext, session: SessionStub, ask: Ask): Promise
 }
 
 /** Has a session withdraw a request, also if it cannot be reached at once. */
-async function takeBack({ env }: AppContext, session: DurableObjectId, { request, id }: Ask): Promise<void> {
+async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<void> {
+  const withdraw = () => askSession((session) => session.withdraw(request.key, id));
   for (const pauseMs of WITHDRAWAL_PAUSES_MS) {
     try {
-      // The stub of an object that has been lost is broken for good: every call needs a new one.
-      return await env.HTTP_SESSION.get(session).withdraw(request.key, id);
+      return await withdraw();
     } catch {
       await scheduler.wait(pauseMs);
     }
   }
-  await env.HTTP_SESSION.get(session).withdraw(request.key, id);
+  await withdraw();
 }
 
 const mayWait = ({ type }: KeyRequest) => type === "acquire" || type === "wait";
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
 /** Puts a request that may have to wait, and waits for the end of it. */
-async function waitFor(session: SessionStub, ask: Ask, signal: AbortSignal): Promise<Told | PollEnd> {
+async function waitFor(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<Told | PollEnd> {
   const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
-  const reply = await session.fetch("http://session/", { headers });
+  const reply = await askSession((session) => session.fetch("http://session/", { headers }));
   return reply.webSocket ? endOfPoll(reply.webSocket, signal) : reply.json<Told>();
 }
 

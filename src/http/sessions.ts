@@ -1,6 +1,7 @@
 import { logged } from "../log.ts";
 import type { HttpSessionObject } from "../objects/http-session.ts";
 import { httpSessionName, newSessionId, ownerIdOf } from "../objects/owner.ts";
+import { callAwake } from "../objects/resting.ts";
 import { mayHaveSession } from "../principal.ts";
 import { MOST_BODY_BYTES, parseBody, readBody } from "./body.ts";
 import type { AppContext } from "./context.ts";
@@ -11,11 +12,17 @@ import { REQUESTS } from "./schemas.ts";
 
 const ID_SEGMENT = 2;
 
-/** The object of a session, and the number under which it appears in the log. */
-export function sessionOf(context: AppContext, id: string): DurableObjectStub<HttpSessionObject> {
+type SessionStub = DurableObjectStub<HttpSessionObject>;
+
+/** Asks a session something. One that goes to rest just then is woken again: it has done nothing of it. */
+export type AskSession = <Answer>(ask: (session: SessionStub) => Promise<Answer>) => Promise<Answer>;
+
+/** The way to a session, which appears in the log under its number. */
+export function sessionOf(context: AppContext, id: string): AskSession {
   const name = httpSessionName(id);
   context.set("owner", ownerIdOf(name));
-  return context.env.HTTP_SESSION.getByName(name);
+  // The stub of an object that has ended is broken for good: every call needs a new one.
+  return (ask) => callAwake(() => ask(context.env.HTTP_SESSION.getByName(name)));
 }
 
 export async function createSession(context: AppContext): Promise<Response> {
@@ -29,7 +36,8 @@ export async function createSession(context: AppContext): Promise<Response> {
   if (config.draining) return fail(context, "draining");
   const id = newSessionId();
   try {
-    const admission = await sessionOf(context, id).open(context.var.caller.address, label.value);
+    const { address } = context.var.caller;
+    const admission = await sessionOf(context, id)((session) => session.open(address, label.value));
     if (admission !== "admitted") return fail(context, admission);
   } catch (error) {
     logged("session_create_failed")(error);
@@ -46,10 +54,7 @@ export function deleteSession(context: AppContext): Promise<Response> {
   return onSession(context, (session) => session.end());
 }
 
-async function onSession(
-  context: AppContext,
-  act: (session: DurableObjectStub<HttpSessionObject>) => Promise<boolean>,
-): Promise<Response> {
+async function onSession(context: AppContext, act: (session: SessionStub) => Promise<boolean>): Promise<Response> {
   const id = segmentAt(context.req.path, ID_SEGMENT);
   if (id === undefined || !isSessionId(id)) {
     return fail(context, "bad_request", "session id must be 32 lowercase hex digits");
@@ -57,7 +62,7 @@ async function onSession(
   if (!mayHaveSession(context.var.principal)) return fail(context, "forbidden");
   let isThere: boolean;
   try {
-    isThere = await act(sessionOf(context, id));
+    isThere = await sessionOf(context, id)(act);
   } catch (error) {
     logged("session_unreachable")(error);
     return fail(context, "unavailable");

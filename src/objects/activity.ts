@@ -1,7 +1,13 @@
 /** What an object is doing, so that it is put to rest only while it does nothing. */
 export class Activity {
+  readonly #whenIdle: () => void;
   #underWay = 0;
   #begun = 0;
+
+  /** `whenIdle` is called whenever the last thing under way has ended. */
+  constructor(whenIdle: () => void = () => {}) {
+    this.#whenIdle = whenIdle;
+  }
 
   get isBusy(): boolean {
     return this.#underWay > 0;
@@ -19,6 +25,7 @@ export class Activity {
       return await task();
     } finally {
       this.#underWay -= 1;
+      if (this.#underWay === 0) this.#whenIdle();
     }
   }
 }

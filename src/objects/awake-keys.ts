@@ -8,10 +8,8 @@
 import { log } from "../log.ts";
 import { AwakeList } from "./awake-list.ts";
 import { configOf, type Env } from "./env.ts";
+import { isResting } from "./resting.ts";
 import { WakeCalendar } from "./wake-calendar.ts";
-
-/** The reason with which a resting key refuses what comes too late. It has done nothing of it. */
-export const RESTING = "the key is resting";
 
 /** Who waits for room: clients that use keys come before reports and departures. */
 export type Urgency = "use" | "background";
@@ -118,9 +116,4 @@ export async function restOne(env: Env): Promise<boolean> {
     if (!isResting(error)) log("warn", "key_unreachable", { key, error: String(error) });
     return true;
   }
-}
-
-/** The call came while the key was put to rest: nothing was done, and it may be made again on a new stub. */
-export function isResting(error: unknown): boolean {
-  return error instanceof Error && error.message.includes(RESTING);
 }

@@ -1,4 +1,5 @@
 import type { Config } from "../config.ts";
+import type { Activity } from "./activity.ts";
 import { Departure } from "./departure.ts";
 import { configOf, type Env } from "./env.ts";
 import { Holdings } from "./holdings.ts";
@@ -17,9 +18,17 @@ export interface Belongings {
   readonly storage: StorageHealth;
   readonly wakeUp: WakeUp;
   readonly departure: Departure;
+  /** Everything that a session does, but for listening to its socket. */
+  readonly activity: Activity;
 }
 
-export function belongingsOf(ctx: DurableObjectState, env: Env): Belongings {
+/** `book` may put off the time at which the session wakes by itself. */
+export function belongingsOf(
+  ctx: DurableObjectState,
+  env: Env,
+  activity: Activity,
+  book?: (time: number) => number,
+): Belongings {
   const store = new SessionStore(ctx.storage);
   const parts = {
     // Objects of sessions are only ever addressed by name.
@@ -29,7 +38,8 @@ export function belongingsOf(ctx: DurableObjectState, env: Env): Belongings {
     holdings: new Holdings(store),
     store,
     storage: new StorageHealth(env),
-    wakeUp: new WakeUp(ctx.storage),
+    wakeUp: new WakeUp(ctx.storage, book),
+    activity,
   };
   return { ...parts, departure: new Departure(parts) };
 }

@@ -16,11 +16,11 @@ const LONGEST_RETRY_MS = 30_000;
  * reached does not stop the others and is tried again from the alarm, which also goes on with a departure after a crash.
  */
 export class Departure {
-  readonly #own: Omit<Belongings, "departure">;
+  readonly #own: Omit<Belongings, "departure" | "activity">;
   #underWay: Promise<void> | undefined;
   #retryMs = FIRST_RETRY_MS;
 
-  constructor(own: Omit<Belongings, "departure">) {
+  constructor(own: Omit<Belongings, "departure" | "activity">) {
     this.#own = own;
   }
 
@@ -48,7 +48,10 @@ export class Departure {
       const isLast = start + FORGOTTEN_AT_ONCE >= keys.length;
       if (!isLast || missed > 0) store.forget(part.filter((_, index) => left[index]));
     }
-    if (missed === 0) await store.deleteAll();
+    if (missed === 0) {
+      await store.deleteAll();
+      wakeUp.clear();
+    }
     // The alarm may have found this departure under way, and is not set any more.
     else wakeUp.by(Date.now() + this.#retryMs);
   }

@@ -2,7 +2,9 @@ import { DurableObject } from "cloudflare:workers";
 import type { Answer } from "../engine/index.ts";
 import { logged } from "../log.ts";
 import type { Outcome } from "../protocols/statuses.ts";
+import { Activity } from "./activity.ts";
 import { countAnswer } from "./answered.ts";
+import { bookWakeUp, isLimited, noteIdle, noteNotIdle, roomToIdle } from "./awake-sessions.ts";
 import { type Belongings, belongingsOf } from "./belongings.ts";
 import { directoryOfAddress } from "./directories.ts";
 import type { SessionAdmission } from "./directory.ts";
@@ -13,6 +15,7 @@ import { Meter } from "./meter.ts";
 import type { Listener, Loss, Notice } from "./notices.ts";
 import { type Circumstances, type Fate, type KeyRequest, Operations } from "./operations.ts";
 import { type Poll, Polls } from "./polls.ts";
+import { rest, settled, WAKE_UP_IS_NEAR_MS } from "./resting.ts";
 
 /** A request of an HTTP client, and what the client calls itself. */
 export interface Ask {
@@ -60,7 +63,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#own = belongingsOf(ctx, env);
+    this.#own = belongingsOf(ctx, env, new Activity(() => this.#idle()), (time) => bookWakeUp(env, time));
     this.#operations = new Operations(this.#own);
     this.#life = new HttpLife(ctx.storage, this.#own.config.httpSessionIdleMs);
     this.#polls = new Polls(ctx);
@@ -70,7 +73,12 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   /** Opens the session, unless a cap forbids it: then nothing of it remains. */
-  async open(address: string, label: string | undefined): Promise<SessionAdmission> {
+  open(address: string, label: string | undefined): Promise<SessionAdmission> {
+    return this.#atWork(() => this.#open(address, label));
+  }
+
+  async #open(address: string, label: string | undefined): Promise<SessionAdmission> {
+    if (!(await roomToIdle(this.env))) return "max_sessions";
     this.#isOpening = true;
     try {
       const directory = directoryOfAddress(this.env, address);
@@ -87,26 +95,34 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   /** Notes that the client is alive. False if there is no such session. */
   touch(): Promise<boolean> {
-    return this.#saw(undefined);
+    return this.#atWork(() => this.#saw(undefined));
   }
 
   /** Ends the session: when this is answered, everything it held is free. False if there was none. */
-  async end(): Promise<boolean> {
-    // Of two that come in the same moment the first one ends it.
-    if (!(await this.#saw(undefined)) || this.#isOver) return false;
-    await this.#end();
-    return true;
+  end(): Promise<boolean> {
+    return this.#atWork(async () => {
+      // Of two that come in the same moment the first one ends it.
+      if (!(await this.#saw(undefined)) || this.#isOver) return false;
+      await this.#end();
+      return true;
+    });
   }
 
   /** Carries out a request that is answered at once. */
-  async perform(ask: Ask): Promise<Told> {
-    if (!(await this.#saw(ask.label)) || this.#isOver) return GONE;
-    return this.#track(ask, async () => this.#told(ask, await this.#run(ask)));
+  perform(ask: Ask): Promise<Told> {
+    return this.#atWork(async () => {
+      if (!(await this.#saw(ask.label)) || this.#isOver) return GONE;
+      return this.#track(ask, async () => this.#told(ask, await this.#run(ask)));
+    });
   }
 
   /** Carries out a request that may have to wait: the reply is the answer as JSON, or the socket of a long poll. */
-  override async fetch({ headers }: Request): Promise<Response> {
+  override fetch({ headers }: Request): Promise<Response> {
     const ask = JSON.parse(decodeURIComponent(headers.get(ASK_HEADER) ?? "")) as Ask;
+    return this.#atWork(() => this.#performOrPoll(ask));
+  }
+
+  async #performOrPoll(ask: Ask): Promise<Response> {
     if (!(await this.#saw(ask.label)) || this.#isOver) return Response.json(GONE);
     return this.#track(ask, async () => {
       const fate = await this.#run(ask);
@@ -119,19 +135,23 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   /** Takes back a request whose answer did not reach the client. */
   withdraw(key: string, id: string): Promise<void> {
-    return this.#operations.withdraw(key, id);
+    return this.#atWork(() => this.#operations.withdraw(key, id));
   }
 
-  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+  override webSocketClose(socket: WebSocket, code: number): Promise<void> {
     answerClose(socket, code);
-    await this.#finished(socket, code);
+    return this.#atWork(() => this.#finished(socket, code));
   }
 
-  override async webSocketError(socket: WebSocket): Promise<void> {
-    await this.#finished(socket, 1006);
+  override webSocketError(socket: WebSocket): Promise<void> {
+    return this.#atWork(() => this.#finished(socket, 1006));
   }
 
-  override async alarm(): Promise<void> {
+  override alarm(): Promise<void> {
+    return this.#atWork(() => this.#wake());
+  }
+
+  async #wake(): Promise<void> {
     this.#own.wakeUp.clear();
     if (this.#isOver) {
       await this.#ending;
@@ -140,7 +160,11 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     else this.#watch();
   }
 
-  async deliver(notice: Notice): Promise<Answer> {
+  deliver(notice: Notice): Promise<Answer> {
+    return this.#atWork(() => this.#deliver(notice));
+  }
+
+  async #deliver(notice: Notice): Promise<Answer> {
     if (this.#endIfSilent()) return "gone";
     if (notice.kind === "promoted") return "noted";
     // The notice may have overtaken the answer to the request: then its poll is not open yet.
@@ -153,12 +177,59 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return "taken";
   }
 
-  async lose({ key, token }: Loss): Promise<void> {
-    this.#operations.lost(key, token);
+  lose({ key, token }: Loss): Promise<void> {
+    return this.#atWork(async () => this.#operations.lost(key, token));
   }
 
-  async isLive(): Promise<boolean> {
-    return this.#isOpening || !this.#endIfSilent();
+  isLive(): Promise<boolean> {
+    return this.#atWork(async () => this.#isOpening || !this.#endIfSilent());
+  }
+
+  /**
+   * Closes the object's files now instead of after a minute or two, unless it is at work. It rejects, `isResting`, if that
+   * was done, as does every call that comes too late. All that is stored stays, and whatever comes next wakes it.
+   */
+  async rest(): Promise<void> {
+    const { begun } = this.#own.activity;
+    await this.#meter.flush();
+    await settled(this.ctx);
+    const { activity, session, wakeUp } = this.#own;
+    if (!this.#isIdle) return;
+    // The end of a poll may not have been dealt with.
+    const isUnused = activity.begun === begun && this.ctx.getWebSockets().length === 0;
+    if (isUnused && this.#meter.isQuiet && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) {
+      noteNotIdle(session);
+      rest(this.ctx);
+    }
+    noteIdle(this.env, session);
+  }
+
+  /** Nothing is under way, and no client waits. */
+  get #isIdle(): boolean {
+    return !this.#own.activity.isBusy && !this.#polls.isAnyOpen;
+  }
+
+  /**
+   * Does something. Before it is answered there is room for this session among the idle ones: so they become no more than
+   * there are requests at a time.
+   */
+  #atWork<Result>(task: () => Promise<Result>): Promise<Result> {
+    noteNotIdle(this.#own.session);
+    return this.#own.activity.during(async () => {
+      try {
+        return await task();
+      } finally {
+        await roomToIdle(this.env);
+      }
+    });
+  }
+
+  /** The last thing under way has ended. */
+  #idle(): void {
+    if (!isLimited(this.env) || !this.#isIdle) return;
+    noteIdle(this.env, this.#own.session);
+    // A session that is over, or never was, has nothing to come back to.
+    if (this.#isOver && !this.#own.store.isEnding()) this.ctx.waitUntil(this.rest());
   }
 
   /** The client has not been heard of for too long; one that has a request in flight is not silent. */
@@ -180,7 +251,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     this.#watch();
     if (label !== undefined && this.#life.relabel(label)) {
       const directory = directoryOfAddress(this.env, this.#life.address);
-      this.ctx.waitUntil(directory.relabel(this.#own.session, label).catch(logged("directory_unreachable")));
+      const relabel = this.#own.activity.during(() => directory.relabel(this.#own.session, label));
+      this.ctx.waitUntil(relabel.catch(logged("directory_unreachable")));
     }
     return true;
   }
@@ -277,7 +349,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   #end(): Promise<void> {
-    this.#ending ??= this.#endNow();
+    this.#ending ??= this.#own.activity.during(() => this.#endNow());
     return this.#ending;
   }
 

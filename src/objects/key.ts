@@ -29,7 +29,8 @@ import {
 import { randomHex } from "../hex.ts";
 import { log } from "../log.ts";
 import { Activity } from "./activity.ts";
-import { bookWakeUp, isWithinLimit, noteAwake, RESTING, restOne } from "./awake-keys.ts";
+import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "./awake-keys.ts";
+import { isLimited } from "./awake-sessions.ts";
 import { directoryOfKey, type Labels } from "./directories.ts";
 import type { Founding } from "./directory.ts";
 import { configOf, type Env } from "./env.ts";
@@ -41,7 +42,9 @@ import { KeyMeter } from "./key-meter.ts";
 import { NO_CLOSE } from "./line.ts";
 import { Meter } from "./meter.ts";
 import { sessionlessProtocolOf, sessionObject } from "./owner.ts";
+import { rest, settled, WAKE_UP_IS_NEAR_MS } from "./resting.ts";
 import { KeyStore } from "./store.ts";
+import { Turns } from "./turns.ts";
 import { WakeUp } from "./wake-up.ts";
 
 /** A key as it stands, and what led there. */
@@ -57,12 +60,11 @@ interface Closeness {
 
 type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
 
+/** Sessions that are told something at a time. */
+const TELLS = { width: 8, perPause: 8 };
+const TURN_TAKES_AT_MOST_MS = 250;
 /** A failed alarm run is repeated by ourselves after this time; the platform would give up after six tries. */
 const ALARM_RETRY_MS = 2_000;
-/** By then the answers to earlier calls have left. */
-const ANSWERS_LEAVE_WITHIN_MS = 10;
-/** A key whose alarm is due so soon does not go to rest: an alarm that meets a resting object comes late. */
-const WAKE_UP_IS_NEAR_MS = 1_000;
 
 /**
  * The only authority for one key. Every answer that changes something is stored before it is given: the rows are
@@ -82,6 +84,7 @@ export class KeyObject extends DurableObject<Env> {
   readonly #history = new History();
   readonly #activity = new Activity();
   readonly #listeners: KeyListeners;
+  readonly #turns = new Turns(TELLS);
   /** The key is being founded or pruned: everything else waits its turn behind this. */
   #transition: Promise<void> | undefined;
 
@@ -225,18 +228,17 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * Closes the object's files now instead of after a minute or two, unless it is at work. It rejects with `RESTING` if
+   * Closes the object's files now instead of after a minute or two, unless it is at work. It rejects, `isResting`, if
    * that was done, as does every call that comes too late. Rows and alarm stay; the history does not.
    */
   async rest(): Promise<void> {
     const { begun } = this.#activity;
     await this.#meter.flush();
-    await this.ctx.storage.sync();
-    await scheduler.wait(ANSWERS_LEAVE_WITHIN_MS);
+    await settled(this.ctx);
     const isUnused = !this.#activity.isBusy && this.#activity.begun === begun && !this.#transition;
     // Rest would cut off who waits here.
     const isIdle = isUnused && !this.#listeners.areThere;
-    if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) this.ctx.abort(RESTING);
+    if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) rest(this.ctx);
   }
 
   override alarm(): Promise<void> {
@@ -451,13 +453,25 @@ export class KeyObject extends DurableObject<Env> {
     const observations = engine.takeObservations();
     this.#meter.countAll(observations, engine.limit);
     this.#history.note(observations);
-    for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#activity.during(() => this.#tell(engine, event)));
+    for (const event of engine.takeEvents())
+      this.ctx.waitUntil(this.#activity.during(() => this.#tellInTurn(engine, event)));
   }
 
   /** By the machine's clock, like the alarm. */
   #nextWake(engine: KeyEngine): number {
     const { gcMaxIdleMs, gcIntervalMs } = this.#config;
     return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
+  }
+
+  /** Where open files are few, news for many sessions do not wake them all at once. A slow one holds up the others for a moment only. */
+  async #tellInTurn(engine: KeyEngine, event: KeyEvent): Promise<void> {
+    if (!isLimited(this.env)) return this.#tell(engine, event);
+    let told: Promise<void> | undefined;
+    await this.#turns.run(() => {
+      told = this.#tell(engine, event);
+      return within(TURN_TAKES_AT_MOST_MS, told);
+    });
+    return told;
   }
 
   /** Brings news to a session, or to who listens here. What gets no answer is repeated from the alarm. */
@@ -491,6 +505,14 @@ export class KeyObject extends DurableObject<Env> {
     this.#meter.answered(answer);
     this.#run(engine, (_, moment) => engine.answer(request, answer, moment));
   }
+}
+
+/** Resolves when the task is done, or so much time is over. */
+async function within(ms: number, task: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, ms);
+  await Promise.race([task, late.promise]);
+  clearTimeout(timer);
 }
 
 const randomSalt = () => randomHex(8);

@@ -16,11 +16,12 @@ import type {
   WaitCommand,
   WaitOutcome,
 } from "../engine/index.ts";
-import { hasRoom, isResting, noteUse, roomToWake, type Urgency } from "./awake-keys.ts";
+import { hasRoom, noteUse, roomToWake, type Urgency } from "./awake-keys.ts";
 import type { Env } from "./env.ts";
 import type { KeyObject } from "./key.ts";
 import { isPlatformFault, logUnreadable } from "./key-file.ts";
 import { LISTENER_HEADER } from "./key-listeners.ts";
+import { isResting } from "./resting.ts";
 import { StorageHealth } from "./storage-probe.ts";
 import { Turns } from "./turns.ts";
 

@@ -3,6 +3,7 @@ import type { AcquireOutcome, WaitOutcome } from "../engine/index.ts";
 import { log } from "../log.ts";
 import type { Outcome, Status } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
+import type { Activity } from "./activity.ts";
 import type { Belongings } from "./belongings.ts";
 import type { Holdings } from "./holdings.ts";
 import type { IsWanted, Keys } from "./keys.ts";
@@ -60,6 +61,7 @@ export class Operations {
   readonly #storage: StorageHealth;
   /** Requests that are being taken back, by their ids. */
   readonly #withdrawals = new Map<string, Withdrawal>();
+  readonly #activity: Activity;
 
   constructor({
     session,
@@ -67,16 +69,22 @@ export class Operations {
     holdings,
     config,
     storage,
-  }: Pick<Belongings, "session" | "keys" | "holdings" | "config" | "storage">) {
+    activity,
+  }: Pick<Belongings, "session" | "keys" | "holdings" | "config" | "storage" | "activity">) {
     this.#session = session;
     this.#keys = keys;
     this.#holdings = holdings;
     this.#config = config;
     this.#storage = storage;
+    this.#activity = activity;
   }
 
   /** Carries out a request. If its outcome stays unknown it is withdrawn, and the reply is an error. */
-  async perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Fate> {
+  perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Fate> {
+    return this.#activity.during(() => this.#performOrWithdraw(request, id, circumstances));
+  }
+
+  async #performOrWithdraw(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Fate> {
     try {
       // Otherwise at once: a withdrawal that follows must not reach the key before the request.
       if (this.#withdrawals.has(id)) {
@@ -94,7 +102,7 @@ export class Operations {
 
   /** Asks what became of a waiting request; undefined while it still waits. One that the key has lost is an error. */
   async pickUp(key: string, id: string): Promise<Outcome | undefined> {
-    const outcome = await this.#keys.pickUp(key, id);
+    const outcome = await this.#activity.during(() => this.#keys.pickUp(key, id));
     switch (outcome.status) {
       case "granted":
         this.#holdings.turn(key, id, outcome.token);
@@ -119,8 +127,8 @@ export class Operations {
   async withdraw(key: string, id: string): Promise<void> {
     const withdrawal = { isWanted: true, attempt: Promise.resolve() };
     this.#withdrawals.set(id, withdrawal);
-    const isDone = await this.#tryWithdrawal(key, id, withdrawal);
-    if (!isDone) void this.#withdrawLater(key, id, withdrawal);
+    const isDone = await this.#activity.during(() => this.#tryWithdrawal(key, id, withdrawal));
+    if (!isDone) void this.#activity.during(() => this.#withdrawLater(key, id, withdrawal));
   }
 
   async #tryWithdrawal(key: string, id: string, withdrawal: Withdrawal): Promise<boolean> {
@@ -157,7 +165,11 @@ export class Operations {
    * Like `pickUp`, for a key that does not answer: tries for a while. Undefined if that was in vain, or nobody wants to
    * know any more; then somebody else may have brought the client its hold, so nothing is taken back here.
    */
-  async chase(key: string, id: string, isWanted: IsWanted): Promise<Outcome | undefined> {
+  chase(key: string, id: string, isWanted: IsWanted): Promise<Outcome | undefined> {
+    return this.#activity.during(() => this.#chase(key, id, isWanted));
+  }
+
+  async #chase(key: string, id: string, isWanted: IsWanted): Promise<Outcome | undefined> {
     for (const pauseMs of RETRY_PAUSES_MS) {
       await scheduler.wait(pauseMs);
       if (!isWanted()) return undefined;

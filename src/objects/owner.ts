@@ -3,6 +3,7 @@ import { randomHex } from "../hex.ts";
 import type { Env } from "./env.ts";
 import type { SessionKind } from "./listed-sessions.ts";
 import type { Listener } from "./notices.ts";
+import { callAwake } from "./resting.ts";
 
 /** Sessions of HTTP clients have names of their own kind, so that whoever has a name knows which object it leads to. */
 const HTTP_PREFIX = "http:";
@@ -54,8 +55,14 @@ export function kindOfSession(session: string): SessionKind {
   return session.startsWith(HTTP_PREFIX) ? "httpSessions" : "connections";
 }
 
-/** The object of a session, as keys and the directory talk to it. */
+/** The object of a session, as keys and the directory talk to it. One that goes to rest just then is woken again. */
 export function sessionObject(env: Env, session: string): Listener {
   const objects = session.startsWith(HTTP_PREFIX) ? env.HTTP_SESSION : env.SESSION;
-  return objects.getByName(session) as unknown as Listener;
+  const call = <Result>(ask: (listener: Listener) => Promise<Result>) =>
+    callAwake(() => ask(objects.getByName(session) as unknown as Listener));
+  return {
+    deliver: (notice) => call((listener) => listener.deliver(notice)),
+    lose: (loss) => call((listener) => listener.lose(loss)),
+    isLive: () => call((listener) => listener.isLive()),
+  };
 }

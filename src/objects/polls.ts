@@ -35,6 +35,10 @@ export class Polls {
     return this.#ctx.getWebSockets().map(pollOf);
   }
 
+  get isAnyOpen(): boolean {
+    return this.#ctx.getWebSockets().some(({ readyState }) => readyState === WebSocket.READY_STATE_OPEN);
+  }
+
   /** The poll of this request, while its client is there. */
   find(id: string): Poll | undefined {
     const socket = this.#openSocket(id);

@@ -20,16 +20,24 @@ const UNKEPT_PART = 1 / 2;
  */
 export class Resumption {
   readonly #kv: SyncKvStorage;
-  readonly #wakeUp: WakeUp;
+  readonly #wakeUp: Pick<WakeUp, "by">;
   readonly #graceMs: number;
+  readonly #whenKept: () => void;
   #stored: Stored | undefined;
   #detachedAt: number | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor({ kv }: DurableObjectStorage, wakeUp: WakeUp, graceMs: number) {
+  /** `whenKept` is called when an absence has been stored. */
+  constructor(
+    { kv }: DurableObjectStorage,
+    wakeUp: Pick<WakeUp, "by">,
+    graceMs: number,
+    whenKept: () => void = () => {},
+  ) {
     this.#kv = kv;
     this.#wakeUp = wakeUp;
     this.#graceMs = graceMs;
+    this.#whenKept = whenKept;
     this.#stored = kv.get<Stored>(RESUMPTION);
     this.#detachedAt = this.#stored?.detachedAt;
   }
@@ -37,6 +45,11 @@ export class Resumption {
   /** The client has asked for it. */
   get isOn(): boolean {
     return this.#stored !== undefined;
+  }
+
+  /** Nothing would be forgotten with the object: its socket is there, or that it is not is stored. */
+  get isKept(): boolean {
+    return this.#stored?.detachedAt === this.#detachedAt;
   }
 
   get address(): string | undefined {
@@ -69,6 +82,7 @@ export class Resumption {
     if (!this.#stored || this.#detachedAt === undefined) return;
     this.#store({ ...this.#stored, detachedAt: this.#detachedAt });
     this.#wakeUp.by(this.endsAt);
+    this.#whenKept();
   }
 
   /** The client is back. Costs a write only where its absence was stored. */

@@ -3,7 +3,9 @@ import type { Answer } from "../engine/index.ts";
 import { log, logged } from "../log.ts";
 import type { Scope } from "../scope.ts";
 import { REFUSAL_HEADER } from "../transports/refusal.ts";
+import { Activity } from "./activity.ts";
 import { countAnswer } from "./answered.ts";
+import { bookWakeUp } from "./awake-sessions.ts";
 import { BegunSteals } from "./begun-steals.ts";
 import { type Belongings, belongingsOf } from "./belongings.ts";
 import { Conversation } from "./conversation.ts";
@@ -22,6 +24,7 @@ import { Operations } from "./operations.ts";
 import { ownerIdOf } from "./owner.ts";
 import { Presence } from "./presence.ts";
 import { RecentLosses } from "./recent-losses.ts";
+import { rest, settled, WAKE_UP_IS_NEAR_MS } from "./resting.ts";
 import { Resumption } from "./resumption.ts";
 import { noteReturn } from "./returns.ts";
 import { type Moment, momentNow } from "./shared-answers.ts";
@@ -29,11 +32,13 @@ import { keyDocument, statsDocument } from "./stats.ts";
 
 const encoder = new TextEncoder();
 const MOST_MESSAGE_BYTES = 1_048_576;
-/** With these a client has lost its socket, or given it up, but has not left. */
 /** A socket that ended without a close frame. */
 const VANISHED = 1006;
 /** When the launcher is gone its guard ends workerd, in a few milliseconds if the machine is not busy. */
 const GUARD_KILLS_WITHIN_MS = 250;
+/** A session without a client looks so often whether its counts are reported and its socket is closed, then it goes to rest anyway. */
+const MAX_LOOKS = 20;
+/** With these a client has lost its socket, or given it up, but has not left. */
 const LOST_CODES: ReadonlySet<number> = new Set([VANISHED, 1012, CLOSE.parted, CLOSE.auth]);
 
 /**
@@ -71,13 +76,15 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   /** Set once the client has left. */
   #ending: Promise<void> | undefined;
   #meter: Meter | undefined;
+  #isAboutToRest = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#own = belongingsOf(ctx, env);
+    this.#own = belongingsOf(ctx, env, new Activity(() => this.#restSoon()));
     this.#operations = new Operations(this.#own);
     const { resumeGraceMs } = this.#own.config;
-    this.#resumption = new Resumption(ctx.storage, this.#own.wakeUp, resumeGraceMs);
+    const wakeUp = { by: (time: number) => this.#own.wakeUp.by(bookWakeUp(env, time)) };
+    this.#resumption = new Resumption(ctx.storage, wakeUp, resumeGraceMs, () => this.#restSoon());
     this.#losses = new RecentLosses(ctx.storage, resumeGraceMs);
     this.#steals = new BegunSteals(ctx.storage);
     this.#presence = new Presence(resumeGraceMs);
@@ -89,7 +96,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   /** Opens the session on a WebSocket, or takes it up again. A refusal is a 503 that says why in a header. */
-  override async fetch({ headers }: Request): Promise<Response> {
+  override fetch({ headers }: Request): Promise<Response> {
+    return this.#own.activity.during(() => this.#receive(headers));
+  }
+
+  async #receive(headers: Headers): Promise<Response> {
     const entry = decodeEntry(headers);
     const secret = headers.get(RESUME_HEADER);
     const refusal = secret === null ? await this.#admit(entry) : await this.#mayResume(secret);
@@ -117,7 +128,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return undefined;
   }
 
-  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+  override webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    return this.#own.activity.during(() => this.#closed(socket, code));
+  }
+
+  async #closed(socket: WebSocket, code: number): Promise<void> {
     if (this.#line?.isOn(socket)) this.#ear?.forget();
     answerClose(socket, code);
     if (this.#isReplaced(socket)) return;
@@ -128,8 +143,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     }
     if (code === VANISHED) await this.#outliveLauncher();
     await this.#end();
-    // Self-hosted, an object keeps its files open for a minute or two after all is over: clients that come and go would use them up.
-    if (this.env.SELF_HOSTED === undefined && (this.#hasHeard || !this.#hasHungUp)) return;
+    if (this.#hasHeard || !this.#hasHungUp) return;
     await this.#meter?.flush();
     // A socket on which no message ever came keeps its TCP connection when the server closes first (workerd 2026-11).
     // Nothing is left of the session here: dropping the object drops the connection.
@@ -137,7 +151,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.ctx.abort("session over");
   }
 
-  override async webSocketError(socket: WebSocket): Promise<void> {
+  override webSocketError(socket: WebSocket): Promise<void> {
+    return this.#own.activity.during(() => this.#broken(socket));
+  }
+
+  async #broken(socket: WebSocket): Promise<void> {
     if (this.#isReplaced(socket)) return;
     if (this.#resumption.isOn) {
       this.#detach();
@@ -157,7 +175,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     await scheduler.wait(GUARD_KILLS_WITHIN_MS);
   }
 
-  override async alarm(): Promise<void> {
+  override alarm(): Promise<void> {
+    return this.#own.activity.during(() => this.#wake());
+  }
+
+  async #wake(): Promise<void> {
     this.#own.wakeUp.clear();
     if (this.#conversation && !this.#ending && Date.now() < this.#resumption.endsAt) {
       this.#conversation.tick();
@@ -171,24 +193,34 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     } else if (!this.#hasClient) await this.#own.store.deleteAll();
   }
 
-  async deliver(notice: Notice): Promise<Answer> {
+  deliver(notice: Notice): Promise<Answer> {
+    return this.#own.activity.during(() => this.#deliver(notice));
+  }
+
+  async #deliver(notice: Notice): Promise<Answer> {
     if (!this.#conversation && this.#isDetached) return notice.kind === "promoted" ? "noted" : "later";
     this.#keepalives.atWork();
     return (await this.#conversation?.deliver(notice)) ?? "gone";
   }
 
-  async lose(loss: Loss): Promise<void> {
-    this.#operations.lost(loss.key, loss.token);
-    if (this.#resumption.isOn && !this.#isOver) this.#losses.remember(loss, Date.now());
-    this.#conversation?.lose(loss);
-    this.#line?.flush();
+  lose(loss: Loss): Promise<void> {
+    return this.#own.activity.during(async () => {
+      this.#operations.lost(loss.key, loss.token);
+      if (this.#resumption.isOn && !this.#isOver) this.#losses.remember(loss, Date.now());
+      this.#conversation?.lose(loss);
+      this.#line?.flush();
+    });
   }
 
   /**
    * Whether a client is, is about to be, or may soon be connected again. A session that lost its socket to a fault and
    * cannot be taken up is dead for good.
    */
-  async isLive(): Promise<boolean> {
+  isLive(): Promise<boolean> {
+    return this.#own.activity.during(() => this.#lives());
+  }
+
+  async #lives(): Promise<boolean> {
     if (this.#hasClient || this.#isDetached) return true;
     if (this.#isOver) return false;
     const { store } = this.#own;
@@ -229,7 +261,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#isOpening = true;
     const { config, session } = this.#own;
     const directory = directoryOfAddress(this.env, entry.address);
-    this.#joined = directory.openSession(session, entry.address, entry.transport, entry.label);
+    this.#joined = this.#own.activity.during(() =>
+      directory.openSession(session, entry.address, entry.transport, entry.label),
+    );
     if (config.maxConnections === 0 && config.maxConnectionsPerIp === 0) {
       this.#joined.catch(logged("directory_unreachable"));
       return undefined;
@@ -283,6 +317,40 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#resumption.detach(Date.now());
   }
 
+  /**
+   * Self-hosted, a session without a client closes its files as soon as nothing of it is under way: those of clients that
+   * come and go would be used up otherwise. All it needs is stored, and whatever comes next wakes it.
+   */
+  #restSoon(): void {
+    if (this.env.SELF_HOSTED === undefined || this.#isAboutToRest || !this.#mayRest) return;
+    this.#isAboutToRest = true;
+    this.ctx.waitUntil(
+      this.#rest().finally(() => {
+        this.#isAboutToRest = false;
+      }),
+    );
+  }
+
+  async #rest(): Promise<void> {
+    const { activity } = this.#own;
+    for (let looks = 1; this.#mayRest; looks++) {
+      const { begun } = activity;
+      await this.#meter?.flush();
+      await settled(this.ctx);
+      const isQuiet = this.#meter?.isQuiet !== false && this.ctx.getWebSockets().length === 0;
+      if ((isQuiet || looks >= MAX_LOOKS) && activity.begun === begun && this.#mayRest) rest(this.ctx);
+    }
+  }
+
+  /** Nobody is connected, nothing is under way, and nothing is known that is not stored. */
+  get #mayRest(): boolean {
+    const { activity, store, wakeUp } = this.#own;
+    if (activity.isBusy || this.#hasClient) return false;
+    const isStored = this.#ending !== undefined || this.#resumption.isKept;
+    // A departure that goes on from the alarm remembers how often it has been tried.
+    return isStored && !store.isEnding() && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
+  }
+
   /** What the conversation may ask of this object; nobody else can. */
   #hostOn(line: Line): Host {
     return {
@@ -290,7 +358,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       send: (text) => line.send(text),
       close: (code) => this.#close(line, code),
       stats: (scope, asked) => this.#stats(scope, asked),
-      query: async (key, asked) => (await keyDocument(this.env, key, { history: false }, asked)) ?? "null",
+      query: (key, asked) => this.#own.activity.during(() => this.#query(key, asked)),
       makeResumable: () => this.#makeResumable(line),
       recentLosses: () => this.#losses.at(Date.now()),
       beginsSteal: (tag) => this.#steals.begin(tag),
@@ -321,7 +389,12 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   async #stats(scope: Scope | undefined, asked: Moment): Promise<string> {
     await this.#joined;
     this.#joinedBy ??= momentNow();
-    return statsDocument(this.env, { scope }, Math.max(asked, this.#joinedBy));
+    const moment = Math.max(asked, this.#joinedBy);
+    return this.#own.activity.during(() => statsDocument(this.env, { scope }, moment));
+  }
+
+  async #query(key: string, asked: Moment): Promise<string> {
+    return (await keyDocument(this.env, key, { history: false }, asked)) ?? "null";
   }
 
   #makeResumable({ entry }: Line): ReturnType<Host["makeResumable"]> {
@@ -406,7 +479,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   /** The client has left: its places and, as configured, its holds are given up, and it is remembered no more. */
   #end(): Promise<void> {
-    this.#ending ??= this.#leave();
+    this.#ending ??= this.#own.activity.during(() => this.#leave());
     return this.#ending;
   }
 

@@ -1,6 +1,7 @@
 import { ENTRY_HEADER, type Entry, encodeEntry, RESUME_HEADER } from "../objects/entry.ts";
 import type { Env } from "../objects/env.ts";
 import { newSessionId } from "../objects/owner.ts";
+import { callAwake } from "../objects/resting.ts";
 
 /** What a client shows to take up a session that has lost its socket. */
 export interface Credential {
@@ -20,5 +21,5 @@ export function resumeSession(env: Env, entry: Entry, { session, secret }: Crede
 
 function knock(env: Env, session: string, entry: Entry, more: Record<string, string>): Promise<Response> {
   const headers = { Upgrade: "websocket", [ENTRY_HEADER]: encodeEntry(entry), ...more };
-  return env.SESSION.getByName(session).fetch("http://session/", { headers });
+  return callAwake(() => env.SESSION.getByName(session).fetch("http://session/", { headers }));
 }

@@ -2,8 +2,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { isRunning, type RunningServe, startServe } from "../cli/support.ts";
+import { describe, expect, it } from "vitest";
+import { isRunning, type RunningServe } from "../cli/support.ts";
 import { Clients } from "../support/clients.ts";
 import { send } from "../support/http-client.ts";
 import { poll } from "../support/poll.ts";
@@ -11,33 +11,11 @@ import { startServer } from "../support/server.ts";
 import type { Stats } from "../support/stats.ts";
 import { ask, lock, tokenOf, type WireClient } from "../support/wire-client.ts";
 import { besideBystanders } from "./bystanders.ts";
+import { hasFiles, type Limited, limited, OPEN_FILES } from "./limited.ts";
 import { scaled, TIMEOUT_MS } from "./scale.ts";
 
 const KEYS = scaled(600, 3_000);
-const OPEN_FILES = 1_024;
 const PATIENCE_MS = scaled(40_000, 300_000);
-
-interface Limited {
-  readonly server: RunningServe;
-  readonly httpPort: number;
-  readonly clients: Clients;
-  /** The most files that were open at a time so far. */
-  readonly mostOpenFiles: () => number;
-}
-
-async function limited(options: Parameters<typeof startServe>[0] = {}): Promise<Limited> {
-  const server = await startServe({ ...options, openFiles: OPEN_FILES });
-  const clients = new Clients({ tcpPort: server.port, httpPort: server.httpPort });
-  let most = 0;
-  const watch = setInterval(() => {
-    if (isRunning(server.workerdPid)) most = Math.max(most, readdirSync(`/proc/${server.workerdPid}/fd`).length);
-  }, 20);
-  onTestFinished(() => {
-    clearInterval(watch);
-    clients[Symbol.dispose]();
-  });
-  return { server, httpPort: server.httpPort, clients, mostOpenFiles: () => most };
-}
 
 async function kill({ child, workerdPid }: RunningServe): Promise<void> {
   child.kill("SIGKILL");
@@ -82,10 +60,9 @@ function keysToLeave(dataDir: string): number {
   return count;
 }
 
-async function isWell({ server, clients, mostOpenFiles }: Limited): Promise<void> {
-  expect(mostOpenFiles()).toBeLessThan(OPEN_FILES);
-  expect(isRunning(server.workerdPid)).toBe(true);
-  const next = await clients.ws();
+async function isWell(story: Limited): Promise<void> {
+  hasFiles(story);
+  const next = await story.clients.ws();
   expect(await ask(next, "r", "taken-0", await lock(next, "taken-0"))).toBe("ok");
 }
 

@@ -55,9 +55,13 @@ test("connections to the HTTP port are counted per address until they close or b
   expect(connections.isHttpFull(first)).toBe(true);
 });
 
-test.each([256, 1_024, 20_000, 1_048_576])("with %i open files, connections and keys in use fit together", (limit) => {
-  const { connections, awakeKeys } = budgetFor(limit);
-  expect(connections).toBeGreaterThan(15);
-  expect(awakeKeys).toBeGreaterThan(15);
-  expect(connections * 5 + awakeKeys * 3).toBeLessThan(limit);
-});
+test.each([256, 1_024, 20_000, 1_048_576])(
+  "with %i open files, connections, keys in use and idle sessions fit together",
+  (limit) => {
+    const { connections, awakeKeys, awakeSessions } = budgetFor(limit);
+    expect(connections).toBeGreaterThan(15);
+    expect(awakeKeys).toBeGreaterThan(15);
+    expect(awakeSessions).toBeGreaterThan(5);
+    expect(connections * 5 + awakeKeys * 3 + awakeSessions * 3).toBeLessThan(limit);
+  },
+);

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { isResting } from "../../src/objects/awake-keys.ts";
 import { AwakeList } from "../../src/objects/awake-list.ts";
 import { DirectoryObject } from "../../src/objects/directory.ts";
 import { RemoteKeys } from "../../src/objects/keys.ts";
+import { isResting } from "../../src/objects/resting.ts";
 import { SessionObject } from "../../src/objects/session.ts";
 import { WakeCalendar } from "../../src/objects/wake-calendar.ts";
 import { eager, type FakeSession, scriptSessions } from "./listeners.ts";
