@@ -11,4 +11,5 @@ USER node
 RUN mkdir /home/node/data
 VOLUME /home/node/data
 EXPOSE 6388 6389
+# Other containers that call it by its service name get 421 unless `--http-allowed-hosts NAME` (or a token) is added here.
 CMD ["holdfast", "serve", "--host", "0.0.0.0", "--http-host", "0.0.0.0", "--data-dir", "/home/node/data"]

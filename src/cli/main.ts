@@ -62,6 +62,11 @@ function flagsOf(values: Record<string, string | true>): Record<string, string> 
   return flags;
 }
 
+/** What prints the help for a command line that begins with this word. */
+function helpCommand(word: string | undefined): string {
+  return word === "serve" || word === "bridge" ? `holdfast ${word} --help` : "holdfast --help";
+}
+
 /** What to tell the user, in one line, and the exit code. */
 function verdictOn(error: unknown): { readonly message: string; readonly exitCode: number } {
   if (error instanceof Failure) return { message: error.message, exitCode: error.exitCode };
@@ -73,8 +78,10 @@ function verdictOn(error: unknown): { readonly message: string; readonly exitCod
   const message = error.message
     .replace(/^error: /, "")
     .replace(/'(--[^'=]+)=.*'/s, "'$1'")
-    .replaceAll("\n", " ");
-  return { message, exitCode: USAGE_EXIT_CODE };
+    .replaceAll("\n", " ")
+    .replace(". Expected", ": expected")
+    .replace(/\.$/, "");
+  return { message: `${message}; see ${helpCommand(process.argv[2])}`, exitCode: USAGE_EXIT_CODE };
 }
 
 for (const stream of [process.stdout, process.stderr]) {

@@ -4,6 +4,7 @@ import type { Env } from "../objects/env.ts";
 import type { Principal } from "../principal.ts";
 import type { Caller } from "./caller.ts";
 import type { ErrorCode } from "./errors.ts";
+import type { Refusal } from "./sessionless/replies.ts";
 
 export interface AppEnv {
   Bindings: Env;
@@ -14,8 +15,8 @@ export interface AppEnv {
     principal: Principal;
     /** The template of the route, or undefined when there is none for the path. */
     template: string | undefined;
-    /** The error that was answered. */
-    error: ErrorCode | undefined;
+    /** The error that was answered, or why the reply tells of another holder. */
+    error: ErrorCode | Refusal | undefined;
     detail: string | undefined;
     /** A number for the log, by which the lines of one request are found. */
     requestId: string;

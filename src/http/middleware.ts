@@ -65,8 +65,8 @@ function finish(context: AppContext, status: number, startedAt: number): void {
   const { method } = context.req;
   const seconds = Math.max(0, Date.now() - startedAt) / 1000;
   recordRequest(context.env, waitUntilOf(context), { method, path: template, status, seconds });
-  // A load balancer that asks whether we are ready is no failure, whatever the answer.
-  if (status < 400 || PROBES.has(template)) return;
+  // A load balancer that asks whether we are ready is no failure, whatever the answer; nor is a lock that is held.
+  if (status < 400 || PROBES.has(template) || error === "held") return;
   const code = error ?? "unknown";
   const level = status >= 500 ? "error" : "warn";
   const fields = { request, method, path: template, status, error: code, detail, ...(owner && { owner }) };

@@ -71,7 +71,7 @@ export class PathError extends FileLockError {
 export class IoError extends FileLockError {
   override readonly name = "IoError";
   readonly kind = "io";
-  /** The system's error code; `EBUSY` when the guard was not free within 15 seconds. */
+  /** The system's error code; `EBUSY` when the guard was not free in time. */
   readonly code: string | undefined;
 
   constructor(path: string, message: string, code: string | undefined, cause?: unknown) {

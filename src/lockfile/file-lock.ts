@@ -15,6 +15,16 @@ export interface WaitOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface ReleaseOptions {
+  readonly force?: boolean;
+  readonly timeout?: number | undefined;
+}
+
+export interface RefreshOptions {
+  readonly tag?: string | undefined;
+  readonly timeout?: number | undefined;
+}
+
 /** A lock that was acquired: what its file says, and how it was got. */
 export interface Acquired {
   readonly pid: number;
@@ -100,13 +110,14 @@ export class FileLock implements AsyncDisposable {
 
   /**
    * Removes the lock file if it is this lock's, durably. Rejects with a `NotOwnerError` if it was lost to another holder.
-   * Calling it again changes nothing. With `force`, removes whatever lock file there is.
+   * Calling it again changes nothing. With `force`, removes whatever lock file there is. Another process that is just changing
+   * the file is waited for, `timeout` seconds at most (default and maximum: 15); then it rejects with an `IoError`, `EBUSY`.
    */
-  release({ force = false }: { readonly force?: boolean } = {}): Promise<Released> {
+  release({ force = false, timeout }: ReleaseOptions = {}): Promise<Released> {
     return this.#do(async (where) => {
       const owner = force ? "anyone" : this.#owner;
       if (owner === undefined) return { released: false };
-      const result = await underGuard(where, () => release(where, owner, this.#settings.warn));
+      const result = await underGuard(where, () => release(where, owner, this.#settings.warn), timeout);
       if (this.#owner?.kind === "nonce") this.#owner = undefined;
       if (result.kind === "not-owner") throw new NotOwnerError(this.path, result.holder);
       if (result.kind === "free") return { released: false };
@@ -116,13 +127,13 @@ export class FileLock implements AsyncDisposable {
 
   /**
    * Gives the lock file the current time, so that it does not become stale, and another tag if one is given. Rejects with a
-   * `NotOwnerError` if the lock is no longer this one's.
+   * `NotOwnerError` if the lock is no longer this one's. `timeout` is as for `release`.
    */
-  refresh({ tag }: { readonly tag?: string | undefined } = {}): Promise<{ readonly timestamp: number }> {
+  refresh({ tag, timeout }: RefreshOptions = {}): Promise<{ readonly timestamp: number }> {
     return this.#do(async (where) => {
       const owner = this.#owner;
       if (!owner) throw new NotOwnerError(this.path, undefined);
-      const result = await underGuard(where, () => refresh(where, owner, tag));
+      const result = await underGuard(where, () => refresh(where, owner, tag), timeout);
       if (result.kind === "refreshed") return { timestamp: result.timestamp };
       throw new NotOwnerError(this.path, result.kind === "free" ? undefined : result.holder);
     });

@@ -4,7 +4,7 @@ import { IoError } from "./errors.ts";
 import { nowSeconds } from "./holder.ts";
 import { type LockPath, newNonce } from "./paths.ts";
 import { close, type Inode, inodeOf, openNew, removeOwn, unless, writeWhole } from "./system.ts";
-import { type Limits, sleep } from "./waiting.ts";
+import { deadlineAfter, type Limits, sleep } from "./waiting.ts";
 
 const PATIENCE_MS = 15_000;
 
@@ -38,9 +38,9 @@ export async function withGuard<T>(
   }
 }
 
-/** As `withGuard`, but without a deadline, and a guard that stays busy is an `IoError` with the code `EBUSY`. */
-export async function underGuard<T>(where: LockPath, section: () => T | undefined): Promise<T> {
-  const guarded = await withGuard(where, { deadline: Number.POSITIVE_INFINITY }, section);
+/** As `withGuard`, with a timeout in seconds, and a guard that stays busy is an `IoError` with the code `EBUSY`. */
+export async function underGuard<T>(where: LockPath, section: () => T | undefined, timeout?: number): Promise<T> {
+  const guarded = await withGuard(where, { deadline: deadlineAfter(timeout) }, section);
   if (guarded.kind === "done") return guarded.value;
   throw busyError(where);
 }

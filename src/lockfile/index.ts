@@ -10,6 +10,14 @@ export {
   PathError,
   TimeoutError,
 } from "./errors.ts";
-export { type Acquired, FileLock, type FileLockStatus, type Released, type WaitOptions } from "./file-lock.ts";
+export {
+  type Acquired,
+  FileLock,
+  type FileLockStatus,
+  type RefreshOptions,
+  type Released,
+  type ReleaseOptions,
+  type WaitOptions,
+} from "./file-lock.ts";
 export type { Holder } from "./holder.ts";
 export type { FileLockOptions } from "./options.ts";

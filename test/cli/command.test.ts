@@ -27,10 +27,11 @@ describe("the command line", () => {
 
   test.each([
     [[], "no command given; see holdfast --help"],
-    [["fly"], "unknown command 'fly'"],
-    [["serve", "--prot", "1"], "unknown option '--prot'"],
-    [["serve", "now"], "too many arguments for 'serve'. Expected 0 arguments but got 1."],
-    [["serve", "--port"], "option '--port <value>' argument missing"],
+    [["fly"], "unknown command 'fly'; see holdfast --help"],
+    [["--fly"], "unknown option '--fly'; see holdfast --help"],
+    [["serve", "--prot", "1"], "unknown option '--prot'; see holdfast serve --help"],
+    [["serve", "now"], "too many arguments for 'serve': expected 0 arguments but got 1; see holdfast serve --help"],
+    [["serve", "--port"], "option '--port <value>' argument missing; see holdfast serve --help"],
     [["serve", "--port", "abc"], "--port must be a whole number from 1 to 65535"],
     [["serve", "--max-locks", "-1"], "--max-locks must be a whole number from 0 to 9007199254740991"],
     [

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { ERRORS, type ErrorCode, errorRule } from "../../src/http/errors.ts";
 import { FAMILIES } from "../../src/metrics/families.ts";
-import { startServe } from "../cli/support.ts";
+import { type RunningServe, startServe } from "../cli/support.ts";
 import { type Chapter, chaptersOf, isAsPrinted, play } from "../support/examples.ts";
 import { tableUnder } from "../support/tables.ts";
 
@@ -12,7 +12,8 @@ const FILES = read("docs/files-over-http.md");
 const OPERATIONS = read("docs/operations.md");
 const [, README_SECTION = ""] = /^## Over HTTP\n(.*?)^## /ms.exec(read("README.md")) ?? [];
 
-async function expectAsPrinted({ flags, examples }: Chapter): Promise<void> {
+/** Resolves with the server, as the examples have left it. */
+async function expectAsPrinted({ flags, examples }: Chapter): Promise<RunningServe> {
   const server = await startServe({ args: [...flags] });
   const outputs = await play(examples, server.httpPort);
   for (const [index, { line, commands, expected }] of examples.entries()) {
@@ -20,6 +21,7 @@ async function expectAsPrinted({ flags, examples }: Chapter): Promise<void> {
     if (isAsPrinted(expected, output)) continue;
     expect.fail(`line ${line}: ${commands}\nshould print\n${expected?.pattern ?? "nothing"}\nand prints\n${output}`);
   }
+  return server;
 }
 
 describe("every example in the documents does what is printed below it", () => {
@@ -30,8 +32,13 @@ describe("every example in the documents does what is printed below it", () => {
   }
 
   for (const [index, chapter] of chaptersOf(FILES).entries()) {
-    it(`in the guide to files over HTTP, part ${index + 1}`, async () => {
-      await expectAsPrinted(chapter);
+    it(`in the guide to files over HTTP, part ${index + 1}, and leaves nothing held`, async () => {
+      const { httpPort } = await expectAsPrinted(chapter);
+      const [, token = ""] = chapter.flags;
+      const stats = await fetch(`http://127.0.0.1:${httpPort}/v1/stats`, {
+        headers: { Authorization: `Bearer ${token}` },
+      });
+      expect(await stats.json()).toMatchObject({ locks: [], semaphores: [] });
     });
   }
 

@@ -10,6 +10,9 @@ export interface WantedFile {
   readonly tag: string | undefined;
 }
 
+/** A lost lock that is still there becomes stale soon: its release is tried, but the end of the command is not held up for it. */
+const LOST_RELEASE_S = 1;
+
 /** Holds a lock file in the name of this process, and refreshes it. A process that is killed leaves it to become stale. */
 export async function holdFile({ path, staleSeconds, tag }: WantedFile, attempt: Attempt): Promise<Hold> {
   const { signal, timeoutMs } = attempt;
@@ -19,7 +22,7 @@ export async function holdFile({ path, staleSeconds, tag }: WantedFile, attempt:
   } catch (error) {
     throw explained(path, error);
   }
-  const refresher = new Refresher(() => refreshOf(lock), staleSeconds);
+  const refresher = new Refresher((timeout) => refreshOf(lock, timeout), staleSeconds);
   return {
     variables: { HOLDFAST_FILE: path },
     lost: refresher.lost.then((reason) => `lost ${path}: ${reason}`),
@@ -31,9 +34,9 @@ export async function holdFile({ path, staleSeconds, tag }: WantedFile, attempt:
 }
 
 /** What became of a refresh. */
-async function refreshOf(lock: FileLock) {
+async function refreshOf(lock: FileLock, timeout: number) {
   try {
-    await lock.refresh();
+    await lock.refresh({ timeout });
     return { type: "done" } as const;
   } catch (error) {
     if (!(error instanceof NotOwnerError)) return { type: "failed", reason: String((error as Error).message) } as const;
@@ -46,7 +49,7 @@ async function refreshOf(lock: FileLock) {
 
 async function complaintOf(lock: FileLock, path: string, isLost: boolean): Promise<string | undefined> {
   try {
-    const { released } = await lock.release();
+    const { released } = await lock.release(isLost ? { timeout: LOST_RELEASE_S } : {});
     return released || isLost ? undefined : `${path} was already gone when the command ended`;
   } catch (error) {
     if (isLost && error instanceof NotOwnerError) return undefined;

@@ -70,7 +70,11 @@ function keyOf({ key, waiters, held_by, queue }: Detail, limit: number, holders:
   return { key, limit, holders, waiters, held_by, queue };
 }
 
-/** How others are called: their label, or the number of their session. */
-export function nameOf({ label, owner_conn_id }: Pick<Holder, "label" | "owner_conn_id">): string {
-  return label ?? `session ${owner_conn_id}`;
+/** How others are called: their label, or the number of their session. Those without a session are `file` or `terraform`. */
+export function nameOf({
+  label,
+  protocol,
+  owner_conn_id,
+}: Pick<Holder, "label" | "protocol" | "owner_conn_id">): string {
+  return label || (protocol ?? `session ${owner_conn_id}`);
 }

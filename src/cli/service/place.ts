@@ -1,5 +1,6 @@
 import type { KeyReport } from "../../client/index.ts";
 import { fit, printable } from "../output/printable.ts";
+import { nameOf } from "./keys.ts";
 
 /** What is asked about a key while waiting for it. */
 export interface Inquiry {
@@ -57,5 +58,5 @@ function heldBy({ held_by: holders, limit }: KeyReport): string[] {
   const [first] = holders;
   if (!first) return [];
   if (limit > 1) return [`${holders.length} of ${limit} slots held`];
-  return [`held by ${first.label ?? `session ${first.owner_conn_id}`} for ${Math.round(first.held_s)} s`];
+  return [`held by ${nameOf(first)} for ${Math.round(first.held_s)} s`];
 }

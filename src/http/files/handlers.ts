@@ -1,3 +1,4 @@
+import type { CurrentHold } from "../../engine/index.ts";
 import { RemoteKeys } from "../../objects/keys.ts";
 import { readBody } from "../body.ts";
 import type { AppContext } from "../context.ts";
@@ -6,7 +7,7 @@ import { parseFields, parseQuery } from "../fields.ts";
 import { fileQuery, STALE_HEADER, staleHeader } from "../schemas.ts";
 import { keyIn, TO_CHANGE, TO_READ } from "../sessionless/access.ts";
 import { claim } from "../sessionless/claim.ts";
-import { orUnavailable, refuse } from "../sessionless/replies.ts";
+import { orUnavailable, type Refusal, refuse } from "../sessionless/replies.ts";
 import { conditionOf, matchOf } from "./conditions.ts";
 import { FILE, holderFrom, MAX_BODY_BYTES, type Sender, senderIn, textReply } from "./text.ts";
 
@@ -48,8 +49,9 @@ export async function putFile(context: AppContext): Promise<Response> {
       case "refreshed":
         return textReply(context, outcome.hold, 200);
       case "mismatch":
+        return holderReply(context, outcome.hold, "fence_mismatch");
       case "foreign":
-        return textReply(context, outcome.hold, 412);
+        return holderReply(context, outcome.hold, "foreign_holder");
       default:
         return refuse(context, outcome.status);
     }
@@ -69,13 +71,19 @@ export async function deleteFile(context: AppContext): Promise<Response> {
       case "removed":
         return context.body(null, 204);
       case "mismatch":
-        return textReply(context, outcome.hold, 412);
+        return holderReply(context, outcome.hold, "fence_mismatch");
       case "foreign":
         return fail(context, "foreign_holder");
       case "not_held":
         return fail(context, "not_held");
     }
   });
+}
+
+/** 412, with the text of whoever holds the key. */
+function holderReply(context: AppContext, hold: CurrentHold, why: Refusal): Response {
+  context.set("error", why);
+  return textReply(context, hold, 412);
 }
 
 function queryOf(context: AppContext) {
@@ -95,7 +103,7 @@ async function createFile(
     case "standing":
       return textReply(context, end.hold, 200);
     case "timeout":
-      return end.hold ? textReply(context, end.hold, 412) : fail(context, "unavailable");
+      return end.hold ? holderReply(context, end.hold, "held") : fail(context, "unavailable");
     case "queued":
       return fail(context, "internal");
     default:

@@ -7,6 +7,9 @@ import type { AppContext } from "../context.ts";
 import { type ErrorCode, fail } from "../errors.ts";
 import { countHttp } from "../metrics.ts";
 
+/** Why a request is answered with whoever holds the key. Only the log shows it: the body is the holder's text or info. */
+export type Refusal = "held" | "fence_mismatch" | "id_mismatch" | "foreign_holder";
+
 /** The tag by which HTTP names a grant: its fence, in decimal. */
 export function etagOf({ fence }: CurrentHold): string {
   return `"${fenceFromHex(fence)}"`;

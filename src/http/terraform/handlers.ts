@@ -7,7 +7,7 @@ import { type Parsed, parseQuery } from "../fields.ts";
 import { terraformLockQuery, terraformUnlockQuery } from "../schemas.ts";
 import { keyIn, TO_CHANGE, TO_READ } from "../sessionless/access.ts";
 import { claim } from "../sessionless/claim.ts";
-import { etagOf, orUnavailable, refuse } from "../sessionless/replies.ts";
+import { etagOf, orUnavailable, type Refusal, refuse } from "../sessionless/replies.ts";
 import { holderFrom, infoIn, infoOf, type LockInfo, MAX_INFO_BYTES, TERRAFORM } from "./info.ts";
 
 export async function getTerraformLock(context: AppContext): Promise<Response> {
@@ -34,9 +34,9 @@ export async function lockTerraform(context: AppContext): Promise<Response> {
     case "standing":
       return infoReply(context, key, end.hold, 200);
     case "timeout":
-      return end.hold ? infoReply(context, key, end.hold, 423) : fail(context, "unavailable");
+      return end.hold ? holderReply(context, key, end.hold, "held") : fail(context, "unavailable");
     case "limit_mismatch":
-      return end.hold ? infoReply(context, key, end.hold, 423) : refuse(context, end.status);
+      return end.hold ? holderReply(context, key, end.hold, "held") : refuse(context, end.status);
     case "queued":
       return fail(context, "internal");
     default:
@@ -56,8 +56,16 @@ export async function unlockTerraform(context: AppContext): Promise<Response> {
   const which: Which = mark === undefined ? { by: "any" } : { by: "mark", mark };
   return orUnavailable(context, async () => {
     const outcome = await new RemoteKeys(context.env).remove(key, { kind: TERRAFORM, which });
-    if (outcome.status === "not_held") return context.body("{}", 200, JSON_HEADERS);
-    return infoReply(context, key, outcome.hold, outcome.status === "removed" ? 200 : 409);
+    switch (outcome.status) {
+      case "not_held":
+        return context.body("{}", 200, JSON_HEADERS);
+      case "removed":
+        return infoReply(context, key, outcome.hold, 200);
+      case "mismatch":
+        return holderReply(context, key, outcome.hold, "id_mismatch");
+      case "foreign":
+        return holderReply(context, key, outcome.hold, "foreign_holder");
+    }
   });
 }
 
@@ -65,6 +73,12 @@ async function infoOfBody(context: AppContext): Promise<Parsed<LockInfo | undefi
   const { readTimeoutMs } = context.var.config;
   const body = await readBody(context.req.raw, { mostBytes: MAX_INFO_BYTES, deadlineMs: readTimeoutMs });
   return body.ok ? infoIn(body.bytes) : body;
+}
+
+/** 423 or, to an UNLOCK, 409, with the info of whoever holds the lock. */
+function holderReply(context: AppContext, key: string, hold: CurrentHold, why: Refusal): Response {
+  context.set("error", why);
+  return infoReply(context, key, hold, why === "held" ? 423 : 409);
 }
 
 /** The holder's lock info, byte for byte as it came. */

@@ -38,6 +38,16 @@ describe("the place in the queue", () => {
     expect(busyLine(report({ limit: 4, waiters: 0 }), "deploy")).toBe("busy deploy: 1 of 4 slots held");
     expect(busyLine(null, "deploy")).toBe("busy deploy");
   });
+
+  it("a holder without a label is named by its session, or by its protocol if it has none", () => {
+    const { label: _, ...holder } = report().held_by[0] as KeyReport["held_by"][number];
+    const line = (more: object) => busyLine(report({ waiters: 0, held_by: [{ ...holder, ...more }] }), "deploy");
+    expect(line({})).toBe("busy deploy: held by session 1 for 12 s");
+    expect(line({ protocol: "file" })).toBe("busy deploy: held by file for 12 s");
+    expect(line({ protocol: "file", label: "" })).toBe("busy deploy: held by file for 12 s");
+    expect(line({ protocol: "terraform" })).toBe("busy deploy: held by terraform for 12 s");
+    expect(line({ protocol: "file", label: "ada" })).toBe("busy deploy: held by ada for 12 s");
+  });
 });
 
 describe("on a terminal", () => {

@@ -1,5 +1,5 @@
 /** What ends a `holdfast run` before its time. The tests run side by side: most of them wait for a clock. */
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -130,6 +130,22 @@ describe.concurrent("loss", () => {
     rmSync(join(folder, "vanishing"));
     expect(await running.exited).toEqual({ code: 76, signal: null });
     expect(running.stderr).toBe("lost vanishing: its file is gone\n");
+  });
+
+  it("a file that cannot be refreshed because its guard stays in use is lost at 0.9 of the stale time", async ({
+    expect,
+  }) => {
+    const guard = join(folder, ".guarded.hf-guard");
+    await using running = await startHolding(["--file", "guarded", "--stale", "3"]);
+    const since = performance.now();
+    writeFileSync(guard, "pid=1\ntimestamp=1\n");
+    expect(await running.exited).toEqual({ code: 76, signal: null });
+    expect((performance.now() - since) / 1000).toBeLessThan(6);
+    expect(running.stderr).toMatch(
+      /^lost guarded: it could not be refreshed in time \([^\n]*\.guarded\.hf-guard is in use by another process\)\n/,
+    );
+    expect(isRunning(running.childPid)).toBe(false);
+    rmSync(guard);
   });
 });
 

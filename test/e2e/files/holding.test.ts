@@ -247,6 +247,17 @@ it("other methods are refused, and told which there are [E40]", async () => {
   expect((await api.ask("LOCK", "/v1/files/a")).status).toBe(405);
 });
 
+it("a file that is held leaves no line in the log; a wrong fence does, with its word", async () => {
+  const a = freshKey();
+  await files.held(a);
+  const before = server.log.length;
+  expect((await files.create(a)).status).toBe(412);
+  expect((await files.create(`${a}?wait=1`)).status).toBe(412);
+  expect((await files.remove(a, '"1"')).status).toBe(412);
+  const line = await poll("a line", 3_000, async () => /^.+(?=\n)/.exec(server.log.slice(before))?.[0]);
+  expect(JSON.parse(line)).toMatchObject({ event: "request_failed", method: "DELETE", error: "fence_mismatch" });
+});
+
 it("a file outlives a crash of the service, with all it says", async () => {
   const a = freshKey();
   const created = await files.create(a, "pid=42\ntag=deploy\nnonce=0a\n");

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Clients } from "../../support/clients.ts";
 import { basic, decimalFence, Files, lockTextIn } from "../../support/files.ts";
 import type { HttpReply } from "../../support/http-client.ts";
-import { sleep } from "../../support/poll.ts";
+import { poll, sleep } from "../../support/poll.ts";
 import { expectError, expectJson } from "../../support/replies.ts";
 import { Api, type Body, freshKey } from "../../support/rest.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
@@ -213,4 +213,13 @@ it("the token is the password, as the backend sends it [T15]", async () => {
   const lock = (headers: Record<string, string>) => new Api(guarded).ask("LOCK", "/v1/terraform/t", A1, headers);
   expectJson(await lock(basic("wrong")), 401, { error: "unauthorized" });
   expect(answer(await lock(basic("secret")))).toEqual([200, A1]);
+});
+
+it("a lock that is held leaves no line in the log; an UNLOCK of another does, with its word", async () => {
+  const t = await locked();
+  expect((await on("LOCK", t, B2)).status).toBe(423);
+  expect((await on("UNLOCK", t, B2)).status).toBe(409);
+  await poll("the log", 3_000, async () => (server.log.includes('"error":"id_mismatch"') ? true : undefined));
+  expect(server.log).not.toContain('"status":423');
+  expect(server.log).not.toContain('"error":"unknown"');
 });
