@@ -43,18 +43,21 @@ export function ForceRelease({ name, holder, state, at, service, onClose, onLate
     if (dialog.current?.open) setProgress(next);
     else onLate(next.step === "over" ? next.outcome : `Nothing was taken away. ${next.refusal ?? ""}`);
   };
-  // It is too late for second thoughts: whoever asks to close it waits for the outcome.
+  const isShut = useRef(false);
+  // At once: the event that the dialog has closed comes later, and might meet the next dialog.
+  const shut = () => {
+    if (isShut.current) return;
+    isShut.current = true;
+    dialog.current?.close();
+    onClose();
+  };
+  // It is too late for second thoughts while it is being tried: the outcome is waited for.
   const cancel = (event: Event) => {
-    if (progress.step === "trying") event.preventDefault();
+    event.preventDefault();
+    if (progress.step !== "trying") shut();
   };
   return (
-    <dialog
-      ref={dialog}
-      class="force-release"
-      aria-labelledby="force-release-title"
-      onCancel={cancel}
-      onClose={onClose}
-    >
+    <dialog ref={dialog} class="force-release" aria-labelledby="force-release-title" onCancel={cancel} onClose={shut}>
       <form onSubmit={remove}>
         <h2 id="force-release-title">
           Take{" "}
@@ -75,7 +78,7 @@ export function ForceRelease({ name, holder, state, at, service, onClose, onLate
           </>
         )}
         <div class="choices">
-          <button type="button" autofocus disabled={progress.step === "trying"} onClick={() => dialog.current?.close()}>
+          <button type="button" autofocus disabled={progress.step === "trying"} onClick={shut}>
             {progress.step === "over" ? "Close" : "Cancel"}
           </button>
           {progress.step !== "over" && (

@@ -30,7 +30,13 @@ export function KeyPage({ name, service }: KeyPageProps) {
     return last.current;
   };
   const { value, problem, refresh } = useLive(load, ASK_EVERY_MS, [service, name]);
-  const [removing, setRemoving] = useState<Holder | undefined>(undefined);
+  const [removing, setRemoving] = useState<{ readonly holder: Holder; readonly asked: number } | undefined>(undefined);
+  /** Each dialog is a new one, however soon it follows another. */
+  const asked = useRef(0);
+  const remove = (holder: Holder) => {
+    asked.current = (asked.current ?? 0) + 1;
+    setRemoving({ holder, asked: asked.current });
+  };
   const [late, setLate] = useState<string | undefined>(undefined);
   const heading = useRef<HTMLHeadingElement>(null);
   useSeconds();
@@ -58,11 +64,12 @@ export function KeyPage({ name, service }: KeyPageProps) {
       <p class="note" role="status" hidden={late === undefined}>
         {late}
       </p>
-      {value ? <Present seen={value} onRemove={setRemoving} /> : !problem && <p class="note">Looking …</p>}
+      {value ? <Present seen={value} onRemove={remove} /> : !problem && <p class="note">Looking …</p>}
       {removing && (
         <ForceRelease
+          key={String(removing.asked)}
           name={name}
-          holder={removing}
+          holder={removing.holder}
           state={value?.state}
           at={value?.at ?? 0}
           service={service}
