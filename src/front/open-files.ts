@@ -15,8 +15,15 @@ const FIXED_FILES = 100;
 const FILES_PER_CONNECTION = 5;
 /** A database, its log and the log's index. */
 const FILES_PER_OBJECT = 3;
-/** What is left over is for connections that have ended, and that workerd has not closed yet. */
-const SHARES = { connections: 0.54, keys: 0.31, sessions: 0.12 } as const;
+/**
+ * What is left over is for connections that have ended, and that workerd has not closed yet. Where files are few, idle sessions need
+ * a larger part of them to be of any use.
+ */
+const SHARES = {
+  few: { connections: 0.54, keys: 0.31, sessions: 0.12 },
+  many: { connections: 0.65, keys: 0.3, sessions: 0.025 },
+} as const;
+const MANY_FILES = 8_192;
 const WITHOUT_LIMIT = 1_048_576;
 
 /**
@@ -31,10 +38,11 @@ export function openFileLimit(): number {
 
 export function budgetFor(openFiles: number): FileBudget {
   const free = Math.max(openFiles - FIXED_FILES, 32);
+  const shares = openFiles < MANY_FILES ? SHARES.few : SHARES.many;
   return {
     openFiles,
-    connections: Math.floor((free * SHARES.connections) / FILES_PER_CONNECTION),
-    awakeKeys: Math.floor((free * SHARES.keys) / FILES_PER_OBJECT),
-    awakeSessions: Math.floor((free * SHARES.sessions) / FILES_PER_OBJECT),
+    connections: Math.floor((free * shares.connections) / FILES_PER_CONNECTION),
+    awakeKeys: Math.floor((free * shares.keys) / FILES_PER_OBJECT),
+    awakeSessions: Math.floor((free * shares.sessions) / FILES_PER_OBJECT),
   };
 }

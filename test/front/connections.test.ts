@@ -55,7 +55,11 @@ test("connections to the HTTP port are counted per address until they close or b
   expect(connections.isHttpFull(first)).toBe(true);
 });
 
-test.each([256, 1_024, 20_000, 1_048_576])(
+test("20,000 open files are enough for 2,500 clients that come back, and some who look on", () => {
+  expect(budgetFor(20_000).connections).toBeGreaterThan(2_550);
+});
+
+test.each([256, 1_024, 8_192, 20_000, 1_048_576])(
   "with %i open files, connections, keys in use and idle sessions fit together",
   (limit) => {
     const { connections, awakeKeys, awakeSessions } = budgetFor(limit);
