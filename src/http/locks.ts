@@ -75,17 +75,12 @@ async function bodyOf<Id extends KeyOperationId>(
 /** Puts a request to its session. One whose fate stays unknown, or whose client has left, is taken back. */
 async function put(context: AppContext, askSession: AskSession, ask: Ask): Promise<Response> {
   const { signal } = context.req.raw;
-  const askedAt = Date.now();
   const withdraw = () => {
     if (!leavesTraces(ask.request)) return;
     context.executionCtx.waitUntil(takeBack(askSession, ask).catch(logged("withdrawal_failed")));
   };
   try {
-    const end = mayWait(ask.request)
-      ? await waitFor(askSession, ask, signal)
-      : await askSession((session) => session.perform(ask) as Promise<Told>);
-    // workerd reads from connections only when nothing else is left to do (2026-11): this lets it tell of a hang-up that it has not read yet.
-    if (leavesTraces(ask.request) && Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
+    const end = await endOf(askSession, ask, signal);
     if (end.type === "answered" && !signal.aborted) return replyOf(context, ask.request, end.outcome);
     if (end.type === "gone") return fail(context, "session_gone");
     // Of a poll that was abandoned the session knows already. A lost session may have picked a grant up before.
@@ -113,11 +108,24 @@ async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<v
 const mayWait = ({ type }: KeyRequest) => type === "acquire" || type === "wait";
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
-/** Puts a request that may have to wait, and waits for the end of it. */
-async function waitFor(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<Told | PollEnd> {
+/** Puts a request to its session, and waits for the end of it if it has to wait. */
+async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<Told | PollEnd> {
+  const askedAt = Date.now();
+  const begun = mayWait(ask.request)
+    ? await begin(askSession, ask)
+    : await askSession((session) => session.perform(ask) as Promise<Told>);
+  if (begun instanceof WebSocket) return endOfPoll(begun, signal);
+  // workerd reads from connections only when nothing else is left to do (2026-11): this lets it tell of a hang-up that it has not
+  // read yet. A poll has listened for one all the time.
+  if (leavesTraces(ask.request) && Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
+  return begun;
+}
+
+/** Puts a request that may have to wait: its answer, or the socket on which that will come. */
+async function begin(askSession: AskSession, ask: Ask): Promise<Told | WebSocket> {
   const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
   const reply = await askSession((session) => session.fetch("http://session/", { headers }));
-  return reply.webSocket ? endOfPoll(reply.webSocket, signal) : reply.json<Told>();
+  return reply.webSocket ?? reply.json<Told>();
 }
 
 function granted({ token, leaseSeconds }: Outcome, status: "ok" | "acquired") {
