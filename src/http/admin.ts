@@ -6,7 +6,7 @@ import { ownerIdOf } from "../objects/owner.ts";
 import { labelsOf } from "../objects/stats.ts";
 import { labelOfTag } from "../objects/tag-label.ts";
 import { isAdmin } from "../principal.ts";
-import type { AppContext } from "./context.ts";
+import { type AppContext, requestIdOf } from "./context.ts";
 import { fail, json } from "./errors.ts";
 import { parseQuery } from "./fields.ts";
 import { wrongCredential } from "./middleware.ts";
@@ -20,7 +20,7 @@ export async function removeHolder(context: AppContext): Promise<Response> {
   const key = segmentAt(context.req.path, KEY_SEGMENT);
   const fault = keyFault(key);
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
-  const { principal } = context.var;
+  const principal = context.get("principal");
   if (!isAdmin(principal)) {
     // Who is nobody in particular and shows a credential here has shown a wrong one.
     if (principal.type === "open" && context.req.header("Authorization")) await wrongCredential(context, "http");
@@ -33,7 +33,7 @@ export async function removeHolder(context: AppContext): Promise<Response> {
     const removed = await askKey(context.env, key, async (object): Promise<StealOutcome> => object.steal(fence), "use");
     if (removed.status === "not_held") return fail(context, "not_held");
     const owner = ownerIdOf(removed.session);
-    log("warn", "holder_removed", { request: context.var.requestId, key, owner, fence });
+    log("warn", "holder_removed", { request: requestIdOf(context), key, owner, fence });
     const labels = await labelsOf(context.env, [removed.session]).catch(() => undefined);
     const label = labels?.[removed.session] ?? labelOfTag(removed.tag);
     const heldSeconds = Math.max(0, Date.now() - removed.since) / 1000;
@@ -49,10 +49,10 @@ export async function giveUpKey(context: AppContext): Promise<Response> {
   const key = segmentAt(context.req.path, KEY_SEGMENT);
   const fault = keyFault(key);
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
-  if (!isAdmin(context.var.principal)) return fail(context, "forbidden");
+  if (!isAdmin(context.get("principal"))) return fail(context, "forbidden");
   try {
     if (!(await context.env.KEY.getByName(key).giveUp())) return fail(context, "not_found");
-    log("warn", "key_given_up", { request: context.var.requestId, key });
+    log("warn", "key_given_up", { request: requestIdOf(context), key });
     return context.body(null, 204);
   } catch (error) {
     logged("key_unreachable")(error);

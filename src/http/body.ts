@@ -6,48 +6,100 @@ export const MOST_BODY_BYTES = 1_048_576;
 const MOST_TIMER_MS = 2 ** 31 - 1;
 const SHORT_BODY_BYTES = 16_384;
 const LONGEST_NAME_SHOWN = 64;
+/** Most bodies come with the headers. */
+const PATIENCE_MS = 50;
+/** `ignoreBOM` shows a byte-order mark instead of dropping it. */
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export type ReadBody =
   | { readonly ok: true; readonly bytes: Uint8Array }
   | { readonly ok: false; readonly detail: string };
+
+export interface ReadOptions {
+  readonly mostBytes: number;
+  readonly deadlineMs: number;
+  /** Asked while the body is awaited, if it does not come with the headers as most do. False ends the reading. */
+  readonly isWanted?: () => Promise<boolean>;
+}
 
 /**
  * Of a body that is too long, so much is read and thrown away: a sender that is cut off while it still sends would see
  * a broken connection, and not the reply that tells why.
  */
 const MOST_DISCARDED_BYTES = 16 * 1_048_576;
+const LATE: ReadBody = { ok: false, detail: "body was not complete in time" };
+/** Whatever is answered, nobody reads it. */
+const BROKEN_OFF: ReadBody = { ok: false, detail: "body could not be read" };
+const UNWANTED: ReadBody = { ok: false, detail: "body was not wanted" };
 
 /**
  * Reads a request's body whole, or says why not: it is longer than `mostBytes`, or not complete `deadlineMs`
  * milliseconds from now.
  */
-export async function readBody(
-  request: Request,
-  { mostBytes, deadlineMs }: { readonly mostBytes: number; readonly deadlineMs: number },
-): Promise<ReadBody> {
+export async function readBody(request: Request, options: ReadOptions): Promise<ReadBody> {
+  const length = Number(request.headers.get("Content-Length") ?? Number.NaN);
+  if (length === 0) return { ok: true, bytes: new Uint8Array() };
+  const limit = new TimeLimit(options);
+  try {
+    // One that is sure to be short can be read in one step, at half the cost.
+    const reading = length <= SHORT_BODY_BYTES ? wholeOf(request) : piecesOf(request, length, options.mostBytes, limit);
+    return await Promise.race([reading, limit.over]);
+  } finally {
+    limit.clear();
+  }
+}
+
+/** Resolves when a body has taken too long, or is not wanted. */
+class TimeLimit {
+  readonly over: Promise<ReadBody>;
+  #timer: ReturnType<typeof setTimeout>;
+
+  constructor({ deadlineMs, isWanted }: ReadOptions) {
+    const { promise, resolve, reject } = Promise.withResolvers<ReadBody>();
+    this.over = promise;
+    const atDeadline = () => resolve(LATE);
+    const wholeMs = Math.min(deadlineMs, MOST_TIMER_MS);
+    if (!isWanted || wholeMs <= PATIENCE_MS) {
+      this.#timer = setTimeout(atDeadline, wholeMs);
+      return;
+    }
+    const look = () => {
+      this.#timer = setTimeout(atDeadline, wholeMs - PATIENCE_MS);
+      isWanted().then((isStill) => isStill || resolve(UNWANTED), reject);
+    };
+    this.#timer = setTimeout(look, PATIENCE_MS);
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+async function wholeOf(request: Request): Promise<ReadBody> {
+  try {
+    return { ok: true, bytes: new Uint8Array(await request.arrayBuffer()) };
+  } catch {
+    return BROKEN_OFF;
+  }
+}
+
+async function piecesOf(request: Request, announced: number, mostBytes: number, limit: TimeLimit): Promise<ReadBody> {
   const stream = request.body;
   if (stream === null) return { ok: true, bytes: new Uint8Array() };
   const tooLong: ReadBody = { ok: false, detail: `body must be at most ${mostBytes} bytes` };
-  const late: ReadBody = { ok: false, detail: "body was not complete in time" };
-  if (Number(request.headers.get("Content-Length")) > MOST_DISCARDED_BYTES) {
+  if (announced > MOST_DISCARDED_BYTES) {
     drop(stream);
     return tooLong;
   }
-  const deadline = Promise.withResolvers<"late">();
-  const timer = setTimeout(() => deadline.resolve("late"), Math.min(deadlineMs, MOST_TIMER_MS));
+  const reader: ReadableStreamDefaultReader<Uint8Array> = stream.getReader();
+  limit.over.then(
+    () => drop(reader),
+    () => drop(reader),
+  );
+  const chunks: Uint8Array[] = [];
   try {
-    if (isShort(request)) {
-      const whole = await Promise.race([request.arrayBuffer(), deadline.promise]);
-      return whole === "late" ? late : { ok: true, bytes: new Uint8Array(whole) };
-    }
-    const reader: ReadableStreamDefaultReader<Uint8Array> = stream.getReader();
-    const chunks: Uint8Array[] = [];
     for (let length = 0; ; ) {
-      const next = await Promise.race([reader.read(), deadline.promise]);
-      if (next === "late") {
-        drop(reader);
-        return late;
-      }
+      const next = await reader.read();
       if (next.done) return length > mostBytes ? tooLong : { ok: true, bytes: joined(chunks, length) };
       length += next.value.byteLength;
       if (length <= mostBytes) chunks.push(next.value);
@@ -57,17 +109,8 @@ export async function readBody(
       }
     }
   } catch {
-    // The sender broke off; whatever is answered, nobody reads it.
-    return { ok: false, detail: "body could not be read" };
-  } finally {
-    clearTimeout(timer);
+    return BROKEN_OFF;
   }
-}
-
-/** Whether the body is sure to be short: it can be read in one step then, at half the cost. */
-function isShort(request: Request): boolean {
-  const length = request.headers.get("Content-Length");
-  return length !== null && Number(length) <= SHORT_BODY_BYTES;
 }
 
 /** Lets go of a stream without waiting for the other side to notice. */
@@ -117,17 +160,20 @@ function refused(detail: string): { ok: false; detail: string } {
 
 function decode(bytes: Uint8Array): string | undefined {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    const text = decoder.decode(bytes);
     return text.startsWith("\uFEFF") ? undefined : text;
   } catch {
     return undefined;
   }
 }
 
+type Reviver = (name: string, value: unknown) => unknown;
+
 /** The parsed text, or undefined when it is no JSON or too deeply nested to be any of ours. */
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text, wholeNumbersOnly as (name: string, value: unknown) => unknown);
+    const mayHaveOthers = /[0-9][.eE]|-0/.test(text);
+    return JSON.parse(text, mayHaveOthers ? (wholeNumbersOnly as Reviver) : undefined);
   } catch {
     return undefined;
   }

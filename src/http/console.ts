@@ -24,7 +24,7 @@ const ICON =
 
 /** The console: a page whose script asks for everything else, with the credential of whoever looks at it. */
 export function getConsole(context: AppContext): Response {
-  const { config } = context.var;
+  const config = context.get("config");
   return context.body(
     pageOf({ needsToken: config.authToken !== undefined, origin: new URL(context.req.url).origin }),
     200,

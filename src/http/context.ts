@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import type { Config } from "../config.ts";
+import { randomHex } from "../hex.ts";
 import type { Env } from "../objects/env.ts";
 import type { Principal } from "../principal.ts";
 import type { Caller } from "./caller.ts";
@@ -18,8 +19,8 @@ export interface AppEnv {
     /** The error that was answered, or why the reply tells of another holder. */
     error: ErrorCode | Refusal | undefined;
     detail: string | undefined;
-    /** A number for the log, by which the lines of one request are found. */
-    requestId: string;
+    /** See `requestIdOf`. */
+    requestId: string | undefined;
     /** The number by which others see the session that asks. */
     owner: number | undefined;
   };
@@ -27,3 +28,10 @@ export interface AppEnv {
 
 export type AppContext = Context<AppEnv>;
 export type Handler = (context: AppContext) => Response | Promise<Response>;
+
+/** A number for the log, by which the lines of one request are found. */
+export function requestIdOf(context: AppContext): string {
+  const id = context.get("requestId") ?? randomHex(8);
+  context.set("requestId", id);
+  return id;
+}

@@ -59,7 +59,7 @@ export function isPreflight({ corsOrigins }: Origins, method: string, headers: H
  * rate limit, the metrics and auth, so that a preflight meets none of them.
  */
 export const cors: MiddlewareHandler<{ Variables: { config: Config } }> = async (context, next) => {
-  const { config } = context.var;
+  const config = context.get("config");
   const headers = corsHeaders(config, context.req.header("Origin"), context.req.path);
   if (isPreflight(config, context.req.method, context.req.raw.headers)) {
     const asked = context.req.header("Access-Control-Request-Headers");

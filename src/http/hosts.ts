@@ -54,7 +54,7 @@ export function isHostAllowed({ allowedHosts }: Pick<Config, "allowedHosts">, he
 /** Stands before CORS and everything that can be read: a preflight under a foreign name is refused as well. */
 export const checkHost: MiddlewareHandler<{ Variables: { config: Config } }> = async (context, next) => {
   const host = context.req.header("Host");
-  if (isHostAllowed(context.var.config, host)) return next();
+  if (isHostAllowed(context.get("config"), host)) return next();
   const advice = "if the name is yours, add it to --http-allowed-hosts (HTTP_ALLOWED_HOSTS)";
   log("warn", "host_forbidden", { host: host?.slice(0, MAX_LOGGED_CHARS), advice });
   return fail(context, "host_forbidden");

@@ -42,7 +42,7 @@ async function isDirectoryThere({ env }: AppContext): Promise<boolean> {
 }
 
 export async function getStats(context: AppContext): Promise<Response> {
-  const { principal } = context.var;
+  const principal = context.get("principal");
   if (!mayUse(principal, "stats")) return fail(context, "forbidden");
   const params = new URL(context.req.url).searchParams;
   const query = parseQuery(statsQuery, params);
@@ -63,7 +63,7 @@ export async function getKey(context: AppContext): Promise<Response> {
   const key = segmentAt(context.req.path, KEY_SEGMENT);
   const fault = keyFault(key);
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
-  if (!mayUse(context.var.principal, "stats", key)) return fail(context, "forbidden");
+  if (!mayUse(context.get("principal"), "stats", key)) return fail(context, "forbidden");
   const query = parseQuery(keyQuery, new URL(context.req.url).searchParams);
   if (!query.ok) return fail(context, "bad_request", query.detail);
   try {
@@ -76,7 +76,7 @@ export async function getKey(context: AppContext): Promise<Response> {
 }
 
 export async function getMetrics(context: AppContext): Promise<Response> {
-  if (!isTrusted(context.var.principal)) return fail(context, "forbidden");
+  if (!isTrusted(context.get("principal"))) return fail(context, "forbidden");
   try {
     const { env, var: variables } = context;
     const text = await sharedAnswer("metrics", momentNow(), () => renderMetrics(env, variables.config));

@@ -3,7 +3,8 @@ import { labelHeader } from "./schemas.ts";
 
 /** The name a client gives itself, for others to see beside what it holds and waits for. */
 export function labelOf(text: string | undefined): Parsed<string | undefined> {
-  const result = labelHeader.safeParse(text === "" ? undefined : text);
+  if (text === undefined || text === "") return { ok: true, value: undefined };
+  const result = labelHeader.safeParse(text);
   if (result.success) return { ok: true, value: result.data };
   return { ok: false, detail: `label ${result.error.issues[0]?.message ?? "is malformed"}` };
 }

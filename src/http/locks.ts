@@ -18,11 +18,17 @@ import { type AskSession, sessionOf } from "./sessions.ts";
 const KEY_SEGMENT = 2;
 const SESSION_HEADER = "X-Dflockd-Session";
 const LABEL_HEADER = "X-Holdfast-Label";
-/** Most bodies come with the headers. For one that does not, the session is looked up meanwhile. */
-const BODY_PATIENCE_MS = 50;
 /** Hardly anybody hangs up sooner than this, and looking for that costs a millisecond. */
 const QUICK_MS = 5;
 const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
+
+let askIds: { readonly prefix: string; next: number } | undefined;
+
+/** An id that no other request has: random for the isolate, and counted in it. */
+function newAskId(): string {
+  askIds ??= { prefix: randomHex(8), next: 0 };
+  return `${askIds.prefix}-${(askIds.next++).toString(36)}`;
+}
 
 /** A handler for one operation on a key, with the checks that all of them make, in their order. */
 export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
@@ -31,7 +37,7 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
     const key = segmentAt(context.req.path, KEY_SEGMENT);
     const fault = keyFault(key);
     if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
-    if (!mayUse(context.var.principal, family, key)) return fail(context, "forbidden");
+    if (!mayUse(context.get("principal"), family, key)) return fail(context, "forbidden");
     const sessionId = context.req.header(SESSION_HEADER) ?? "";
     if (sessionId === "") return fail(context, "bad_request", `header ${SESSION_HEADER} is required`);
     if (!isSessionId(sessionId)) return fail(context, "session_gone");
@@ -42,7 +48,7 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
       const body = await bodyOf(context, askSession, id);
       if (body === "session_gone") return fail(context, "session_gone");
       if (!body.ok) return fail(context, "bad_request", body.detail);
-      const ask = { id: randomHex(12), request: requestOf(key, body.value), label: label.value };
+      const ask = { id: newAskId(), request: requestOf(key, body.value), label: label.value };
       const replying = put(context, askSession, ask);
       // A client that leaves would otherwise take the Worker with it, and nobody could take the request back.
       context.executionCtx.waitUntil(replying.catch(() => {}));
@@ -60,23 +66,27 @@ async function bodyOf<Id extends KeyOperationId>(
   askSession: AskSession,
   id: Id,
 ): Promise<Parsed<RequestOf<Id>> | "session_gone"> {
-  const { readTimeoutMs } = context.var.config;
+  const { readTimeoutMs: deadlineMs } = context.get("config");
   const { schema, mayBeEmpty } = REQUESTS[id];
-  const reading = readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs: readTimeoutMs });
-  const isLate = (await Promise.race([reading, scheduler.wait(BODY_PATIENCE_MS)])) === undefined;
-  const isThere = () => askSession((session) => session.touch());
-  if (isLate && !(await isThere())) return "session_gone";
-  const read = await reading;
+  let isFound = false;
+  const isWanted = async () => {
+    isFound ||= await askSession((session) => session.touch());
+    return isFound;
+  };
+  const read = await readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs, isWanted });
   const parsed = read.ok ? (parseBody(schema, read.bytes, { mayBeEmpty }) as Parsed<RequestOf<Id>>) : read;
-  if (!parsed.ok && !isLate && !(await isThere())) return "session_gone";
-  return parsed;
+  return parsed.ok || (await isWanted()) ? parsed : "session_gone";
 }
 
 /** Puts a request to its session. One whose fate stays unknown, or whose client has left, is taken back. */
 async function put(context: AppContext, askSession: AskSession, ask: Ask): Promise<Response> {
+  // There is nothing to take back of a request that leaves no traces, and a signal costs something.
+  if (!leavesTraces(ask.request)) {
+    const told = await askSession((session) => session.perform(ask) as Promise<Told>);
+    return told.type === "gone" ? fail(context, "session_gone") : replyOf(context, ask.request, told.outcome);
+  }
   const { signal } = context.req.raw;
   const withdraw = () => {
-    if (!leavesTraces(ask.request)) return;
     context.executionCtx.waitUntil(takeBack(askSession, ask).catch(logged("withdrawal_failed")));
   };
   try {
@@ -117,7 +127,7 @@ async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Pro
   if (begun instanceof WebSocket) return endOfPoll(begun, signal);
   // workerd reads from connections only when nothing else is left to do (2026-11): this lets it tell of a hang-up that it has not
   // read yet. A poll has listened for one all the time.
-  if (leavesTraces(ask.request) && Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
+  if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
   return begun;
 }
 

@@ -31,6 +31,8 @@ const pending = new Tally();
 const flushing = new Map<number, number>();
 let flushes = 0;
 let flushedAt = Number.NEGATIVE_INFINITY;
+/** When a request will flush what others have counted as well, unless the runtime ends its work. */
+let flushDueAt = Number.NEGATIVE_INFINITY;
 let isolate: string | undefined;
 
 /** Counts a request whose reply is ready. The next scrape shows it. */
@@ -39,7 +41,7 @@ export function recordRequest(env: Env, waitUntil: WaitUntil, request: FinishedR
   const labels = { method: methodOf(request), path, status };
   pending.count("http_requests_total", labels);
   pending.observe("http_request_duration_seconds", labels, seconds);
-  waitUntil(flushInTime(env));
+  flushInTime(env, waitUntil);
 }
 
 /** Counts something else that the Worker itself has seen. */
@@ -50,7 +52,7 @@ export function countHttp<Name extends CounterName>(
   labels: LabelsOf<Name>,
 ): void {
   pending.count(family, labels);
-  waitUntil(flushInTime(env));
+  flushInTime(env, waitUntil);
 }
 
 /**
@@ -92,10 +94,17 @@ function methodOf({ method, path }: FinishedRequest): (typeof METHODS)[number] {
   return METHODS.find((known) => isNamed && known === method) ?? "OTHER";
 }
 
-async function flushInTime(env: Env): Promise<void> {
-  const dueInMs = Math.min(flushedAt + FLUSH_EVERY_MS - Date.now(), FLUSH_EVERY_MS);
-  if (dueInMs > 0) await scheduler.wait(dueInMs);
-  await flush(env);
+/** Makes sure that what is pending is flushed soon: by this request, unless another one is about to. */
+function flushInTime(env: Env, waitUntil: WaitUntil): void {
+  const now = Date.now();
+  if (now < flushDueAt && flushDueAt <= now + FLUSH_EVERY_MS) return;
+  const dueInMs = Math.min(flushedAt + FLUSH_EVERY_MS - now, FLUSH_EVERY_MS);
+  if (dueInMs <= 0) {
+    waitUntil(flush(env));
+    return;
+  }
+  flushDueAt = now + dueInMs;
+  waitUntil(scheduler.wait(dueInMs).then(() => flush(env)));
 }
 
 /** Sends what is pending to a collector. What cannot be sent stays for the next flush. */

@@ -1,10 +1,9 @@
 import type { ErrorHandler, MiddlewareHandler } from "hono";
-import { randomHex } from "../hex.ts";
 import { log } from "../log.ts";
 import { readConfigOf } from "../objects/env.ts";
 import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../principal.ts";
 import { callerOf } from "./caller.ts";
-import type { AppContext, AppEnv, Handler } from "./context.ts";
+import { type AppContext, type AppEnv, type Handler, requestIdOf } from "./context.ts";
 import { fail } from "./errors.ts";
 import { getHealth, getReady } from "./introspection.ts";
 import { countHttp, recordRequest } from "./metrics.ts";
@@ -31,11 +30,21 @@ type Middleware = MiddlewareHandler<AppEnv>;
 
 /** Plain workerd builds the address of a request from its `Host` as it came: one that is no host would shift the path. */
 const HOST = /^[\w.~%:[\]-]+$/;
+/** The host of the last request that had a good one: most have the same. */
+let goodHost: string | undefined;
+
+function hasGoodHost({ req }: AppContext): boolean {
+  const host = req.header("Host") ?? "unknown";
+  if (host === goodHost) return true;
+  if (!HOST.test(host) || !URL.canParse(req.url)) return false;
+  goodHost = host;
+  return true;
+}
 
 /** A service with a bad variable serves nobody but its probes. */
 export const configure: Middleware = async (context, next) => {
   const result = readConfigOf(context.env);
-  if (!HOST.test(context.req.header("Host") ?? "unknown") || !URL.canParse(context.req.url)) {
+  if (!hasGoodHost(context)) {
     return fail(context, "bad_request", "header Host must name a host");
   }
   if (result.ok) {
@@ -54,20 +63,20 @@ export const configure: Middleware = async (context, next) => {
 /** Counts every request when its reply is out, and leaves a line in the log for each that failed. */
 export const observe: Middleware = async (context, next) => {
   const startedAt = Date.now();
-  context.set("requestId", randomHex(8));
   context.set("template", templateOf(context.req.path));
   await next();
   finish(context, context.res.status, startedAt);
 };
 
 function finish(context: AppContext, status: number, startedAt: number): void {
-  const { template = "unmatched", requestId: request, owner, error, detail } = context.var;
   const { method } = context.req;
+  const template = context.get("template") ?? "unmatched";
   const seconds = Math.max(0, Date.now() - startedAt) / 1000;
   recordRequest(context.env, waitUntilOf(context), { method, path: template, status, seconds });
   // A load balancer that asks whether we are ready is no failure, whatever the answer; nor is a lock that is held.
-  if (status < 400 || PROBES.has(template) || error === "held") return;
-  const code = error ?? "unknown";
+  if (status < 400 || PROBES.has(template) || context.get("error") === "held") return;
+  const { owner, error: code = "unknown", detail } = context.var;
+  const request = requestIdOf(context);
   const level = status >= 500 ? "error" : "warn";
   const fields = { request, method, path: template, status, error: code, detail, ...(owner && { owner }) };
   log(level, "request_failed", fields, code);
@@ -75,7 +84,7 @@ function finish(context: AppContext, status: number, startedAt: number): void {
 
 export const limitRate: Middleware = async (context, next) => {
   if (PROBES.has(context.req.path)) return next();
-  const { config } = context.var;
+  const config = context.get("config");
   const caller = await callerOf(config, context.req.raw.headers);
   context.set("caller", caller);
   // A bridge opens WebSockets for TCP clients, who make no HTTP requests: other caps count them.
@@ -90,7 +99,7 @@ export const limitRate: Middleware = async (context, next) => {
 export const authorize: Middleware = async (context, next) => {
   if (WITHOUT_AUTH.has(context.req.path)) return next();
   const scheme = takesBasicAuth(context.req.path) ? authenticateAnyScheme : authenticate;
-  const principal = await scheme(context.var.config, context.req.header("Authorization"));
+  const principal = await scheme(context.get("config"), context.req.header("Authorization"));
   if (!principal) return refuse(context, "http");
   context.set("principal", principal);
   return next();
@@ -109,7 +118,7 @@ export async function wrongCredential(context: AppContext, transport: "http" | "
 }
 
 export const failed: ErrorHandler<AppEnv> = (error, context) => {
-  log("error", "http_failed", { request: context.var.requestId, error: String(error) });
+  log("error", "http_failed", { request: requestIdOf(context), error: String(error) });
   return fail(context, "internal");
 };
 

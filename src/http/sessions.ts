@@ -26,7 +26,8 @@ export function sessionOf(context: AppContext, id: string): AskSession {
 }
 
 export async function createSession(context: AppContext): Promise<Response> {
-  const { config, principal } = context.var;
+  const config = context.get("config");
+  const principal = context.get("principal");
   if (!mayHaveSession(principal)) return fail(context, "forbidden");
   const body = await readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs: config.readTimeoutMs });
   const parsed = body.ok ? parseBody(REQUESTS.createSession.schema, body.bytes, REQUESTS.createSession) : body;
@@ -36,7 +37,7 @@ export async function createSession(context: AppContext): Promise<Response> {
   if (config.draining) return fail(context, "draining");
   const id = newSessionId();
   try {
-    const { address } = context.var.caller;
+    const { address } = context.get("caller");
     const admission = await sessionOf(context, id)((session) => session.open(address, label.value));
     if (admission !== "admitted") return fail(context, admission);
   } catch (error) {
@@ -59,7 +60,7 @@ async function onSession(context: AppContext, act: (session: SessionStub) => Pro
   if (id === undefined || !isSessionId(id)) {
     return fail(context, "bad_request", "session id must be 32 lowercase hex digits");
   }
-  if (!mayHaveSession(context.var.principal)) return fail(context, "forbidden");
+  if (!mayHaveSession(context.get("principal"))) return fail(context, "forbidden");
   let isThere: boolean;
   try {
     isThere = await sessionOf(context, id)(act);

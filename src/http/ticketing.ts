@@ -7,7 +7,8 @@ import { REQUESTS } from "./schemas.ts";
 
 /** Hands out a ticket: a page may then use the service without ever seeing the shared token. */
 export async function createTicket(context: AppContext): Promise<Response> {
-  const { config, principal } = context.var;
+  const config = context.get("config");
+  const principal = context.get("principal");
   if (!isTrusted(principal)) return fail(context, "forbidden");
   const body = await readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs: config.readTimeoutMs });
   const { schema, mayBeEmpty } = REQUESTS.createTicket;

@@ -18,7 +18,8 @@ const SUBPROTOCOL = "dflockd.v2";
 /** `GET /v1/ws`: from here on the socket speaks the wire protocol, and the Worker is out of the way. */
 export async function upgrade(context: AppContext): Promise<Response> {
   const { req } = context;
-  const { caller, config } = context.var;
+  const caller = context.get("caller");
+  const config = context.get("config");
   if (req.header("Upgrade")?.toLowerCase() !== "websocket") return fail(context, "upgrade_required");
   if (!isOriginAllowed(context)) return fail(context, "origin_forbidden");
   const principal = await principalOf(context);

@@ -8,7 +8,7 @@ interface StoredLife {
 
 const LIFE = "life";
 /** A client that is seen again so soon is not written down again: a row costs more than the difference is worth. */
-const LONGEST_LAG_MS = 2_500;
+const LONGEST_LAG_MS = 10_000;
 
 /** How long an HTTP session lives: until its client has been silent for twice the idle time. */
 export class HttpLife {

@@ -33,7 +33,7 @@ export async function putFile(context: AppContext): Promise<Response> {
   if (!lease.ok) return fail(context, "bad_request", lease.detail);
   const query = condition.value.type === "absent" ? queryOf(context) : { ok: true as const, value: { wait: 0 } };
   if (!query.ok) return fail(context, "bad_request", query.detail);
-  const { readTimeoutMs } = context.var.config;
+  const { readTimeoutMs } = context.get("config");
   const body = await readBody(context.req.raw, { mostBytes: MAX_BODY_BYTES, deadlineMs: readTimeoutMs });
   const sender = body.ok ? senderIn(body.bytes) : body;
   if (!sender.ok) return fail(context, "bad_request", sender.detail);

@@ -21,6 +21,6 @@ export function keyIn(context: AppContext, operations: readonly Operation[]): st
   const key = segmentAt(context.req.path, NAME_SEGMENT);
   const fault = keyFault(key);
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
-  const { principal } = context.var;
+  const principal = context.get("principal");
   return operations.some((operation) => mayUse(principal, operation, key)) ? key : fail(context, "forbidden");
 }

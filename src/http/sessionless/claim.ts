@@ -26,7 +26,7 @@ const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
  * client has hung up, is taken back.
  */
 export async function claim(context: AppContext, key: string, wanted: Wanted): Promise<ClaimEnd> {
-  if (context.var.config.draining) return { status: "draining" };
+  if (context.get("config").draining) return { status: "draining" };
   if (!(await new StorageHealth(context.env).mayStore())) return { status: "unavailable" };
   const claiming = claimUntilDecided(context, key, wanted);
   // A client that leaves would otherwise take the Worker with it, and nobody could take the claim back.
