@@ -46,7 +46,7 @@ export interface Result {
 
 /** Longer than any line of clients takes, shorter than a benchmark that hangs. */
 const WAIT_SECONDS = 60;
-/** Uncounted time at the start of every turn. */
+/** Uncounted time at the start of every turn; it lasts at least until each client has had a cycle, so that none comes from a pause. */
 const LEAD_IN_MS = 200;
 
 /** The clients of one case at one server. They stay connected from turn to turn, so that only cycles are measured. */
@@ -91,13 +91,13 @@ export class Crew {
 
   /** All clients cycle for `ms`, which count, after a lead-in, which does not. Every cycle begun is finished. */
   async work(ms: number, isStopped: () => boolean): Promise<void> {
-    const from = performance.now() + LEAD_IN_MS;
-    const until = from + ms;
+    const cpuBefore = this.#serverCpuMs();
+    await this.#cycleUntil(performance.now() + LEAD_IN_MS, isStopped, Number.POSITIVE_INFINITY);
+    const from = performance.now();
     const before = performance.eventLoopUtilization();
     const countBefore = this.#cycles.length;
     const handOversBefore = this.#handOvers.length;
-    const cpuBefore = this.#serverCpuMs();
-    await this.#cycleUntil(until, isStopped, from);
+    await this.#cycleUntil(from + ms, isStopped, from);
     this.#cpuMs += this.#serverCpuMs() - cpuBefore;
     this.#turns.push(((this.#cycles.length - countBefore) / ms) * 1000);
     this.#handOverTurns.push(latency(this.#handOvers.slice(handOversBefore)).p50);

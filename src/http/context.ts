@@ -21,8 +21,8 @@ export interface AppEnv {
     detail: string | undefined;
     /** See `requestIdOf`. */
     requestId: string | undefined;
-    /** The number by which others see the session that asks. */
-    owner: number | undefined;
+    /** The name of the session that asks. */
+    session: string | undefined;
   };
 }
 

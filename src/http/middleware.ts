@@ -1,6 +1,7 @@
 import type { ErrorHandler, MiddlewareHandler } from "hono";
 import { log } from "../log.ts";
 import { readConfigOf } from "../objects/env.ts";
+import { ownerIdOf } from "../objects/owner.ts";
 import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../principal.ts";
 import { callerOf } from "./caller.ts";
 import { type AppContext, type AppEnv, type Handler, requestIdOf } from "./context.ts";
@@ -75,10 +76,18 @@ function finish(context: AppContext, status: number, startedAt: number): void {
   recordRequest(context.env, waitUntilOf(context), { method, path: template, status, seconds });
   // A load balancer that asks whether we are ready is no failure, whatever the answer; nor is a lock that is held.
   if (status < 400 || PROBES.has(template) || context.get("error") === "held") return;
-  const { owner, error: code = "unknown", detail } = context.var;
+  const { session, error: code = "unknown", detail } = context.var;
   const request = requestIdOf(context);
   const level = status >= 500 ? "error" : "warn";
-  const fields = { request, method, path: template, status, error: code, detail, ...(owner && { owner }) };
+  const fields = {
+    request,
+    method,
+    path: template,
+    status,
+    error: code,
+    detail,
+    ...(session && { owner: ownerIdOf(session) }),
+  };
   log(level, "request_failed", fields, code);
 }
 

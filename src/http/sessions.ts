@@ -1,6 +1,6 @@
 import { logged } from "../log.ts";
 import type { HttpSessionObject } from "../objects/http-session.ts";
-import { httpSessionName, newSessionId, ownerIdOf } from "../objects/owner.ts";
+import { httpSessionName, newSessionId } from "../objects/owner.ts";
 import { callAwake } from "../objects/resting.ts";
 import { mayHaveSession } from "../principal.ts";
 import { MOST_BODY_BYTES, parseBody, readBody } from "./body.ts";
@@ -20,7 +20,7 @@ export type AskSession = <Answer>(ask: (session: SessionStub) => Promise<Answer>
 /** The way to a session, which appears in the log under its number. */
 export function sessionOf(context: AppContext, id: string): AskSession {
   const name = httpSessionName(id);
-  context.set("owner", ownerIdOf(name));
+  context.set("session", name);
   // The stub of an object that has ended is broken for good: every call needs a new one.
   return (ask) => callAwake(() => ask(context.env.HTTP_SESSION.getByName(name)));
 }

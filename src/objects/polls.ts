@@ -23,64 +23,79 @@ interface Attachment extends Poll {
   readonly told: "nothing" | "refusal" | "grant";
 }
 
+interface OpenPoll {
+  readonly socket: WebSocket;
+  readonly attachment: Attachment;
+}
+
 /** The polls of one session. They live with their sockets, so they outlive the sleep of the object. */
 export class Polls {
   readonly #ctx: DurableObjectState;
+  /** By request, until the close of the socket has been dealt with. */
+  readonly #polls: Map<string, OpenPoll>;
 
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx;
+    this.#polls = new Map(
+      ctx.getWebSockets().map((socket) => {
+        const attachment = socket.deserializeAttachment() as Attachment;
+        return [attachment.id, { socket, attachment }];
+      }),
+    );
   }
 
   get all(): Poll[] {
-    return this.#ctx.getWebSockets().map(pollOf);
+    return [...this.#polls.values()].map(pollOf);
   }
 
   get isAnyOpen(): boolean {
-    return this.#ctx.getWebSockets().some(({ readyState }) => readyState === WebSocket.READY_STATE_OPEN);
+    for (const poll of this.#polls.values()) if (isOpen(poll)) return true;
+    return false;
   }
 
   /** The poll of this request, while its client is there. */
   find(id: string): Poll | undefined {
-    const socket = this.#openSocket(id);
-    return socket && pollOf(socket);
+    const poll = this.#polls.get(id);
+    return poll && isOpen(poll) ? pollOf(poll) : undefined;
   }
 
   /** The Worker's end of a new poll. */
   open(poll: Poll): WebSocket {
     const { 0: theirs, 1: ours } = new WebSocketPair();
-    this.#ctx.acceptWebSocket(ours, [poll.id]);
-    ours.serializeAttachment({ ...poll, told: "nothing" } satisfies Attachment);
+    this.#ctx.acceptWebSocket(ours);
+    this.#attach(ours, { ...poll, told: "nothing" });
     return theirs;
   }
 
   /** Whether the poll is open and has not been told its end. */
   isWaiting({ id }: Poll): boolean {
-    const socket = this.#openSocket(id);
-    return socket !== undefined && attachmentOf(socket).told === "nothing";
+    const poll = this.#polls.get(id);
+    return poll !== undefined && isOpen(poll) && poll.attachment.told === "nothing";
   }
 
   /** Tells a poll its end. The first one counts: of any other it hears nothing, and false is the answer. */
   answer(poll: Poll, outcome: Outcome): boolean {
-    const socket = this.#openSocket(poll.id);
+    const socket = this.#polls.get(poll.id)?.socket;
     if (!socket || !this.isWaiting(poll)) return false;
-    socket.serializeAttachment({ ...poll, told: outcome.token ? "grant" : "refusal" } satisfies Attachment);
+    this.#attach(socket, { ...poll, told: outcome.token ? "grant" : "refusal" });
     return tell(socket, { type: "answer", outcome });
   }
 
   /** The session has ended: every poll is told. */
   dismissAll(): void {
-    for (const socket of this.#ctx.getWebSockets()) tell(socket, { type: "gone" });
+    for (const { socket } of this.#polls.values()) tell(socket, { type: "gone" });
   }
 
   /** The Worker is done with a poll. If its client has not heard the end of it, the request is to be withdrawn. */
   closed(socket: WebSocket, code: number): { readonly poll: Poll; readonly isUnheard: boolean } {
-    const { told, ...poll } = attachmentOf(socket);
+    const { told, ...poll } = socket.deserializeAttachment() as Attachment;
+    this.#polls.delete(poll.id);
     return { poll, isUnheard: told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered) };
   }
 
-  /** A socket that the Worker has closed is listed until its close has been dealt with. */
-  #openSocket(id: string): WebSocket | undefined {
-    return this.#ctx.getWebSockets(id).find(({ readyState }) => readyState === WebSocket.READY_STATE_OPEN);
+  #attach(socket: WebSocket, attachment: Attachment): void {
+    socket.serializeAttachment(attachment);
+    this.#polls.set(attachment.id, { socket, attachment });
   }
 }
 
@@ -93,11 +108,11 @@ function tell(socket: WebSocket, news: PollNews): boolean {
   }
 }
 
-function pollOf(socket: WebSocket): Poll {
-  const { id, key, type } = attachmentOf(socket);
-  return { id, key, type };
+/** A socket that the Worker has closed stays until its close has been dealt with. */
+function isOpen({ socket }: OpenPoll): boolean {
+  return socket.readyState === WebSocket.READY_STATE_OPEN;
 }
 
-function attachmentOf(socket: WebSocket): Attachment {
-  return socket.deserializeAttachment() as Attachment;
+function pollOf({ attachment: { id, key, type } }: OpenPoll): Poll {
+  return { id, key, type };
 }
