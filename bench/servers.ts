@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { startWorkerd } from "../src/front/workerd.ts";
+import { startWorkerd } from "../src/front/workerd/process.ts";
 import type { Address } from "./client.ts";
 import type { Server } from "./measure.ts";
 import type { Transport } from "./options.ts";

@@ -2,12 +2,12 @@ import { app } from "./http/app.ts";
 import type { Env } from "./objects/env.ts";
 import { serveTcp } from "./transports/tcp.ts";
 
-export { DirectoryObject } from "./objects/directory.ts";
-export { HttpSessionObject } from "./objects/http-session.ts";
-export { KeyObject } from "./objects/key.ts";
-export { MetricsObject } from "./objects/metrics.ts";
+export { DirectoryObject } from "./objects/directory/directory-object.ts";
+export { HttpSessionObject } from "./objects/http-session/http-session-object.ts";
+export { KeyObject } from "./objects/key/key-object.ts";
+export { MetricsObject } from "./objects/metrics/metrics-object.ts";
 export { RateLimitObject } from "./objects/rate-limit.ts";
-export { SessionObject } from "./objects/session.ts";
+export { SessionObject } from "./objects/session/session-object.ts";
 export { StorageProbeObject } from "./objects/storage-probe.ts";
 
 export default {

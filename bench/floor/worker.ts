@@ -6,7 +6,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import type { Env } from "../../src/objects/env.ts";
-import { ALL_BUT_ADMIN } from "../../src/objects/rights.ts";
+import { ALL_BUT_ADMIN } from "../../src/objects/session/rights.ts";
 import { openSession } from "../../src/transports/session.ts";
 import { serveTcp } from "../../src/transports/tcp.ts";
 import { ReceiveWindow } from "../../src/transports/window.ts";

@@ -1,6 +1,6 @@
 import { type Address, formatAddress } from "../front/addresses.ts";
 import { Failure } from "../front/failure.ts";
-import type { FileBudget } from "../front/open-files.ts";
+import type { FileBudget } from "../front/limits/open-files.ts";
 import { builtWorker, packageVersion } from "../front/package.ts";
 import { type RunningService, startService } from "../front/service.ts";
 import type { ServeSettings } from "./settings.ts";

@@ -3,13 +3,13 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { createSecureContext } from "node:tls";
 import type { Address } from "./addresses.ts";
-import { ADMISSION, type AdmissionLimits, AdmissionQueue } from "./admission.ts";
-import { type ConnectionCaps, type ConnectionRefusal, Connections } from "./connections.ts";
-import { httpFront } from "./http.ts";
+import { TcpFront } from "./carriage/tcp.ts";
+import { refusal, sayGoodbye } from "./http/refusals.ts";
+import { httpFront } from "./http/server.ts";
+import { ADMISSION, type AdmissionLimits, AdmissionQueue } from "./limits/admission.ts";
+import { type ConnectionCaps, type ConnectionRefusal, Connections } from "./limits/connections.ts";
 import { type Listener, listen } from "./listener.ts";
-import { refusal, sayGoodbye } from "./refusals.ts";
-import type { Upstream } from "./supervisor.ts";
-import { TcpFront } from "./tcp.ts";
+import type { Upstream } from "./workerd/supervisor.ts";
 
 export interface DoorOptions {
   readonly tcp: Address;

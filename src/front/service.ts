@@ -1,14 +1,14 @@
 import { readConfig } from "../config.ts";
 import type { Address } from "./addresses.ts";
-import { objectsDir, openDataDir } from "./data-dir.ts";
+import { objectsDir, openDataDir } from "./data/data-dir.ts";
 import { FrontDoor, newBridgeSecret } from "./door.ts";
 import { type Failure, reasonOf } from "./failure.ts";
-import { PEER_HEADER } from "./headers.ts";
+import { PEER_HEADER } from "./http/headers.ts";
+import { budgetFor, type FileBudget, openFileLimit } from "./limits/open-files.ts";
 import { rateLimitedLog } from "./log.ts";
-import { budgetFor, type FileBudget, openFileLimit } from "./open-files.ts";
-import { spreadOverdueAlarms } from "./overdue-alarms.ts";
-import { Supervisor } from "./supervisor.ts";
-import { startWorkerd } from "./workerd.ts";
+import { spreadOverdueAlarms } from "./workerd/overdue-alarms.ts";
+import { startWorkerd } from "./workerd/process.ts";
+import { Supervisor } from "./workerd/supervisor.ts";
 
 export interface ServiceOptions {
   /** Path of the bundled Worker. */

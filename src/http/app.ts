@@ -1,20 +1,28 @@
 import { Hono } from "hono";
-import { giveUpKey, removeHolder } from "./admin.ts";
-import { getConsole, getConsoleScript, getConsoleStyle } from "./console.ts";
 import type { AppEnv, Handler } from "./context.ts";
-import { cors } from "./cors.ts";
 import { fail } from "./errors.ts";
 import { deleteFile, getFile, putFile } from "./files/handlers.ts";
-import { checkHost } from "./hosts.ts";
-import { getHealth, getKey, getMetrics, getOpenAPI, getReady, getReference, getStats } from "./introspection.ts";
-import { keyOperation } from "./locks.ts";
-import { authorize, configure, failed, limitRate, observe } from "./middleware.ts";
-import { rawPath } from "./path.ts";
-import { type OperationId, ROUTES, UNNAMED_METHODS } from "./routes.ts";
-import { createSession, deleteSession, pingSession } from "./sessions.ts";
+import { giveUpKey, removeHolder } from "./handlers/admin.ts";
+import { getConsole, getConsoleScript, getConsoleStyle } from "./handlers/console.ts";
+import {
+  getHealth,
+  getKey,
+  getMetrics,
+  getOpenAPI,
+  getReady,
+  getReference,
+  getStats,
+} from "./handlers/introspection.ts";
+import { keyOperation } from "./handlers/locks.ts";
+import { createSession, deleteSession, pingSession } from "./handlers/sessions.ts";
+import { createTicket } from "./handlers/ticketing.ts";
+import { upgrade } from "./handlers/upgrade.ts";
+import { authorize, configure, failed, limitRate, observe } from "./middleware/checks.ts";
+import { cors } from "./middleware/cors.ts";
+import { checkHost } from "./middleware/hosts.ts";
+import { type OperationId, ROUTES, UNNAMED_METHODS } from "./openapi/routes.ts";
+import { rawPath } from "./request/path.ts";
 import { getTerraformLock, lockTerraform, unlockTerraform } from "./terraform/handlers.ts";
-import { createTicket } from "./ticketing.ts";
-import { upgrade } from "./upgrade.ts";
 
 const HANDLERS: Readonly<Record<OperationId, Handler>> = {
   getConsole,

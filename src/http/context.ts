@@ -1,10 +1,10 @@
 import type { Context } from "hono";
+import type { Principal } from "../auth/principal.ts";
 import type { Config } from "../config.ts";
 import { randomHex } from "../hex.ts";
 import type { Env } from "../objects/env.ts";
-import type { Principal } from "../principal.ts";
-import type { Caller } from "./caller.ts";
 import type { ErrorCode } from "./errors.ts";
+import type { Caller } from "./request/caller.ts";
 import type { Refusal } from "./sessionless/replies.ts";
 
 export interface AppEnv {

@@ -1,11 +1,11 @@
 import { type Config, type ConfigResult, OF_LISTENERS, readConfig, WITHOUT_COUNTERPART } from "../config.ts";
 import { log } from "../log.ts";
-import type { DirectoryObject } from "./directory.ts";
-import type { HttpSessionObject } from "./http-session.ts";
-import type { KeyObject } from "./key.ts";
-import type { MetricsObject } from "./metrics.ts";
+import type { DirectoryObject } from "./directory/directory-object.ts";
+import type { HttpSessionObject } from "./http-session/http-session-object.ts";
+import type { KeyObject } from "./key/key-object.ts";
+import type { MetricsObject } from "./metrics/metrics-object.ts";
 import type { RateLimitObject } from "./rate-limit.ts";
-import type { SessionObject } from "./session.ts";
+import type { SessionObject } from "./session/session-object.ts";
 import type { StorageProbeObject } from "./storage-probe.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { Config } from "../config.ts";
 import { type Env, readConfigOf } from "../objects/env.ts";
-import { ALL_BUT_ADMIN } from "../objects/rights.ts";
+import { ALL_BUT_ADMIN } from "../objects/session/rights.ts";
 import { wireReply } from "../protocols/statuses.ts";
 import { openSession } from "./session.ts";
 import { SendWindow } from "./window.ts";

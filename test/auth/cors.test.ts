@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { describe, expect, test } from "vitest";
 import { type Config, readConfig } from "../../src/config.ts";
-import { clientAddress } from "../../src/http/address.ts";
-import { cors } from "../../src/http/cors.ts";
+import { cors } from "../../src/http/middleware/cors.ts";
+import { clientAddress } from "../../src/http/request/address.ts";
 
 function configWith(variables: Record<string, string>): Config {
   const result = readConfig(variables);

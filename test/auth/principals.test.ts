@@ -8,9 +8,9 @@ import {
   mayHaveSession,
   mayUse,
   type Principal,
-} from "../../src/principal.ts";
-import { OPERATIONS, type Operation } from "../../src/scope.ts";
-import { issueTicket } from "../../src/tickets.ts";
+} from "../../src/auth/principal.ts";
+import { OPERATIONS, type Operation } from "../../src/auth/scope.ts";
+import { issueTicket } from "../../src/auth/tickets.ts";
 
 type Secrets = Parameters<typeof authenticate>[0];
 

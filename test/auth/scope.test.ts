@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Operation, permits, type Scope, seesKey } from "../../src/scope.ts";
+import { type Operation, permits, type Scope, seesKey } from "../../src/auth/scope.ts";
 
 function scope(keys: string[], operations: Operation[] = ["lock"]): Scope {
   return { keys, operations, expiresAt: 0 };

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from "n
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
-import { sweepEmptyDatabases } from "../../src/front/sweep.ts";
+import { sweepEmptyDatabases } from "../../src/front/workerd/sweep.ts";
 import { temporaryDir } from "./support.ts";
 
 const NOW = { olderThanMs: 0, budgetMs: 10_000 };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sessionless } from "../../src/engine/index.ts";
-import { decodeSessionless, encodeSessionless } from "../../src/objects/sessionless-row.ts";
+import { decodeSessionless, encodeSessionless } from "../../src/objects/key/sessionless-row.ts";
 
 describe("what is stored of a holder without a session", () => {
   const holders: readonly Sessionless[] = [

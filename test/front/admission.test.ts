@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { AdmissionQueue, AdmissionTimeoutError, type Arrival, type Release } from "../../src/front/admission.ts";
+import { AdmissionQueue, AdmissionTimeoutError, type Arrival, type Release } from "../../src/front/limits/admission.ts";
 
 const LIMITS = { maxInFlight: 2, maxTurnMs: 20_000, maxWaitMs: 10_000 };
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AnswerWindow } from "../../src/front/answers.ts";
+import { AnswerWindow } from "../../src/front/carriage/answer-window.ts";
 
 const MAX_AHEAD = 1_280;
 const LINES = 3;

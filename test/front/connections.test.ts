@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { Connections } from "../../src/front/connections.ts";
-import { budgetFor } from "../../src/front/open-files.ts";
+import { Connections } from "../../src/front/limits/connections.ts";
+import { budgetFor } from "../../src/front/limits/open-files.ts";
 
 const caps = { sockets: 3, clients: 2, clientsPerAddress: 1, httpPerAddress: 2 };
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { FrameReader } from "../../src/front/frames.ts";
+import { FrameReader } from "../../src/front/carriage/frames.ts";
 
 /** A text frame of a client, masked. */
 function masked(payload: Buffer, mask: readonly number[]): Buffer {

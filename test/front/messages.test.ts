@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { clientCloseFrame } from "../../src/front/frames.ts";
-import { MAX_MESSAGE_BYTES, MessageMeter } from "../../src/front/messages.ts";
+import { clientCloseFrame } from "../../src/front/carriage/frames.ts";
+import { MAX_MESSAGE_BYTES, MessageMeter } from "../../src/front/carriage/message-meter.ts";
 
 interface Part {
   readonly opcode: number;

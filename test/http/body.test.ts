@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { parseBody } from "../../src/http/body.ts";
-import { REQUESTS, type RequestId } from "../../src/http/schemas.ts";
+import { REQUESTS, type RequestId } from "../../src/http/openapi/schemas.ts";
+import { parseBody } from "../../src/http/request/body.ts";
 
 function parse(id: RequestId, body: string | Uint8Array) {
   const { schema, mayBeEmpty } = REQUESTS[id];

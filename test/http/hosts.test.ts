@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 import { describe, expect, test } from "vitest";
 import { type Config, readConfig } from "../../src/config.ts";
-import { cors } from "../../src/http/cors.ts";
-import { checkHost, hostIn, isHostAllowed, isLoopback, isLoopbackOrigin } from "../../src/http/hosts.ts";
+import { cors } from "../../src/http/middleware/cors.ts";
+import { checkHost, hostIn, isHostAllowed, isLoopback, isLoopbackOrigin } from "../../src/http/middleware/hosts.ts";
 
 function configWith(variables: Record<string, string>): Config {
   const result = readConfig(variables);

@@ -1,8 +1,8 @@
 /** What the OpenAPI document says about values: the judge of its own examples and of the service's replies. */
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
-import { openApiDocument } from "../../src/http/openapi.ts";
-import { entriesOf, type Reply, resolved } from "../../src/http/reference/model.ts";
+import { openApiDocument } from "../../src/http/openapi/document.ts";
+import { entriesOf, type Reply, resolved } from "../../src/http/openapi/reference/model.ts";
 
 export const document = JSON.parse(openApiDocument());
 

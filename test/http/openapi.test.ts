@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { ERRORS, errorRule } from "../../src/http/errors.ts";
-import { openApiDocument } from "../../src/http/openapi.ts";
+import { openApiDocument } from "../../src/http/openapi/document.ts";
 import {
   type Entry,
   entriesOf,
@@ -9,9 +9,9 @@ import {
   type Parameter,
   type Reply,
   resolved,
-} from "../../src/http/reference/model.ts";
-import { ROUTES, UNNAMED_METHODS } from "../../src/http/routes.ts";
-import { REQUESTS } from "../../src/http/schemas.ts";
+} from "../../src/http/openapi/reference/model.ts";
+import { ROUTES, UNNAMED_METHODS } from "../../src/http/openapi/routes.ts";
+import { REQUESTS } from "../../src/http/openapi/schemas.ts";
 import { VERSION } from "../../src/version.ts";
 import { ajv, document, judge, judgeReply, step } from "./judge.ts";
 

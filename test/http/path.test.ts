@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rawPath } from "../../src/http/path.ts";
+import { rawPath } from "../../src/http/request/path.ts";
 
 const pathOf = (path: string) => rawPath({ url: `http://localhost:6389${path}` });
 

@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
-import { parseFields, parseQuery } from "../../src/http/fields.ts";
-import { keyPath, keyQuery, labelHeader, removalQuery, statsQuery, upgradeQuery } from "../../src/http/schemas.ts";
+import {
+  keyPath,
+  keyQuery,
+  labelHeader,
+  removalQuery,
+  statsQuery,
+  upgradeQuery,
+} from "../../src/http/openapi/schemas.ts";
+import { parseFields, parseQuery } from "../../src/http/request/fields.ts";
 
 const stats = (query: string) => parseQuery(statsQuery, new URLSearchParams(query));
 const detailOf = (query: string) => {

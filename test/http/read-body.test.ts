@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { MOST_BODY_BYTES, readBody } from "../../src/http/body.ts";
+import { MOST_BODY_BYTES, readBody } from "../../src/http/request/body.ts";
 
 const BOUNDS = { mostBytes: MOST_BODY_BYTES, deadlineMs: 2000 };
 const TOO_LONG = { ok: false, detail: "body must be at most 1048576 bytes" };

@@ -1,14 +1,14 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { Departure } from "../../src/objects/departure.ts";
+import { WakeUp } from "../../src/objects/awake/wake-up.ts";
 import { configOf } from "../../src/objects/env.ts";
-import { Holdings } from "../../src/objects/holdings.ts";
-import type { Keys } from "../../src/objects/keys.ts";
-import { newSessionId } from "../../src/objects/owner.ts";
-import { SessionStore } from "../../src/objects/session-store.ts";
+import type { Keys } from "../../src/objects/keys/remote-keys.ts";
+import { Departure } from "../../src/objects/session-common/departure.ts";
+import { Holdings } from "../../src/objects/session-common/holdings.ts";
+import { newSessionId } from "../../src/objects/session-common/session-names.ts";
+import { SessionStore } from "../../src/objects/session-common/session-store.ts";
 import { StorageHealth } from "../../src/objects/storage-probe.ts";
-import { WakeUp } from "../../src/objects/wake-up.ts";
 
 const KEYS = Array.from({ length: 200 }, (_, index) => `key-${index}`);
 

@@ -1,8 +1,8 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { allDirectories, byDirectory, directoryOfKey } from "../../src/objects/directories.ts";
-import { gatherStats, type Stats, type StatsOptions } from "../../src/objects/stats.ts";
+import { allDirectories, byDirectory, directoryOfKey } from "../../src/objects/directory/directories.ts";
+import { gatherStats, type Stats, type StatsOptions } from "../../src/reports/stats.ts";
 import { command, grantedToken, keyStub } from "./support.ts";
 
 afterEach(async () => {

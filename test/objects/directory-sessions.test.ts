@@ -1,11 +1,11 @@
 import { evictDurableObject, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, directoryOfAddress, labelsOf } from "../../src/objects/directories.ts";
-import { HttpSessionObject } from "../../src/objects/http-session.ts";
-import { httpSessionName, newSessionId } from "../../src/objects/owner.ts";
-import { SessionObject } from "../../src/objects/session.ts";
-import { gatherStats } from "../../src/objects/stats.ts";
+import { allDirectories, directoryOfAddress, labelsOf } from "../../src/objects/directory/directories.ts";
+import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
+import { SessionObject } from "../../src/objects/session/session-object.ts";
+import { httpSessionName, newSessionId } from "../../src/objects/session-common/session-names.ts";
+import { gatherStats } from "../../src/reports/stats.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Ear } from "../../src/objects/ear.ts";
+import { Ear } from "../../src/objects/session/paced-input.ts";
 
 describe("a connection that is heard in pieces", () => {
   it("is heard again after a failure, and grows no backlog", async () => {

@@ -1,7 +1,7 @@
 /** Clients that leave before they are answered, where the platform reports it at once. */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { HttpSessionObject } from "../../src/objects/http-session.ts";
-import { KeyObject } from "../../src/objects/key.ts";
+import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
+import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { call, RestClient, type RestReply, soon, tokenIn, wordOf } from "./rest.ts";
 import { fresh, keyStub, sessionsOn } from "./support.ts";
 

@@ -1,8 +1,8 @@
 /** Long polls: objects that sleep or die meanwhile, and notices that are lost, doubled, early or late. */
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ASK_HEADER, encodeAsk, HttpSessionObject } from "../../src/objects/http-session.ts";
-import { KeyObject } from "../../src/objects/key.ts";
+import { ASK_HEADER, encodeAsk, HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
+import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { RestClient, type RestReply, soon, tokenIn, wordOf } from "./rest.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
 

@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { noteIdle, noteNotIdle, roomToIdle } from "../../src/objects/awake-sessions.ts";
+import { noteIdle, noteNotIdle, roomToIdle } from "../../src/objects/awake/awake-sessions.ts";
+import { isResting, RESTING } from "../../src/objects/awake/resting.ts";
 import type { Env } from "../../src/objects/env.ts";
-import { HttpSessionObject } from "../../src/objects/http-session.ts";
-import { KeyObject } from "../../src/objects/key.ts";
-import { isResting, RESTING } from "../../src/objects/resting.ts";
+import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
+import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { RestClient, soon, tokenIn, wordOf } from "./rest.ts";
 import { fresh } from "./support.ts";
 

@@ -2,7 +2,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Answer } from "../../src/engine/index.ts";
-import { DirectoryObject } from "../../src/objects/directory.ts";
+import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
 import { eager, scriptSessions } from "./listeners.ts";
 import { command, fresh, grantedToken, keyStub, WAIT } from "./support.ts";
 

@@ -1,6 +1,6 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { KeyClock } from "../../src/objects/key-clock.ts";
+import { KeyClock } from "../../src/objects/key/clock.ts";
 import { command, fresh, grantedToken, keyStub, WAIT } from "./support.ts";
 
 const HOUR_MS = 3_600_000;

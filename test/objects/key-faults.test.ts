@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { type AcquireOutcome, KeyEngine } from "../../src/engine/index.ts";
-import { DirectoryObject } from "../../src/objects/directory.ts";
+import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
 import { command, fresh, grantedToken, keyStub, sessionsOn, tablesOf, WAIT } from "./support.ts";
 
 afterEach(() => {

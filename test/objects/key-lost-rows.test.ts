@@ -1,8 +1,8 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { directoryOfKey } from "../../src/objects/directories.ts";
-import { DirectoryObject } from "../../src/objects/directory.ts";
+import { directoryOfKey } from "../../src/objects/directory/directories.ts";
+import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
 import { Client, command, fresh, grantedToken, keyStub, loseRows, rowsWritten, tablesOf } from "./support.ts";
 
 afterEach(() => {

@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { AwakeList } from "../../src/objects/awake-list.ts";
-import { DirectoryObject } from "../../src/objects/directory.ts";
-import { RemoteKeys } from "../../src/objects/keys.ts";
-import { isResting } from "../../src/objects/resting.ts";
-import { SessionObject } from "../../src/objects/session.ts";
-import { WakeCalendar } from "../../src/objects/wake-calendar.ts";
+import { AwakeList } from "../../src/objects/awake/awake-list.ts";
+import { isResting } from "../../src/objects/awake/resting.ts";
+import { WakeCalendar } from "../../src/objects/awake/wake-calendar.ts";
+import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
+import { RemoteKeys } from "../../src/objects/keys/remote-keys.ts";
+import { SessionObject } from "../../src/objects/session/session-object.ts";
 import { eager, type FakeSession, scriptSessions } from "./listeners.ts";
 import { Client, command, fresh, grantedToken, keyStub, tokenOf, WAIT } from "./support.ts";
 

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { countHttp, type FinishedRequest, recordRequest, renderMetrics } from "../../src/http/metrics.ts";
+import { countHttp, type FinishedRequest, recordRequest, renderMetrics } from "../../src/http/handlers/metrics.ts";
 import { configOf } from "../../src/objects/env.ts";
-import { MetricsObject } from "../../src/objects/metrics.ts";
+import { MetricsObject } from "../../src/objects/metrics/metrics-object.ts";
 import { VERSION } from "../../src/version.ts";
 import { parseExposition, sampleValue } from "../metrics/parse.ts";
 import { fresh } from "./support.ts";

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Sums } from "../../src/metrics/tally.ts";
-import { Meter } from "../../src/objects/meter.ts";
-import { MetricsObject } from "../../src/objects/metrics.ts";
+import { Meter } from "../../src/objects/metrics/meter.ts";
+import { MetricsObject } from "../../src/objects/metrics/metrics-object.ts";
 import { fresh } from "./support.ts";
 
 afterEach(() => {

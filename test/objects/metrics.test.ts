@@ -2,7 +2,7 @@ import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Sums } from "../../src/metrics/tally.ts";
-import { allCollectors, collectorOf } from "../../src/objects/collectors.ts";
+import { allCollectors, collectorOf } from "../../src/objects/metrics/collectors.ts";
 import { fresh, rowsWritten } from "./support.ts";
 
 afterEach(() => {

@@ -1,7 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { retryAfter } from "../../src/http/rate-limit.ts";
+import { retryAfter } from "../../src/http/middleware/rate-limit.ts";
 import { configOf, type Env } from "../../src/objects/env.ts";
 import { RateLimitObject, type Take } from "../../src/objects/rate-limit.ts";
 import { fresh } from "./support.ts";

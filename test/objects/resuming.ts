@@ -1,8 +1,8 @@
 /** Sessions that outlive their sockets, as the objects see them. */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { Entry } from "../../src/objects/entry.ts";
-import { ALL_BUT_ADMIN } from "../../src/objects/rights.ts";
+import type { Entry } from "../../src/objects/session/client-entry.ts";
+import { ALL_BUT_ADMIN } from "../../src/objects/session/rights.ts";
 import { type Credential, openSession, resumeSession } from "../../src/transports/session.ts";
 import { Client } from "./support.ts";
 

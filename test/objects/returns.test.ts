@@ -1,5 +1,12 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { inTurn, isRush, mustWait, noteReturn, patienceFor, ReturnTurns } from "../../src/objects/returns.ts";
+import {
+  inTurn,
+  isRush,
+  mustWait,
+  noteReturn,
+  patienceFor,
+  ReturnTurns,
+} from "../../src/objects/session/paced-returns.ts";
 
 const renewal = (leaseSeconds: number | undefined) => ({ type: "renew", key: "k", token: "t", leaseSeconds }) as const;
 

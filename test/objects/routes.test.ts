@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { app } from "../../src/http/app.ts";
-import { openApi } from "../../src/http/openapi.ts";
-import { ROUTES, UNNAMED_METHODS } from "../../src/http/routes.ts";
+import { openApi } from "../../src/http/openapi/document.ts";
+import { ROUTES, UNNAMED_METHODS } from "../../src/http/openapi/routes.ts";
 
 /** Method and path of everything the router serves by name; what it does with all methods alike is no route. */
 const served = app.routes

@@ -1,8 +1,8 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../src/objects/key.ts";
-import { SessionStore } from "../../src/objects/session-store.ts";
+import { KeyObject } from "../../src/objects/key/key-object.ts";
+import { SessionStore } from "../../src/objects/session-common/session-store.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
 
 afterEach(() => {

@@ -1,8 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
-import { RecentLosses } from "../../src/objects/recent-losses.ts";
-import { SessionObject } from "../../src/objects/session.ts";
+import { RecentLosses } from "../../src/objects/session/recent-losses.ts";
+import { SessionObject } from "../../src/objects/session/session-object.ts";
 import { crash, cut, plain, resumable, resume, storedIn } from "./resuming.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
 

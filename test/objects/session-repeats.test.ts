@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../src/objects/key.ts";
-import { Meter } from "../../src/objects/meter.ts";
-import { Repeats } from "../../src/objects/repeats.ts";
+import { KeyObject } from "../../src/objects/key/key-object.ts";
+import { Meter } from "../../src/objects/metrics/meter.ts";
+import { Repeats } from "../../src/objects/session/repeated-requests.ts";
 import type { Request } from "../../src/protocols/wire/requests.ts";
 import { crash, cut, plain, resumable, resume } from "./resuming.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";

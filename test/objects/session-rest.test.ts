@@ -1,10 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
-import { KeyObject } from "../../src/objects/key.ts";
-import { sessionObject } from "../../src/objects/owner.ts";
-import { callAwake, isResting } from "../../src/objects/resting.ts";
-import type { SessionObject } from "../../src/objects/session.ts";
+import { callAwake, isResting } from "../../src/objects/awake/resting.ts";
+import { KeyObject } from "../../src/objects/key/key-object.ts";
+import type { SessionObject } from "../../src/objects/session/session-object.ts";
+import { sessionObject } from "../../src/objects/session-common/session-names.ts";
 import type { Credential } from "../../src/transports/session.ts";
 import { cut, resumable, resume } from "./resuming.ts";
 import { Client, fresh, keyStub, tokenOf } from "./support.ts";

@@ -1,12 +1,12 @@
 import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { byDirectory, directoryOfAddress } from "../../src/objects/directories.ts";
-import { DirectoryObject } from "../../src/objects/directory.ts";
-import { KeyObject } from "../../src/objects/key.ts";
-import { httpSessionName, newSessionId, ownerIdOf } from "../../src/objects/owner.ts";
-import { SessionObject } from "../../src/objects/session.ts";
-import { gatherGauges, gatherKey, gatherStats } from "../../src/objects/stats.ts";
+import { byDirectory, directoryOfAddress } from "../../src/objects/directory/directories.ts";
+import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
+import { KeyObject } from "../../src/objects/key/key-object.ts";
+import { SessionObject } from "../../src/objects/session/session-object.ts";
+import { httpSessionName, newSessionId, ownerIdOf } from "../../src/objects/session-common/session-names.ts";
+import { gatherGauges, gatherKey, gatherStats } from "../../src/reports/stats.ts";
 import { Client, command, grantedToken, keyStub, tablesOf, tokenOf, WAIT } from "./support.ts";
 
 const ADDRESS = "192.0.2.1";

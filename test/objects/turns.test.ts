@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { Turns } from "../../src/objects/turns.ts";
+import { Turns } from "../../src/objects/pacing/turns.ts";
 
 describe("turns", () => {
   it("let few tasks run at a time, in the order in which they came", async () => {

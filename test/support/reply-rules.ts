@@ -1,6 +1,6 @@
 /** What every reply of the HTTP API has to keep to, whatever was asked. */
 import { expect } from "vitest";
-import { entriesOf } from "../../src/http/reference/model.ts";
+import { entriesOf } from "../../src/http/openapi/reference/model.ts";
 import { document, judgeReply } from "../http/judge.ts";
 import type { HttpReply, HttpRequest } from "./http-client.ts";
 

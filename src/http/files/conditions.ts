@@ -1,5 +1,5 @@
 import { fenceToHex, type Which } from "../../engine/index.ts";
-import type { Parsed } from "../fields.ts";
+import type { Parsed } from "../request/fields.ts";
 
 /** What a request wants to be true before it changes anything. */
 export type Condition =

@@ -1,10 +1,10 @@
 import type { CurrentHold } from "../../engine/index.ts";
-import { RemoteKeys } from "../../objects/keys.ts";
-import { readBody } from "../body.ts";
+import { RemoteKeys } from "../../objects/keys/remote-keys.ts";
 import type { AppContext } from "../context.ts";
 import { fail } from "../errors.ts";
-import { parseFields, parseQuery } from "../fields.ts";
-import { fileQuery, STALE_HEADER, staleHeader } from "../schemas.ts";
+import { fileQuery, STALE_HEADER, staleHeader } from "../openapi/schemas.ts";
+import { readBody } from "../request/body.ts";
+import { parseFields, parseQuery } from "../request/fields.ts";
 import { keyIn, TO_CHANGE, TO_READ } from "../sessionless/access.ts";
 import { claim } from "../sessionless/claim.ts";
 import { orUnavailable, type Refusal, refuse } from "../sessionless/replies.ts";

@@ -1,8 +1,8 @@
-import { mayUse } from "../../principal.ts";
-import type { Operation } from "../../scope.ts";
+import { mayUse } from "../../auth/principal.ts";
+import type { Operation } from "../../auth/scope.ts";
 import type { AppContext } from "../context.ts";
 import { fail } from "../errors.ts";
-import { keyFault, segmentAt } from "../path.ts";
+import { keyFault, segmentAt } from "../request/path.ts";
 
 const NAME_SEGMENT = 2;
 /** Paths on which a client may also show its token as the password of HTTP Basic authentication. */

@@ -5,7 +5,7 @@ import { isErrorWord } from "../../metrics/families.ts";
 import { STATUSES } from "../../protocols/statuses.ts";
 import type { AppContext } from "../context.ts";
 import { type ErrorCode, fail } from "../errors.ts";
-import { countHttp } from "../metrics.ts";
+import { countHttp } from "../handlers/metrics.ts";
 
 /** Why a request is answered with whoever holds the key. Only the log shows it: the body is the holder's text or info. */
 export type Refusal = "held" | "fence_mismatch" | "id_mismatch" | "foreign_holder";

@@ -1,10 +1,10 @@
 import type { CurrentHold, Which } from "../../engine/index.ts";
-import { RemoteKeys } from "../../objects/keys.ts";
-import { readBody } from "../body.ts";
+import { RemoteKeys } from "../../objects/keys/remote-keys.ts";
 import type { AppContext } from "../context.ts";
 import { fail, JSON_HEADERS } from "../errors.ts";
-import { type Parsed, parseQuery } from "../fields.ts";
-import { terraformLockQuery, terraformUnlockQuery } from "../schemas.ts";
+import { terraformLockQuery, terraformUnlockQuery } from "../openapi/schemas.ts";
+import { readBody } from "../request/body.ts";
+import { type Parsed, parseQuery } from "../request/fields.ts";
 import { keyIn, TO_CHANGE, TO_READ } from "../sessionless/access.ts";
 import { claim } from "../sessionless/claim.ts";
 import { etagOf, orUnavailable, type Refusal, refuse } from "../sessionless/replies.ts";

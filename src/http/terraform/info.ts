@@ -1,7 +1,7 @@
 import { type CurrentHold, fenceFromHex, type Sessionless } from "../../engine/index.ts";
-import { protocolOf } from "../../objects/owner.ts";
-import type { Parsed } from "../fields.ts";
+import { protocolOf } from "../../objects/session-common/session-names.ts";
 import { FILE } from "../files/text.ts";
+import type { Parsed } from "../request/fields.ts";
 import { leaseBegan } from "../sessionless/replies.ts";
 
 export const TERRAFORM = "terraform";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CapacityError, connect, LockError, type Locks, webLocks } from "../../../src/client/index.ts";
-import { labelOf } from "../../../src/http/label.ts";
+import { labelOf } from "../../../src/http/request/label.ts";
 import { settled } from "./fake-clock.ts";
 import { FakeService, freshToken, held, world } from "./fake-service.ts";
 

@@ -1,6 +1,6 @@
 /** Probes, stats, metrics, the OpenAPI document, and what is not there. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openApiDocument } from "../../../src/http/openapi.ts";
+import { openApiDocument } from "../../../src/http/openapi/document.ts";
 import { parseExposition, sampleValue } from "../../metrics/parse.ts";
 import { sleep } from "../../support/poll.ts";
 import { expectError, expectJson } from "../../support/replies.ts";

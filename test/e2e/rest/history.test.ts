@@ -1,6 +1,6 @@
 /** The history of a key, as a page that draws it is told. Every reply is held against the OpenAPI document. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { KeyReply } from "../../../src/http/schemas.ts";
+import type { KeyReply } from "../../../src/http/openapi/schemas.ts";
 import { poll } from "../../support/poll.ts";
 import { expectError, expectNoContent, grantIn } from "../../support/replies.ts";
 import { Api, freshKey } from "../../support/rest.ts";

@@ -2,9 +2,9 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, directoryOfKey } from "../../../src/objects/directories.ts";
-import { KeyObject } from "../../../src/objects/key.ts";
-import { KeyStore } from "../../../src/objects/store.ts";
+import { allDirectories, directoryOfKey } from "../../../src/objects/directory/directories.ts";
+import { KeyObject } from "../../../src/objects/key/key-object.ts";
+import { KeyStore } from "../../../src/objects/key/rows.ts";
 import { command, fresh, keyStub, loseRows } from "../support.ts";
 
 afterEach(async () => {

@@ -1,7 +1,7 @@
 /** With a platform rate limiter of 5 requests a minute bound as RATE_LIMIT_GUARD. */
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { retryAfter } from "../../../src/http/rate-limit.ts";
+import { retryAfter } from "../../../src/http/middleware/rate-limit.ts";
 import { configOf, type Env } from "../../../src/objects/env.ts";
 import { RateLimitObject } from "../../../src/objects/rate-limit.ts";
 import { fresh } from "../support.ts";

@@ -1,6 +1,6 @@
 /** Under AUTO_RELEASE_ON_DISCONNECT=false. */
 import { afterEach, describe, it, vi } from "vitest";
-import { KeyObject } from "../../../src/objects/key.ts";
+import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "../support.ts";
 
 afterEach(() => {

@@ -2,11 +2,15 @@
 import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, directoryOfAddress, ledgerOf } from "../../../src/objects/directories.ts";
-import { DirectoryObject, type SessionAdmission, type Transport } from "../../../src/objects/directory.ts";
-import { HttpSessionObject } from "../../../src/objects/http-session.ts";
-import { httpSessionName, newSessionId } from "../../../src/objects/owner.ts";
-import { SessionObject } from "../../../src/objects/session.ts";
+import { allDirectories, directoryOfAddress, ledgerOf } from "../../../src/objects/directory/directories.ts";
+import {
+  DirectoryObject,
+  type SessionAdmission,
+  type Transport,
+} from "../../../src/objects/directory/directory-object.ts";
+import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
+import { SessionObject } from "../../../src/objects/session/session-object.ts";
+import { httpSessionName, newSessionId } from "../../../src/objects/session-common/session-names.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 

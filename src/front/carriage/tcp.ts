@@ -1,0 +1,103 @@
+import type { Socket } from "node:net";
+import type { SecureContext } from "node:tls";
+import { WebSocket } from "ws";
+import { WINDOW_HEADER } from "../../transports/window.ts";
+import { plainIp } from "../addresses.ts";
+import { reasonOf } from "../failure.ts";
+import type { AdmissionQueue, Release } from "../limits/admission.ts";
+import type { Connections } from "../limits/connections.ts";
+import { reach } from "../workerd/reach.ts";
+import type { Upstream } from "../workerd/supervisor.ts";
+import { watchHangUp } from "./hang-up.ts";
+import { Pump } from "./pump.ts";
+import { secured } from "./tls-handshake.ts";
+
+const HANDSHAKE_LIMIT_MS = 10_000;
+
+export interface TcpFrontOptions {
+  readonly upstream: Upstream;
+  readonly connections: Connections;
+  readonly admission: AdmissionQueue;
+  readonly writeTimeoutMs: number;
+  /** How long a TLS handshake may take. */
+  readonly readTimeoutMs: number;
+  /** Shown to the Worker, which then believes the client's address. */
+  readonly bridgeSecret: string;
+  readonly tls: SecureContext | undefined;
+  readonly log: (line: string) => void;
+}
+
+/** Carries TCP clients over WebSockets to their sessions. */
+export class TcpFront {
+  readonly #options: TcpFrontOptions;
+  readonly #pumps = new Set<Pump>();
+
+  constructor(options: TcpFrontOptions) {
+    this.#options = options;
+  }
+
+  /** Takes a connection in when it is its turn, or closes it without a byte if a cap forbids it. */
+  async accept(client: Socket): Promise<void> {
+    const { connections, tls, readTimeoutMs, log } = this.#options;
+    const address = plainIp(client.remoteAddress ?? "unknown");
+    const counted = connections.admit(address);
+    if (typeof counted === "string") {
+      client.destroy();
+      return;
+    }
+    client.once("close", counted);
+    try {
+      // Who has not shown that it speaks TLS costs nothing behind the door.
+      const stream = tls ? await secured(client, tls, readTimeoutMs) : client;
+      await this.#carry(stream, address, await this.#turn(stream, address));
+    } catch (error) {
+      if (!client.destroyed) log(`a TCP connection was not let in: ${reasonOf(error)}`);
+      client.destroy();
+    }
+  }
+
+  /** Cuts all connections, without a word to the sessions: a client cut off by us has not left. */
+  cut(): void {
+    for (const pump of this.#pumps) pump.cut();
+  }
+
+  async #turn(client: Socket, address: string): Promise<Release> {
+    const { signal, stop } = watchHangUp(client, { isEndFinal: false });
+    return this.#options.admission.enter({ address, isResuming: false, signal }).finally(stop);
+  }
+
+  async #carry(client: Socket, address: string, release: Release): Promise<void> {
+    const { upstream, writeTimeoutMs, log } = this.#options;
+    const connection = await reach(upstream);
+    if (!connection || client.destroyed) {
+      connection?.destroy();
+      release();
+      client.destroy();
+      return;
+    }
+    const socket = this.#open(connection, address);
+    socket.once("open", release).once("close", release);
+    const pump = new Pump(client, socket, writeTimeoutMs, {
+      refused: (reason) => {
+        log(`a TCP connection was not let in: ${reason}`);
+        // A service that cannot serve says so; one that has no room closes without a byte.
+        if (reason.endsWith(" 500")) client.write("error\n");
+      },
+      closed: () => this.#pumps.delete(pump),
+    });
+    this.#pumps.add(pump);
+  }
+
+  #open(connection: Socket, address: string): WebSocket {
+    return new WebSocket("ws://localhost/v1/ws", "dflockd.v2", {
+      headers: {
+        [WINDOW_HEADER]: "1",
+        "X-Holdfast-Bridge": this.#options.bridgeSecret,
+        "X-Holdfast-Client-Address": address,
+      },
+      perMessageDeflate: false,
+      handshakeTimeout: HANDSHAKE_LIMIT_MS,
+      createConnection: () => connection,
+    });
+  }
+}

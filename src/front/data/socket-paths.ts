@@ -1,0 +1,105 @@
+import { createHash } from "node:crypto";
+import { mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { codeOf, Failure, reasonOf } from "../failure.ts";
+import type { Listen } from "../workerd/config.ts";
+
+/** The longest path that every system takes for a Unix socket, the final zero included, is 104 bytes. */
+const MAX_PATH_BYTES = 103;
+
+/** Where the Unix sockets of a data directory are. */
+export interface SocketPaths {
+  /** Where workerd listens. */
+  readonly workerd: string;
+  /** Open for as long as a server, or a workerd it has left behind, lives. */
+  readonly alive: string;
+  /** Stands in for `alive` where the directory's file system cannot hold sockets. */
+  readonly aliveElsewhere: string;
+  /** Removes what was made to reach them. */
+  forget(): void;
+}
+
+/** Paths of the sockets. Where the directory's own path is too long for a socket, a short link stands in for it. */
+export function socketPathsOf(dataDir: string): SocketPaths {
+  const real = realpathSync(dataDir);
+  const digest = createHash("sha256").update(real).digest("hex").slice(0, 24);
+  const aliveElsewhere = join(tmpdir(), `holdfast-${digest}.sock`);
+  if (Buffer.byteLength(join(real, "workerd.sock")) <= MAX_PATH_BYTES) {
+    return { ...pathsIn(real), aliveElsewhere, forget() {} };
+  }
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-"));
+  const link = join(folder, "data");
+  symlinkSync(real, link);
+  return { ...pathsIn(link), aliveElsewhere, forget: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+const pathsIn = (folder: string) => ({ workerd: join(folder, "workerd.sock"), alive: join(folder, "serve.sock") });
+
+/** Whether a server, or a workerd left behind by one, lives on the directory. */
+export async function isAlive({ alive, aliveElsewhere }: SocketPaths): Promise<boolean> {
+  return (await isOpen(alive)) || (await isOpen(aliveElsewhere));
+}
+
+/** What connecting to a socket fails with when nobody has it: it is missing, or left over. */
+const FREE = new Set(["ENOENT", "ECONNREFUSED"]);
+
+/**
+ * Whether any process has the socket open: who listens, or who has inherited the descriptor. Rejects with a `Failure` where that
+ * cannot be known: two servers on one directory would both grant its locks.
+ */
+function isOpen(path: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path);
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", (error) => {
+      const code = codeOf(error) ?? "";
+      if (FREE.has(code)) resolve(false);
+      // Nobody takes connections any more, but somebody has the socket.
+      else if (code === "EAGAIN") resolve(true);
+      else {
+        reject(new Failure(`cannot tell whether another server uses the data directory: ${path}: ${reasonOf(error)}`));
+      }
+    });
+  });
+}
+
+export interface HeldSocket {
+  /** Whoever inherits this descriptor keeps the socket open. */
+  readonly fd: number;
+  /** Where workerd can listen. */
+  readonly workerd: Listen;
+  close(): void;
+}
+
+/** Opens the socket that shows that a server lives on the directory. Only for who knows that none does. */
+export async function holdAlive(paths: SocketPaths): Promise<HeldSocket> {
+  try {
+    return { ...(await listenOn(paths.alive)), workerd: { path: paths.workerd } };
+  } catch {
+    // Not every file system can hold a socket.
+    try {
+      return { ...(await listenOn(paths.aliveElsewhere)), workerd: { host: "127.0.0.1", port: 0 } };
+    } catch (error) {
+      throw new Failure(`cannot open a socket in ${paths.alive} or ${paths.aliveElsewhere}: ${reasonOf(error)}`);
+    }
+  }
+}
+
+function listenOn(path: string): Promise<Pick<HeldSocket, "fd" | "close">> {
+  rmSync(path, { force: true });
+  return new Promise((resolve, reject) => {
+    const server = createServer((visitor) => visitor.destroy());
+    server.once("error", reject);
+    server.listen({ path, backlog: 16 }, () => {
+      server.unref();
+      // Node keeps the descriptor of a listening socket to itself, and has no other way to let a child inherit it.
+      const { fd } = (server as unknown as { readonly _handle: { readonly fd: number } })._handle;
+      resolve({ fd, close: () => server.close() });
+    });
+  });
+}

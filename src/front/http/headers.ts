@@ -1,0 +1,124 @@
+import { timingSafeEqual } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { TLSSocket } from "node:tls";
+import { REFUSAL_HEADER } from "../../transports/refusal.ts";
+import { plainIp } from "../addresses.ts";
+import { SCHEME_HEADER } from "../workerd/config.ts";
+
+/** Tells workerd a client's address. What a client sends under this name is dropped. */
+export const PEER_HEADER = "X-Holdfast-Peer";
+const BRIDGE_HEADER = "x-holdfast-bridge";
+const BRIDGE_ADDRESS_HEADER = "x-holdfast-client-address";
+
+/** Headers that speak of one connection, and not of the request. */
+const OF_CONNECTION = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "proxy-authenticate",
+  "proxy-authorization",
+  // Without extensions nothing is compressed: a message is as long as its frames say, and no connection keeps buffers for it.
+  "sec-websocket-extensions",
+  "te",
+  "trailer",
+  "upgrade",
+]);
+
+/** Headers that belong to the request, whatever `Connection` says. */
+const OF_REQUEST = ["content-length", "transfer-encoding", "host"];
+
+/** Headers between the front door and workerd. */
+const OURS = new Set([PEER_HEADER, SCHEME_HEADER, REFUSAL_HEADER].map((name) => name.toLowerCase()));
+const FRAMING = new Set([...OURS, "transfer-encoding"]);
+const OURS_AND_BRIDGES = new Set([...OURS, BRIDGE_HEADER, BRIDGE_ADDRESS_HEADER]);
+
+const CONDITIONS = new Set(["if-match", "if-none-match"]);
+
+export interface Forwarding {
+  readonly isUpgrade: boolean;
+  /** Whether bridges of others are heard: only if the operator has given them a secret. */
+  readonly hearsBridges: boolean;
+}
+
+/** The headers of a request as workerd is to see them, names and values in turn. */
+export function forwardedHeaders(request: IncomingMessage, { isUpgrade, hearsBridges }: Forwarding): string[] {
+  const ours = hearsBridges ? OURS : OURS_AND_BRIDGES;
+  const headers = keptHeaders(request, request.headers.host ? ours : new Set([...ours, "host"]));
+  // HTTP/1.0 needs no host, workerd does. Browsers always name one, so that no page gets to be a page of this machine.
+  if (!request.headers.host) headers.push("Host", "localhost");
+  // workerd drops an empty condition (2026-11), and what was to be conditional would be done whatever the state is.
+  for (let index = 0; index < headers.length; index += 2) {
+    if (headers[index + 1] === "" && CONDITIONS.has((headers[index] ?? "").toLowerCase())) headers[index + 1] = '""';
+  }
+  headers.push(PEER_HEADER, peerAddress(request), SCHEME_HEADER, schemeOf(request));
+  // Told to close, workerd would not wait for the rest of a body that it refuses, and we might write it into a closed socket.
+  headers.push("Connection", isUpgrade ? "Upgrade" : "keep-alive");
+  if (isUpgrade) headers.push("Upgrade", "websocket");
+  return headers;
+}
+
+export interface Relaying {
+  /** The connection has to end after this answer. */
+  readonly isLast: boolean;
+}
+
+const UPGRADE_REQUIRED = 426;
+
+/** The headers of an answer as its client is to see them. How the body is framed is between us and the client. */
+export function answerHeaders(answer: IncomingMessage, { isLast }: Relaying): string[] {
+  const headers = keptHeaders(answer, FRAMING);
+  const options = isLast ? ["close"] : [];
+  if (answer.statusCode === UPGRADE_REQUIRED && answer.headers.upgrade) {
+    headers.push("Upgrade", answer.headers.upgrade);
+    options.unshift("Upgrade");
+  }
+  if (options.length > 0) headers.push("Connection", options.join(", "));
+  return headers;
+}
+
+/** The headers of a message without those of its connection, names and values in turn. */
+export function keptHeaders({ rawHeaders, headers }: IncomingMessage, dropped = OURS): string[] {
+  const named = new Set((headers.connection ?? "").split(",").map((name) => name.trim().toLowerCase()));
+  // A request whose body has no length would be read as another request, on a connection that others share.
+  for (const name of OF_REQUEST) named.delete(name);
+  const kept: string[] = [];
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? "";
+    const lower = name.toLowerCase();
+    if (OF_CONNECTION.has(lower) || named.has(lower) || dropped.has(lower)) continue;
+    kept.push(name, rawHeaders[index + 1] ?? "");
+  }
+  return kept;
+}
+
+/** Without TLS of our own, a proxy before us may have it. Who lies about it gets wrong addresses, and nothing more. */
+function schemeOf({ socket, headers }: IncomingMessage): string {
+  if (socket instanceof TLSSocket) return "https";
+  return headers[SCHEME_HEADER.toLowerCase()] === "https" ? "https" : "http";
+}
+
+export function peerAddress({ socket }: IncomingMessage): string {
+  return plainIp(socket.remoteAddress ?? "unknown");
+}
+
+export interface AddressSources {
+  readonly bridgeSecret: string | undefined;
+  /** The header that names a client's address; `PEER_HEADER` unless a proxy stands before the service. */
+  readonly clientIpHeader: string;
+}
+
+/** The address for which a request counts, as the Worker sees it too: a bridge that knows the secret tells its client's. */
+export function countedAddress(request: IncomingMessage, { bridgeSecret, clientIpHeader }: AddressSources): string {
+  const shown = request.headers[BRIDGE_HEADER];
+  const told = request.headers[BRIDGE_ADDRESS_HEADER];
+  const isBridge = bridgeSecret !== undefined && typeof shown === "string" && isSame(shown, bridgeSecret);
+  if (isBridge && typeof told === "string") return told;
+  if (clientIpHeader.toLowerCase() === PEER_HEADER.toLowerCase()) return peerAddress(request);
+  const named = request.headers[clientIpHeader.toLowerCase()];
+  return typeof named === "string" && named !== "" ? named : "unknown";
+}
+
+function isSame(given: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}

@@ -1,0 +1,82 @@
+import { type Address, formatAddress } from "../addresses.ts";
+
+export interface WorkerdLayout {
+  /** Path of the bundled Worker. */
+  readonly worker: string;
+  /** Directory of the objects' databases. */
+  readonly storage: string;
+  /** Where HTTP and WebSockets come in. */
+  readonly http: Listen;
+  /** Raw TCP without a front door, for measurements. */
+  readonly tcp?: Address | undefined;
+  /** Names of the variables; the values travel in workerd's environment (see `environmentName`). */
+  readonly variables: readonly string[];
+}
+
+/** Where workerd listens: a Unix socket or a port of this machine. */
+export type Listen = { readonly path: string } | Address;
+
+/** Tells workerd with which scheme a client asked, so that addresses in replies begin with it. */
+export const SCHEME_HEADER = "X-Forwarded-Proto";
+
+/** The namespaces' unique keys name the objects' files on disk: changing one loses the data. */
+export const NAMESPACES = {
+  KEY: "KeyObject",
+  SESSION: "SessionObject",
+  HTTP_SESSION: "HttpSessionObject",
+  DIRECTORY: "DirectoryObject",
+  METRICS: "MetricsObject",
+  RATE_LIMIT: "RateLimitObject",
+  STORAGE_PROBE: "StorageProbeObject",
+} as const;
+
+export const environmentName = (variable: string) => `HOLDFAST_VAR_${variable}`;
+
+/** The text of a workerd configuration. It holds no secret: variables come by environment. */
+export function workerdConfig(layout: WorkerdLayout): string {
+  const namespaces = Object.entries(NAMESPACES);
+  const bindings = [
+    ...namespaces.map(([name, className]) => `(name = ${text(name)}, durableObjectNamespace = ${text(className)})`),
+    ...layout.variables.map((name) => `(name = ${text(name)}, fromEnvironment = ${text(environmentName(name))})`),
+  ];
+  const classes = namespaces.map(
+    ([, className]) =>
+      `(className = ${text(className)}, uniqueKey = ${text(`holdfast-${className}`)}, enableSql = true)`,
+  );
+  const sockets = [
+    `(name = "http", address = ${text(addressOf(layout.http))}, http = (forwardedProtoHeader = ${text(SCHEME_HEADER)}), service = "main")`,
+    ...(layout.tcp ? [`(name = "tcp", address = ${text(formatAddress(layout.tcp))}, tcp = (), service = "main")`] : []),
+  ];
+  return `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    (name = "main", worker = .holdfast),
+    (name = "disk", disk = (path = ${text(layout.storage)}, writable = true)),
+  ],
+  sockets = [
+    ${sockets.join(",\n    ")},
+  ],
+);
+const holdfast :Workerd.Worker = (
+  modules = [(name = "worker.js", esModule = embed ${text(layout.worker)})],
+  compatibilityDate = "2026-11-04",
+  compatibilityFlags = ["enable_request_signal"],
+  bindings = [
+    ${bindings.join(",\n    ")},
+  ],
+  durableObjectNamespaces = [
+    ${classes.join(",\n    ")},
+  ],
+  durableObjectStorage = (localDisk = "disk"),
+);
+`;
+}
+
+function addressOf(listen: Listen): string {
+  return "path" in listen ? `unix:${listen.path}` : formatAddress(listen);
+}
+
+/** A Cap'n Proto string literal. */
+function text(value: string): string {
+  return `"${value.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`;
+}

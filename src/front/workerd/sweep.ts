@@ -1,0 +1,63 @@
+import { readdirSync, statSync, unlinkSync } from "node:fs";
+import { join } from "node:path";
+import { codeOf, reasonOf } from "../failure.ts";
+
+/** A database of one page has no table in it: the object it belonged to has deleted all it had. */
+const EMPTY_DATABASE_BYTES = 4_096;
+const DATABASE = /^[0-9a-f]{64}\.sqlite$/;
+
+export interface SweepLimits {
+  /** Files changed later than this are left alone. */
+  readonly olderThanMs: number;
+  /** What is not done in this time is left for the next sweep. */
+  readonly budgetMs: number;
+}
+
+/**
+ * Removes what workerd leaves of objects that have deleted their state: a file of one empty page each. Returns how many.
+ * A file with a write-ahead log beside it is in use or holds more than it shows, and stays. What cannot be removed is
+ * logged, and stays too: it costs some room, which is no reason to stop serving.
+ */
+export function sweepEmptyDatabases(
+  directory: string,
+  { olderThanMs, budgetMs }: SweepLimits,
+  log: (line: string) => void = console.error,
+): number {
+  const now = Date.now();
+  const complain = (path: string, error: unknown) => log(`holdfast: cannot sweep ${path}: ${reasonOf(error)}`);
+  const names = new Set(namesIn(directory, complain));
+  let removed = 0;
+  for (const name of names) {
+    if (Date.now() - now > budgetMs) break;
+    if (!DATABASE.test(name) || names.has(`${name}-wal`) || names.has(`${name}-journal`)) continue;
+    const path = join(directory, name);
+    try {
+      if (!isEmptySince(path, now - olderThanMs)) continue;
+      unlinkSync(path);
+      removed += 1;
+    } catch (error) {
+      complain(path, error);
+    }
+  }
+  return removed;
+}
+
+function namesIn(directory: string, complain: (path: string, error: unknown) => void): string[] {
+  try {
+    return readdirSync(directory);
+  } catch (error) {
+    // Without the directory no object of this kind has ever been stored.
+    if (codeOf(error) !== "ENOENT") complain(directory, error);
+    return [];
+  }
+}
+
+function isEmptySince(path: string, time: number): boolean {
+  const { size, mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? {};
+  return size === EMPTY_DATABASE_BYTES && mtimeMs !== undefined && Math.floor(mtimeMs) <= time && !hasLog(path);
+}
+
+/** Looked at again just before: an object that has been opened meanwhile has a log. */
+function hasLog(path: string): boolean {
+  return statSync(`${path}-wal`, { throwIfNoEntry: false }) !== undefined;
+}

@@ -1,0 +1,61 @@
+import { isAdmin } from "../../auth/principal.ts";
+import type { StealOutcome } from "../../engine/index.ts";
+import { log, logged } from "../../log.ts";
+import { askKey } from "../../objects/keys/calls.ts";
+import { ownerIdOf } from "../../objects/session-common/session-names.ts";
+import { identityOf } from "../../reports/key-detail.ts";
+import { labelsOf } from "../../reports/stats.ts";
+import { labelOfTag } from "../../reports/tag-label.ts";
+import { type AppContext, requestIdOf } from "../context.ts";
+import { fail, json } from "../errors.ts";
+import { wrongCredential } from "../middleware/checks.ts";
+import { removalQuery } from "../openapi/schemas.ts";
+import { parseQuery } from "../request/fields.ts";
+import { keyFault, segmentAt } from "../request/path.ts";
+
+const KEY_SEGMENT = 3;
+
+/** Takes a slot away from the holder that bears this fence, and from no other. */
+export async function removeHolder(context: AppContext): Promise<Response> {
+  const key = segmentAt(context.req.path, KEY_SEGMENT);
+  const fault = keyFault(key);
+  if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
+  const principal = context.get("principal");
+  if (!isAdmin(principal)) {
+    // Who is nobody in particular and shows a credential here has shown a wrong one.
+    if (principal.type === "open" && context.req.header("Authorization")) await wrongCredential(context, "http");
+    return fail(context, "forbidden");
+  }
+  const query = parseQuery(removalQuery, new URL(context.req.url).searchParams);
+  if (!query.ok) return fail(context, "bad_request", query.detail);
+  const fence = query.value.token_fence;
+  try {
+    const removed = await askKey(context.env, key, async (object): Promise<StealOutcome> => object.steal(fence), "use");
+    if (removed.status === "not_held") return fail(context, "not_held");
+    const owner = ownerIdOf(removed.session);
+    log("warn", "holder_removed", { request: requestIdOf(context), key, owner, fence });
+    const labels = await labelsOf(context.env, [removed.session]).catch(() => undefined);
+    const label = labels?.[removed.session] ?? labelOfTag(removed.tag);
+    const heldSeconds = Math.max(0, Date.now() - removed.since) / 1000;
+    return json(context, { key, ...identityOf(removed.session, label), fence, held_s: heldSeconds });
+  } catch (error) {
+    logged("key_unreachable")(error);
+    return fail(context, "unavailable");
+  }
+}
+
+/** Lets a key that has lost its rows be founded again. One that has not is not found. */
+export async function giveUpKey(context: AppContext): Promise<Response> {
+  const key = segmentAt(context.req.path, KEY_SEGMENT);
+  const fault = keyFault(key);
+  if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
+  if (!isAdmin(context.get("principal"))) return fail(context, "forbidden");
+  try {
+    if (!(await context.env.KEY.getByName(key).giveUp())) return fail(context, "not_found");
+    log("warn", "key_given_up", { request: requestIdOf(context), key });
+    return context.body(null, 204);
+  } catch (error) {
+    logged("key_unreachable")(error);
+    return fail(context, "unavailable");
+  }
+}

@@ -1,0 +1,97 @@
+import { isTrusted, mayUse } from "../../auth/principal.ts";
+import { logged } from "../../log.ts";
+import { allDirectories } from "../../objects/directory/directories.ts";
+import { readConfigOf } from "../../objects/env.ts";
+import { momentNow, sharedAnswer } from "../../objects/pacing/shared-answers.ts";
+import { StorageHealth } from "../../objects/storage-probe.ts";
+import { keyDocument, statsDocument } from "../../reports/stats.ts";
+import type { AppContext } from "../context.ts";
+import { fail, JSON_HEADERS, json, jsonText } from "../errors.ts";
+import { openApiDocument } from "../openapi/document.ts";
+import { referencePage } from "../openapi/reference-page.ts";
+import { keyQuery, statsQuery } from "../openapi/schemas.ts";
+import { parseQuery } from "../request/fields.ts";
+import { keyFault, segmentAt } from "../request/path.ts";
+import { renderMetrics } from "./metrics.ts";
+
+const KEY_SEGMENT = 2;
+const READY_WITHIN_MS = 2_000;
+
+export function getHealth(context: AppContext): Response {
+  return json(context, { status: "ok" });
+}
+
+export async function getReady(context: AppContext): Promise<Response> {
+  const result = readConfigOf(context.env);
+  if (!result.ok) return json(context, { status: "misconfigured" }, 503);
+  if (result.config.draining) return json(context, { status: "draining" }, 503);
+  const found = await Promise.all([isDirectoryThere(context), new StorageHealth(context.env).isWritable()]);
+  return found.every(Boolean) ? json(context, { status: "ok" }) : json(context, { status: "unavailable" }, 503);
+}
+
+/** New keys and sessions need the directory; all its parts are asked, since any may be the one that is needed. */
+async function isDirectoryThere({ env }: AppContext): Promise<boolean> {
+  const pings = Promise.all(allDirectories(env).map((directory) => directory.ping()));
+  const answers = pings
+    .then(() => true)
+    .catch((error: unknown) => {
+      logged("directory_unreachable")(error);
+      return false;
+    });
+  return Promise.race([answers, scheduler.wait(READY_WITHIN_MS).then(() => false)]);
+}
+
+export async function getStats(context: AppContext): Promise<Response> {
+  const principal = context.get("principal");
+  if (!mayUse(principal, "stats")) return fail(context, "forbidden");
+  const params = new URL(context.req.url).searchParams;
+  const query = parseQuery(statsQuery, params);
+  if (!query.ok) return fail(context, "bad_request", query.detail);
+  const { prefix = "", limit, cursor = "", detail } = query.value;
+  const isPaged = params.has("limit") || params.has("cursor");
+  const scope = principal.type === "ticket" ? principal.scope : undefined;
+  const question = { prefix, cursor, detail, scope, ...(isPaged && { limit }) };
+  try {
+    return jsonText(context, await statsDocument(context.env, question, momentNow()));
+  } catch (error) {
+    logged("stats_failed")(error);
+    return fail(context, "unavailable");
+  }
+}
+
+export async function getKey(context: AppContext): Promise<Response> {
+  const key = segmentAt(context.req.path, KEY_SEGMENT);
+  const fault = keyFault(key);
+  if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
+  if (!mayUse(context.get("principal"), "stats", key)) return fail(context, "forbidden");
+  const query = parseQuery(keyQuery, new URL(context.req.url).searchParams);
+  if (!query.ok) return fail(context, "bad_request", query.detail);
+  try {
+    const document = await keyDocument(context.env, key, query.value, momentNow());
+    return document ? jsonText(context, document) : fail(context, "not_found");
+  } catch (error) {
+    logged("stats_failed")(error);
+    return fail(context, "unavailable");
+  }
+}
+
+export async function getMetrics(context: AppContext): Promise<Response> {
+  if (!isTrusted(context.get("principal"))) return fail(context, "forbidden");
+  try {
+    const { env, var: variables } = context;
+    const text = await sharedAnswer("metrics", momentNow(), () => renderMetrics(env, variables.config));
+    return context.body(text, 200, { ...JSON_HEADERS, "Content-Type": "text/plain; version=0.0.4; charset=utf-8" });
+  } catch (error) {
+    logged("metrics_failed")(error);
+    return fail(context, "unavailable");
+  }
+}
+
+export function getOpenAPI(context: AppContext): Response {
+  return context.body(openApiDocument(), 200, { ...JSON_HEADERS, "Cache-Control": "public, max-age=60" });
+}
+
+export function getReference(context: AppContext): Promise<Response> {
+  const { protocol, host } = new URL(context.req.url);
+  return referencePage(protocol === "https:" ? `https://${host}` : host);
+}

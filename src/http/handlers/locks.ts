@@ -1,0 +1,154 @@
+import { mayUse } from "../../auth/principal.ts";
+import { randomHex } from "../../hex.ts";
+import { logged } from "../../log.ts";
+import { ASK_HEADER, type Ask, encodeAsk, type Told } from "../../objects/http-session/http-session-object.ts";
+import type { KeyRequest } from "../../objects/session-common/operations.ts";
+import { type Outcome, STATUSES } from "../../protocols/statuses.ts";
+import type { AppContext, Handler } from "../context.ts";
+import { fail, json } from "../errors.ts";
+import { REQUESTS, type RequestOf } from "../openapi/schemas.ts";
+import { MOST_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
+import type { Parsed } from "../request/fields.ts";
+import { labelOf } from "../request/label.ts";
+import { isSessionId, keyFault, segmentAt } from "../request/path.ts";
+import { familyOf, KEY_REQUESTS, type KeyOperationId } from "./key-requests.ts";
+import { endOfPoll, type PollEnd } from "./poll.ts";
+import { type AskSession, sessionOf } from "./sessions.ts";
+
+const KEY_SEGMENT = 2;
+const SESSION_HEADER = "X-Dflockd-Session";
+const LABEL_HEADER = "X-Holdfast-Label";
+/** Hardly anybody hangs up sooner than this, and looking for that costs a millisecond. */
+const QUICK_MS = 5;
+const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
+
+let askIds: { readonly prefix: string; next: number } | undefined;
+
+/** An id that no other request has: random for the isolate, and counted in it. */
+function newAskId(): string {
+  askIds ??= { prefix: randomHex(8), next: 0 };
+  return `${askIds.prefix}-${(askIds.next++).toString(36)}`;
+}
+
+/** A handler for one operation on a key, with the checks that all of them make, in their order. */
+export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
+  const [family, requestOf] = [familyOf(id), KEY_REQUESTS[id]];
+  return async (context) => {
+    const key = segmentAt(context.req.path, KEY_SEGMENT);
+    const fault = keyFault(key);
+    if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
+    if (!mayUse(context.get("principal"), family, key)) return fail(context, "forbidden");
+    const sessionId = context.req.header(SESSION_HEADER) ?? "";
+    if (sessionId === "") return fail(context, "bad_request", `header ${SESSION_HEADER} is required`);
+    if (!isSessionId(sessionId)) return fail(context, "session_gone");
+    const label = labelOf(context.req.header(LABEL_HEADER));
+    if (!label.ok) return fail(context, "bad_request", label.detail);
+    const askSession = sessionOf(context, sessionId);
+    try {
+      const body = await bodyOf(context, askSession, id);
+      if (body === "session_gone") return fail(context, "session_gone");
+      if (!body.ok) return fail(context, "bad_request", body.detail);
+      const ask = { id: newAskId(), request: requestOf(key, body.value), label: label.value };
+      const replying = put(context, askSession, ask);
+      // A client that leaves would otherwise take the Worker with it, and nobody could take the request back.
+      context.executionCtx.waitUntil(replying.catch(() => {}));
+      return await replying;
+    } catch (error) {
+      logged("session_unreachable")(error);
+      return fail(context, "unavailable");
+    }
+  };
+}
+
+/** The body, once it is known that the session exists if the body is late or wrong: a session that is gone beats it. */
+async function bodyOf<Id extends KeyOperationId>(
+  context: AppContext,
+  askSession: AskSession,
+  id: Id,
+): Promise<Parsed<RequestOf<Id>> | "session_gone"> {
+  const { readTimeoutMs: deadlineMs } = context.get("config");
+  const { schema, mayBeEmpty } = REQUESTS[id];
+  let isFound = false;
+  const isWanted = async () => {
+    isFound ||= await askSession((session) => session.touch());
+    return isFound;
+  };
+  const read = await readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs, isWanted });
+  const parsed = read.ok ? (parseBody(schema, read.bytes, { mayBeEmpty }) as Parsed<RequestOf<Id>>) : read;
+  return parsed.ok || (await isWanted()) ? parsed : "session_gone";
+}
+
+/** Puts a request to its session. One whose fate stays unknown, or whose client has left, is taken back. */
+async function put(context: AppContext, askSession: AskSession, ask: Ask): Promise<Response> {
+  // There is nothing to take back of a request that leaves no traces, and a signal costs something.
+  if (!leavesTraces(ask.request)) {
+    const told = await askSession((session) => session.perform(ask) as Promise<Told>);
+    return told.type === "gone" ? fail(context, "session_gone") : replyOf(context, ask.request, told.outcome);
+  }
+  const { signal } = context.req.raw;
+  const withdraw = () => {
+    context.executionCtx.waitUntil(takeBack(askSession, ask).catch(logged("withdrawal_failed")));
+  };
+  try {
+    const end = await endOf(askSession, ask, signal);
+    if (end.type === "answered" && !signal.aborted) return replyOf(context, ask.request, end.outcome);
+    if (end.type === "gone") return fail(context, "session_gone");
+    // Of a poll that was abandoned the session knows already. A lost session may have picked a grant up before.
+    if (end.type !== "vanished") withdraw();
+    return fail(context, end.type === "lost" ? "unavailable" : "client_canceled");
+  } catch (error) {
+    withdraw();
+    throw error;
+  }
+}
+
+/** Has a session withdraw a request, also if it cannot be reached at once. */
+async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<void> {
+  const withdraw = () => askSession((session) => session.withdraw(request.key, id));
+  for (const pauseMs of WITHDRAWAL_PAUSES_MS) {
+    try {
+      return await withdraw();
+    } catch {
+      await scheduler.wait(pauseMs);
+    }
+  }
+  await withdraw();
+}
+
+const mayWait = ({ type }: KeyRequest) => type === "acquire" || type === "wait";
+const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
+
+/** Puts a request to its session, and waits for the end of it if it has to wait. */
+async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<Told | PollEnd> {
+  const askedAt = Date.now();
+  const begun = mayWait(ask.request)
+    ? await begin(askSession, ask)
+    : await askSession((session) => session.perform(ask) as Promise<Told>);
+  if (begun instanceof WebSocket) return endOfPoll(begun, signal);
+  // workerd reads from connections only when nothing else is left to do (2026-11): this lets it tell of a hang-up that it has not
+  // read yet. A poll has listened for one all the time.
+  if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
+  return begun;
+}
+
+/** Puts a request that may have to wait: its answer, or the socket on which that will come. */
+async function begin(askSession: AskSession, ask: Ask): Promise<Told | WebSocket> {
+  const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
+  const reply = await askSession((session) => session.fetch("http://session/", { headers }));
+  return reply.webSocket ?? reply.json<Told>();
+}
+
+function granted({ token, leaseSeconds }: Outcome, status: "ok" | "acquired") {
+  return { status, token, lease_ttl_s: leaseSeconds };
+}
+
+/** An outcome as HTTP says it. */
+function replyOf(context: AppContext, { type }: KeyRequest, outcome: Outcome): Response {
+  const { status, leaseSeconds } = outcome;
+  const error = STATUSES[status].http;
+  if (error !== undefined) return fail(context, error);
+  if (type === "release") return context.body(null, 204);
+  if (type === "renew") return json(context, { remaining_s: leaseSeconds });
+  if (status === "ok" || status === "acquired") return json(context, granted(outcome, status));
+  return json(context, { status });
+}

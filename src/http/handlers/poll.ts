@@ -1,0 +1,34 @@
+import { POLL_CLOSE, type PollNews } from "../../objects/http-session/polls.ts";
+import type { Outcome } from "../../protocols/statuses.ts";
+
+/** How a long poll ended: with an answer, or because its session, its client or the session's object is gone. */
+export type PollEnd<Answer = Outcome> =
+  | { readonly type: "answered"; readonly outcome: Answer }
+  | { readonly type: "gone" | "vanished" | "lost" };
+
+/**
+ * Resolves when a long poll is over. A client that hangs up ends it at once: the session hears `vanished` and withdraws
+ * the request, also if it has just sent a grant. From an `answered` on, the reply is on its way and the token is the
+ * client's: it may have read it before anybody learns that the connection has ended (docs/adr/0012).
+ */
+export async function endOfPoll<Answer = Outcome>(socket: WebSocket, signal: AbortSignal): Promise<PollEnd<Answer>> {
+  const end = Promise.withResolvers<PollEnd<Answer>>();
+  // The first one counts, so an answer that comes after the hang-up is not delivered.
+  signal.addEventListener("abort", () => end.resolve({ type: "vanished" }));
+  socket.addEventListener("message", ({ data }) => end.resolve(endBy(JSON.parse(String(data)) as PollNews<Answer>)));
+  socket.addEventListener("close", () => end.resolve({ type: "lost" }));
+  socket.addEventListener("error", () => end.resolve({ type: "lost" }));
+  if (signal.aborted) end.resolve({ type: "vanished" });
+  socket.accept();
+  const ended = await end.promise;
+  try {
+    socket.close(ended.type === "answered" ? POLL_CLOSE.delivered : POLL_CLOSE.vanished);
+  } catch {
+    // The session's end is closed already.
+  }
+  return ended;
+}
+
+function endBy<Answer>(news: PollNews<Answer>): PollEnd<Answer> {
+  return news.type === "answer" ? { type: "answered", outcome: news.outcome } : { type: "gone" };
+}

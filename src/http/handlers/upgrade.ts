@@ -1,0 +1,106 @@
+import { authenticate, authenticateTicket, type Principal } from "../../auth/principal.ts";
+import { logged } from "../../log.ts";
+import type { Entry } from "../../objects/session/client-entry.ts";
+import { CLOSE } from "../../objects/session/conversation-host.ts";
+import { rightsOf } from "../../objects/session/rights.ts";
+import { REFUSAL_HEADER } from "../../transports/refusal.ts";
+import { type Credential, openSession, resumeSession } from "../../transports/session.ts";
+import { WINDOW_HEADER } from "../../transports/window.ts";
+import type { AppContext } from "../context.ts";
+import { type ErrorCode, fail } from "../errors.ts";
+import { refuse, wrongCredential } from "../middleware/checks.ts";
+import { allowedOrigin } from "../middleware/cors.ts";
+import { hostIn, isLoopback, isLoopbackOrigin } from "../middleware/hosts.ts";
+import { labelOf } from "../request/label.ts";
+
+const SUBPROTOCOL = "dflockd.v2";
+
+/** `GET /v1/ws`: from here on the socket speaks the wire protocol, and the Worker is out of the way. */
+export async function upgrade(context: AppContext): Promise<Response> {
+  const { req } = context;
+  const caller = context.get("caller");
+  const config = context.get("config");
+  if (req.header("Upgrade")?.toLowerCase() !== "websocket") return fail(context, "upgrade_required");
+  if (!isOriginAllowed(context)) return fail(context, "origin_forbidden");
+  const principal = await principalOf(context);
+  if (principal === "nobody" || caller.via === "impostor") return refuse(context, "ws");
+  // On an open service only the operator's token can be shown. The client may still do what everybody may.
+  const isGuess = principal?.type === "open" && config.adminToken !== undefined && req.header("Authorization");
+  if (isGuess) await wrongCredential(context, "ws");
+  const label = labelOf(req.query("label"));
+  if (!label.ok) return fail(context, "bad_request", label.detail);
+  const entry: Entry = {
+    transport: caller.via === "bridge" ? "tcp" : "ws",
+    address: caller.address,
+    isAuthenticated: principal !== undefined && principal.type !== "open",
+    rights: rightsOf(principal),
+    hasWindow: req.header(WINDOW_HEADER) !== undefined,
+    label: label.value,
+  } as const;
+  const offered = (req.header("Sec-WebSocket-Protocol") ?? "").split(",").map((name) => name.trim());
+  const socket = await socketFor(context, entry, credentialIn(offered));
+  if (typeof socket === "string") return fail(context, socket);
+  const headers = new Headers(offered.includes(SUBPROTOCOL) ? { "Sec-WebSocket-Protocol": SUBPROTOCOL } : undefined);
+  if (socket.refusal) headers.set(REFUSAL_HEADER, socket.refusal);
+  return new Response(null, { status: 101, webSocket: socket.theirs, headers });
+}
+
+interface OpenedSocket {
+  readonly theirs: WebSocket;
+  /** Why the session was not resumed, if so: the socket is closed then. */
+  readonly refusal?: ErrorCode;
+}
+
+/** The client's end of a new or resumed session's socket, or why there is none. */
+async function socketFor(
+  { env }: AppContext,
+  entry: Entry,
+  credential: Credential | undefined,
+): Promise<OpenedSocket | ErrorCode> {
+  const opening = credential ? resumeSession(env, entry, credential) : openSession(env, entry);
+  const reply = await opening.catch(logged("session_unreachable"));
+  if (reply?.webSocket) return { theirs: reply.webSocket };
+  const refusal = reply?.headers.get(REFUSAL_HEADER) ?? "unavailable";
+  // Browsers do not tell a page the status of a refused upgrade: who cannot resume is told by a close code.
+  if (refusal === "session_gone") return { theirs: closedSocket(CLOSE.gone), refusal };
+  if (refusal === "session_in_use") return { theirs: closedSocket(CLOSE.inUse) };
+  return refusal as ErrorCode;
+}
+
+function closedSocket(code: number): WebSocket {
+  const { 0: theirs, 1: ours } = new WebSocketPair();
+  ours.accept();
+  ours.close(code);
+  return theirs;
+}
+
+/** A client's right to a session it has had before stands among the subprotocols: addresses end up in logs. */
+function credentialIn(offered: readonly string[]): Credential | undefined {
+  for (const name of offered) {
+    const [, session, secret] = /^holdfast\.resume\.([0-9a-f]{32})\.([0-9a-f]{32})$/.exec(name) ?? [];
+    if (session && secret) return { session, secret };
+  }
+  return undefined;
+}
+
+/**
+ * Browsers do not apply CORS to WebSockets, so the origin of a page is checked here. Our own pages are of our own origin,
+ * which no other page can share: the `Host` has been checked before. A list of origins decides about all others. Without a
+ * list, a service without a token serves pages of this machine only: an open service is not open to every page its users visit.
+ */
+function isOriginAllowed({ req, var: { config } }: AppContext): boolean {
+  const origin = req.header("Origin");
+  if (origin === undefined || origin === new URL(req.url).origin) return true;
+  if (config.corsOrigins.length > 0) return allowedOrigin(config, origin) !== undefined;
+  if (config.authToken !== undefined) return true;
+  return isLoopbackOrigin(origin) && isLoopback(hostIn(req.header("Host") ?? ""));
+}
+
+/** Who asks; undefined when the upgrade does not say, so that the first command must. */
+async function principalOf({ req, var: { config } }: AppContext): Promise<Principal | "nobody" | undefined> {
+  const authorization = req.header("Authorization");
+  if (authorization !== undefined) return (await authenticate(config, authorization)) ?? "nobody";
+  // Browsers cannot set the header. The token itself is never taken from an address: those end up in logs.
+  const ticket = req.query("ticket");
+  return ticket === undefined ? undefined : ((await authenticateTicket(config, ticket)) ?? "nobody");
+}

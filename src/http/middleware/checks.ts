@@ -1,0 +1,136 @@
+import type { ErrorHandler, MiddlewareHandler } from "hono";
+import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../../auth/principal.ts";
+import { log } from "../../log.ts";
+import { readConfigOf } from "../../objects/env.ts";
+import { ownerIdOf } from "../../objects/session-common/session-names.ts";
+import { type AppContext, type AppEnv, type Handler, requestIdOf } from "../context.ts";
+import { fail } from "../errors.ts";
+import { getHealth, getReady } from "../handlers/introspection.ts";
+import { countHttp, recordRequest } from "../handlers/metrics.ts";
+import { templateOf } from "../openapi/templates.ts";
+import { callerOf } from "../request/caller.ts";
+import { takesBasicAuth } from "../sessionless/access.ts";
+import { retryAfter } from "./rate-limit.ts";
+
+const PROBES = new Map<string, Handler>([
+  ["/health", getHealth],
+  ["/ready", getReady],
+]);
+/** Routes that ask nobody who he is; the upgrade to a WebSocket has rules of its own. */
+const WITHOUT_AUTH = new Set([
+  ...PROBES.keys(),
+  "/",
+  "/console.js",
+  "/console.css",
+  "/v1/openapi.json",
+  "/docs",
+  "/v1/ws",
+]);
+
+type Middleware = MiddlewareHandler<AppEnv>;
+
+/** Plain workerd builds the address of a request from its `Host` as it came: one that is no host would shift the path. */
+const HOST = /^[\w.~%:[\]-]+$/;
+/** The host of the last request that had a good one: most have the same. */
+let goodHost: string | undefined;
+
+function hasGoodHost({ req }: AppContext): boolean {
+  const host = req.header("Host") ?? "unknown";
+  if (host === goodHost) return true;
+  if (!HOST.test(host) || !URL.canParse(req.url)) return false;
+  goodHost = host;
+  return true;
+}
+
+/** A service with a bad variable serves nobody but its probes. */
+export const configure: Middleware = async (context, next) => {
+  const result = readConfigOf(context.env);
+  if (!hasGoodHost(context)) {
+    return fail(context, "bad_request", "header Host must name a host");
+  }
+  if (result.ok) {
+    context.set("config", result.config);
+    return next();
+  }
+  const probe = PROBES.get(context.req.path);
+  if (probe && (context.req.method === "GET" || context.req.method === "HEAD")) return probe(context);
+  if (probe) {
+    context.header("Allow", "GET, HEAD");
+    return fail(context, "method_not_allowed");
+  }
+  return fail(context, "misconfigured", `invalid configuration variable ${result.bad[0].name}`);
+};
+
+/** Counts every request when its reply is out, and leaves a line in the log for each that failed. */
+export const observe: Middleware = async (context, next) => {
+  const startedAt = Date.now();
+  context.set("template", templateOf(context.req.path));
+  await next();
+  finish(context, context.res.status, startedAt);
+};
+
+function finish(context: AppContext, status: number, startedAt: number): void {
+  const { method } = context.req;
+  const template = context.get("template") ?? "unmatched";
+  const seconds = Math.max(0, Date.now() - startedAt) / 1000;
+  recordRequest(context.env, waitUntilOf(context), { method, path: template, status, seconds });
+  // A load balancer that asks whether we are ready is no failure, whatever the answer; nor is a lock that is held.
+  if (status < 400 || PROBES.has(template) || context.get("error") === "held") return;
+  const { session, error: code = "unknown", detail } = context.var;
+  const request = requestIdOf(context);
+  const level = status >= 500 ? "error" : "warn";
+  const fields = {
+    request,
+    method,
+    path: template,
+    status,
+    error: code,
+    detail,
+    ...(session && { owner: ownerIdOf(session) }),
+  };
+  log(level, "request_failed", fields, code);
+}
+
+export const limitRate: Middleware = async (context, next) => {
+  if (PROBES.has(context.req.path)) return next();
+  const config = context.get("config");
+  const caller = await callerOf(config, context.req.raw.headers);
+  context.set("caller", caller);
+  // A bridge opens WebSockets for TCP clients, who make no HTTP requests: other caps count them.
+  if (caller.via === "bridge") return next();
+  const seconds = await retryAfter(context.env, config, caller.address);
+  if (seconds === undefined) return next();
+  countHttp(context.env, waitUntilOf(context), "rate_limited_total", {});
+  context.header("Retry-After", String(seconds));
+  return fail(context, "rate_limited");
+};
+
+export const authorize: Middleware = async (context, next) => {
+  if (WITHOUT_AUTH.has(context.req.path)) return next();
+  const scheme = takesBasicAuth(context.req.path) ? authenticateAnyScheme : authenticate;
+  const principal = await scheme(context.get("config"), context.req.header("Authorization"));
+  if (!principal) return refuse(context, "http");
+  context.set("principal", principal);
+  return next();
+};
+
+/** Tells who could not show who he is, after a pause that makes guessing slow. */
+export async function refuse(context: AppContext, transport: "http" | "ws"): Promise<Response> {
+  await wrongCredential(context, transport);
+  return fail(context, "unauthorized");
+}
+
+/** Somebody has shown a wrong credential: it is counted, and learning of it takes a while. */
+export async function wrongCredential(context: AppContext, transport: "http" | "ws"): Promise<void> {
+  countHttp(context.env, waitUntilOf(context), "auth_failures_total", { transport });
+  await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
+}
+
+export const failed: ErrorHandler<AppEnv> = (error, context) => {
+  log("error", "http_failed", { request: requestIdOf(context), error: String(error) });
+  return fail(context, "internal");
+};
+
+function waitUntilOf(context: AppContext): (promise: Promise<unknown>) => void {
+  return (promise) => context.executionCtx.waitUntil(promise);
+}

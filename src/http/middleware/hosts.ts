@@ -1,0 +1,61 @@
+import type { MiddlewareHandler } from "hono";
+import type { Config } from "../../config.ts";
+import { log } from "../../log.ts";
+import { fail } from "../errors.ts";
+
+/** A DNS name never has more. */
+const MAX_LOGGED_CHARS = 253;
+
+/**
+ * The host in a `Host` header: in lower case, without port and without the dot that may end a name. Undefined when it
+ * is neither a name nor an address as browsers write them.
+ */
+export function hostIn(header: string): string | undefined {
+  const [, address, name] = /^(?:(\[[0-9a-f:.]+\])|([\w-]+(?:\.[\w-]+)*)\.?)(?::[0-9]*)?$/i.exec(header) ?? [];
+  if (address === undefined) return name?.toLowerCase();
+  const url = `http://${address}`;
+  return URL.canParse(url) ? new URL(url).hostname : undefined;
+}
+
+function isIPv4(host: string): boolean {
+  const parts = host.split(".");
+  return (
+    parts.length === 4 &&
+    parts.every((part) => String(Number(part)) === part && /^[0-9]{1,3}$/.test(part) && Number(part) < 256)
+  );
+}
+
+/** Whether the host can only be the machine that the client runs on: browsers resolve these names themselves. */
+export function isLoopback(host: string | undefined): boolean {
+  if (host === undefined) return false;
+  return isLoopbackName(host) || host === "[::1]" || (isIPv4(host) && host.startsWith("127."));
+}
+
+function isLoopbackName(host: string): boolean {
+  return host === "localhost" || host.endsWith(".localhost");
+}
+
+/** Whether an `Origin` header is that of a page from this machine. */
+export function isLoopbackOrigin(origin: string): boolean {
+  return isLoopback(hostIn(/^https?:\/\/(.*)$/s.exec(origin)?.[1] ?? ""));
+}
+
+/**
+ * Whether the service answers to this `Host`. An attacker can point a DNS name of theirs at the service's address, so that
+ * their page shares its origin (DNS rebinding): such a name is in no list. IP addresses pass: nobody can rebind them.
+ */
+export function isHostAllowed({ allowedHosts }: Pick<Config, "allowedHosts">, header: string | undefined): boolean {
+  if (allowedHosts.length === 0 || allowedHosts.includes("*")) return true;
+  const host = header === undefined ? undefined : hostIn(header);
+  if (host === undefined) return false;
+  return isLoopbackName(host) || host.startsWith("[") || isIPv4(host) || allowedHosts.includes(host);
+}
+
+/** Stands before CORS and everything that can be read: a preflight under a foreign name is refused as well. */
+export const checkHost: MiddlewareHandler<{ Variables: { config: Config } }> = async (context, next) => {
+  const host = context.req.header("Host");
+  if (isHostAllowed(context.get("config"), host)) return next();
+  const advice = "if the name is yours, add it to --http-allowed-hosts (HTTP_ALLOWED_HOSTS)";
+  log("warn", "host_forbidden", { host: host?.slice(0, MAX_LOGGED_CHARS), advice });
+  return fail(context, "host_forbidden");
+};

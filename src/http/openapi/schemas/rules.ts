@@ -1,0 +1,45 @@
+import { z } from "@hono/zod-openapi";
+import { MAX_SECONDS } from "../../../config.ts";
+
+const MOST_BYTES = 256;
+const LABEL = /^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;
+
+/** A whole number within bounds, as JSON writes one: 64 bits, no fraction, no exponent. */
+export function wholeNumber(least: number, most: number) {
+  const rule = { error: `must be a whole number from ${least} to ${most}` };
+  return z.int(rule).min(least, rule).max(most, rule).openapi({ format: "int64" });
+}
+
+/** Seconds as every protocol of ours takes them. */
+export function seconds() {
+  return wholeNumber(0, MAX_SECONDS);
+}
+
+/** Text of 1 to 256 bytes without blanks: what a key, a pattern of keys and a token have in common. */
+export function unbrokenText() {
+  const rule = { error: `must be a string of 1 to ${MOST_BYTES} bytes without space, tab or line break` };
+  return z
+    .string(rule)
+    .min(1, rule)
+    .max(MOST_BYTES, rule)
+    .regex(/^[^ \t\n\r]*$/, rule)
+    .refine(isWithinBytes, rule);
+}
+
+/** True also for what is shorter in characters than in bytes. Text that is not valid Unicode has no bytes of its own. */
+export function isWithinBytes(text: string): boolean {
+  return text.isWellFormed() && new TextEncoder().encode(text).length <= MOST_BYTES;
+}
+
+/** A name a client gives itself for people to read. Invisible characters could make one label look like another. */
+export function labelText() {
+  const rule = { error: "must be 1 to 64 printable characters" };
+  // Stated once more for the document, whose generator does not know regular expressions with flags.
+  return z.string(rule).regex(LABEL, rule).openapi({ pattern: LABEL.source });
+}
+
+/** Lowercase hex digits, so many of them. */
+export function hexDigits(count: number) {
+  const rule = { error: `must be ${count} lowercase hex digits` };
+  return z.string(rule).regex(new RegExp(`^[0-9a-f]{${count}}$`), rule);
+}

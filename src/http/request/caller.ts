@@ -1,0 +1,21 @@
+import { sameSecret } from "../../auth/secrets.ts";
+import type { Config } from "../../config.ts";
+import { clientAddress } from "./address.ts";
+
+const BRIDGE_HEADER = "X-Holdfast-Bridge";
+const BRIDGE_ADDRESS_HEADER = "X-Holdfast-Client-Address";
+
+/** Where a request comes from. `impostor`: it claims to come from a bridge, and does not know the bridges' secret. */
+export interface Caller {
+  readonly via: "edge" | "bridge" | "impostor";
+  readonly address: string;
+}
+
+/** A bridge that knows the secret speaks for its client; where none is configured, its word is not heard. */
+export async function callerOf(config: Config, headers: Headers): Promise<Caller> {
+  const address = clientAddress(config, headers);
+  const shown = headers.get(BRIDGE_HEADER);
+  if (config.bridgeSecret === undefined || shown === null) return { via: "edge", address };
+  if (!(await sameSecret(shown, config.bridgeSecret))) return { via: "impostor", address };
+  return { via: "bridge", address: headers.get(BRIDGE_ADDRESS_HEADER) ?? address };
+}

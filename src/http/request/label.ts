@@ -1,0 +1,10 @@
+import { labelHeader } from "../openapi/schemas.ts";
+import type { Parsed } from "./fields.ts";
+
+/** The name a client gives itself, for others to see beside what it holds and waits for. */
+export function labelOf(text: string | undefined): Parsed<string | undefined> {
+  if (text === undefined || text === "") return { ok: true, value: undefined };
+  const result = labelHeader.safeParse(text);
+  if (result.success) return { ok: true, value: result.data };
+  return { ok: false, detail: `label ${result.error.issues[0]?.message ?? "is malformed"}` };
+}

@@ -1,0 +1,62 @@
+import { hash } from "../../hash.ts";
+import type { Env } from "../env.ts";
+import { sessionlessProtocolOf } from "../session-common/session-names.ts";
+import type { DirectoryObject } from "./directory-object.ts";
+
+type DirectoryStub = DurableObjectStub<DirectoryObject>;
+
+/** What sessions call themselves, by session; of those that do. */
+export type Labels = Readonly<Record<string, string>>;
+
+/** Fixed for ever: a key's fence mark lives in the shard its name leads to. */
+export const SHARDS = 8;
+
+/** A question about more sessions than this is asked in parts. */
+const SESSIONS_AT_ONCE = 10_000;
+
+/** The shard that lists this key and keeps its fence mark. */
+export function directoryOfKey(env: Env, key: string): DirectoryStub {
+  return shard(env, hash(key) % SHARDS);
+}
+
+/** The shard that counts the sessions of this client address. */
+export function directoryOfAddress(env: Env, address: string): DirectoryStub {
+  return shard(env, hash(address) % SHARDS);
+}
+
+export function allDirectories(env: Env): DirectoryStub[] {
+  return Array.from({ length: SHARDS }, (_, index) => shard(env, index));
+}
+
+/** Keys, each with those that the same shard lists. */
+export function byDirectory(env: Env, keys: readonly string[]): { directory: DirectoryStub; keys: string[] }[] {
+  const groups = new Map<number, string[]>();
+  for (const key of keys) {
+    const index = hash(key) % SHARDS;
+    const group = groups.get(index);
+    if (group) group.push(key);
+    else groups.set(index, [key]);
+  }
+  return Array.from(groups, ([index, group]) => ({ directory: shard(env, index), keys: group }));
+}
+
+/** The labels of these sessions. All shards are asked, because a session's name does not tell its address. */
+export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<Labels> {
+  const names = [...new Set(sessions)].filter((name) => !sessionlessProtocolOf(name));
+  const labels: Record<string, string> = {};
+  for (let start = 0; start < names.length; start += SESSIONS_AT_ONCE) {
+    const part = names.slice(start, start + SESSIONS_AT_ONCE);
+    const answers = await Promise.all(allDirectories(env).map((directory) => directory.labelsOf(part)));
+    Object.assign(labels, ...answers);
+  }
+  return labels;
+}
+
+/** The one directory object that adds up the shards, asked only where a cap is configured. */
+export function ledgerOf(env: Env): DirectoryStub {
+  return env.DIRECTORY.getByName("ledger");
+}
+
+function shard(env: Env, index: number): DirectoryStub {
+  return env.DIRECTORY.getByName(`shard-${index}`);
+}

@@ -1,0 +1,300 @@
+import { DurableObject } from "cloudflare:workers";
+import { type Fence, fenceFromHex, fenceToHex } from "../../engine/index.ts";
+import { randomHex } from "../../hex.ts";
+import { logged } from "../../log.ts";
+import { configOf, type Env } from "../env.ts";
+import { kindOfSession } from "../session-common/session-names.ts";
+import { ledgerOf } from "./directories.ts";
+import { Gathering } from "./gathering.ts";
+import { type Claim, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
+import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
+import { kindOf, type ListedSession, ListedSessions, type SessionKind, type Transport } from "./listed-sessions.ts";
+
+export type { Founding, ListedKey } from "./listed-keys.ts";
+export type { Transport } from "./listed-sessions.ts";
+
+/** Not admitted because of the cap or, with `hasLostRows`, because the key was founded before and has lost its rows. */
+export type KeyAdmission =
+  | { readonly isAdmitted: false; readonly hasLostRows?: true }
+  | { readonly isAdmitted: true; readonly fence: Fence };
+export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
+export type SessionAdmission = "admitted" | SessionRefusal;
+
+/** Some of a shard's keys, in key order, and the number of all its live sessions. */
+export interface ShardListing {
+  readonly keys: string[];
+  readonly sessions: Record<Transport, number>;
+}
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY CHECK (id = 1), fence TEXT NOT NULL);
+`;
+
+/** What an earlier version of a key's object tells of its founding: nothing, so it is believed. */
+const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
+
+/** Asking wakes sleeping sessions, which is paid for: rarely. */
+const WATCH_EVERY_MS = 3_600_000;
+
+/** The words for a full service and for an address that has its share. */
+const REFUSALS = {
+  connections: { total: "max_connections", perAddress: "max_connections_per_ip" },
+  httpSessions: { total: "max_sessions", perAddress: "max_sessions_per_ip" },
+} as const;
+
+/**
+ * One shard of the service's bookkeeping: which keys and sessions exist, and the highest fence of keys that have been
+ * forgotten. It takes part when a key or a session begins or ends, never when an existing key is used.
+ */
+export class DirectoryObject extends DurableObject<Env> {
+  readonly #caps: Readonly<Record<Counted, number>>;
+  readonly #capsPerAddress: Readonly<Record<SessionKind, number>>;
+  readonly #sql: SqlStorage;
+  readonly #keys: ListedKeys;
+  readonly #sessions: ListedSessions;
+  readonly #ledger: Ledger;
+  #mark: Fence;
+  /** Places that the ledger has been asked for and that are not listed yet. */
+  readonly #claims: Partial<Record<Counted, string>> = {};
+  /** The life of the ledger that has asked last. */
+  #ledgerLife: string | undefined;
+  readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
+  #isWatching = false;
+  /** Comings and goings of connections where no cap counts them; whoever reads the sessions has them done first. */
+  readonly #gathering = new Gathering();
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    const { maxLocks, maxConnections, maxConnectionsPerIp, httpMaxSessions, httpMaxSessionsPerIp } = configOf(env);
+    this.#caps = { keys: maxLocks, connections: maxConnections, httpSessions: httpMaxSessions };
+    this.#capsPerAddress = { connections: maxConnectionsPerIp, httpSessions: httpMaxSessionsPerIp };
+    this.#sql = ctx.storage.sql;
+    this.#keys = new ListedKeys(env, this.#sql);
+    this.#sessions = new ListedSessions(env, this.#sql);
+    this.#ledger = new Ledger(env);
+    this.#sql.exec(SCHEMA);
+    const [row] = this.#sql.exec<{ fence: string }>("SELECT fence FROM mark").toArray();
+    this.#mark = row ? fenceFromHex(row.fence) : 0n;
+  }
+
+  /**
+   * Lists a key unless the cap forbids it, and tells the fence above which it may grant. A key that has granted nothing
+   * yet can only be listed by the very founding it asks for: otherwise it existed before, and its rows are gone.
+   */
+  async joinKey(key: string, fence: Fence, founding = UNTOLD): Promise<KeyAdmission> {
+    this.#raise(fence);
+    if (this.#keys.hasAnother(key, founding)) return { isAdmitted: false, hasLostRows: true };
+    const list = () => this.#keys.add(key, founding.foundedAt);
+    if (this.#keys.has(key)) list();
+    else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) return { isAdmitted: false };
+    return { isAdmitted: true, fence: this.#mark };
+  }
+
+  /**
+   * Strikes a key off; its fence is remembered before that is answered. The ledger hears of it later. A key that has
+   * lost its rows stays listed: nothing else knows that it existed.
+   */
+  leaveKey(key: string, fence: Fence, founding = UNTOLD): void {
+    this.#raise(fence);
+    if (this.#keys.hasAnother(key, founding)) return;
+    this.#keys.remove(key);
+    this.ctx.waitUntil(this.#settle("keys"));
+  }
+
+  /** Whether the key is listed although it has granted nothing since this founding: it has lost its rows. */
+  listsAnother(key: string, founding: Founding): boolean {
+    return this.#keys.hasAnother(key, founding);
+  }
+
+  /** Strikes a key off that has lost its rows; false if it is not listed, or has not lost them. */
+  strikeLost(key: string, founding: Founding): boolean {
+    if (!this.#keys.hasAnother(key, founding)) return false;
+    this.#keys.remove(key);
+    this.ctx.waitUntil(this.#settle("keys"));
+    return true;
+  }
+
+  /**
+   * Lists a session unless a cap forbids it: first that on the whole service, then that on its address. Caps hold
+   * however many come at the same time; the dead take up no place, and who is refused leaves nothing behind.
+   */
+  async openSession(session: string, address: string, transport: Transport, label = ""): Promise<SessionAdmission> {
+    const kind = kindOf(transport);
+    if (this.#mayGather(kind)) return this.#listSoon({ session, address, transport, label });
+    const admission = await this.#inTurn(kind, async () => {
+      if (this.#sessions.has(session)) return "admitted";
+      const words = REFUSALS[kind];
+      if (this.#isCrowded(kind, address)) await this.#sessions.strikeDead({ kind, address });
+      if (this.#isCrowded(kind, address)) return (await this.#isServiceFull(kind)) ? words.total : words.perAddress;
+      // Nothing may come between the look at the address and the listing but what takes turns.
+      const isAdmitted = await this.#admit(kind, () => this.#sessions.add({ session, address, transport, label }));
+      return isAdmitted ? "admitted" : words.total;
+    });
+    if (admission === "admitted") await this.#watchSessions();
+    return admission;
+  }
+
+  /** Strikes a session off. Its place is free when this is answered. */
+  async closeSession(session: string): Promise<void> {
+    if (this.#mayGather(kindOfSession(session))) {
+      await this.#gathering.add(() => this.#sessions.remove(session));
+      return;
+    }
+    const kind = this.#sessions.remove(session);
+    if (kind) await this.#settle(kind);
+  }
+
+  /** What a listed session calls itself from now on; an empty label takes the old one away. */
+  relabel(session: string, label: string): void {
+    this.#gathering.finish();
+    this.#sessions.relabel(session, label);
+  }
+
+  /** The labels of those of these sessions that this shard lists and that have one. */
+  labelsOf(sessions: readonly string[]): Record<string, string> {
+    this.#gathering.finish();
+    return this.#sessions.labelsOf(sessions);
+  }
+
+  /** Now and then, sessions that were lost with their sockets are found and struck off. */
+  override async alarm(): Promise<void> {
+    this.#isWatching = false;
+    this.#gathering.finish();
+    await this.#sessions.strikeDead();
+    if (this.#sessions.count() > 0) await this.#watchSessions();
+  }
+
+  async list(range: Range): Promise<ShardListing> {
+    this.#gathering.finish();
+    await this.#sessions.strikeDead();
+    this.#gathering.finish();
+    return { keys: this.#keys.inRange(range), sessions: this.#sessions.countByTransport() };
+  }
+
+  /** These keys as they stand now, asked one by one. Those that do not exist are left out. */
+  describe(keys: readonly string[], options: { readonly detail: boolean }): Promise<DescribedKeys> {
+    return this.#keys.describe(keys, options);
+  }
+
+  /** Answers if its storage does. */
+  ping(): void {
+    this.#keys.has("");
+  }
+
+  /** Whether the key is listed: asked before a key is, whose object comes into being by being asked. */
+  lists(key: string): boolean {
+    return this.#keys.has(key);
+  }
+
+  /** Counts. A ledger that asks says who it is, and from then on no earlier one is listened to. */
+  tally(ledger?: string): ShardTally {
+    this.#gathering.finish();
+    if (ledger !== undefined) this.#ledgerLife = ledger;
+    const counts = {
+      keys: this.#count("keys"),
+      connections: this.#count("connections"),
+      httpSessions: this.#count("httpSessions"),
+    };
+    return { shard: this.#name, counts, claims: { ...this.#claims } };
+  }
+
+  /** Strikes off what ended without a word, then counts. */
+  async repair(ledger: string, counted: Counted): Promise<ShardTally> {
+    if (counted === "keys") await this.#keys.strikeUnfounded();
+    else await this.#sessions.strikeDead({ kind: counted });
+    return this.tally(ledger);
+  }
+
+  claim(claim: Claim): Promise<Verdict> {
+    return this.#ledger.claim(claim);
+  }
+
+  isFull(holding: Holding): Promise<boolean> {
+    return this.#ledger.isFull(holding);
+  }
+
+  settle(holding: Holding): Promise<void> {
+    return this.#ledger.settle(holding);
+  }
+
+  /** HTTP clients wait for the answer, and caps count as they go; connections without a cap do neither. */
+  #mayGather(kind: SessionKind): boolean {
+    return kind === "connections" && this.#caps.connections === 0 && this.#capsPerAddress.connections === 0;
+  }
+
+  async #listSoon(listed: ListedSession): Promise<SessionAdmission> {
+    await this.#gathering.add(() => {
+      if (!this.#sessions.has(listed.session)) this.#sessions.add(listed);
+    });
+    await this.#watchSessions();
+    return "admitted";
+  }
+
+  get #name(): string {
+    return this.ctx.id.name as string;
+  }
+
+  /** Runs `list` if one more stays within the cap of the whole service; at once, where there is none. */
+  async #admit(counted: Counted, list: () => void): Promise<boolean> {
+    if (this.#caps[counted] === 0) {
+      list();
+      return true;
+    }
+    try {
+      for (;;) {
+        const id = randomHex(16);
+        this.#claims[counted] = id;
+        const { isGranted, ledger } = await ledgerOf(this.env).claim({ ...this.#holding(counted), id });
+        if (this.#ledgerLife !== undefined && ledger !== this.#ledgerLife) continue;
+        if (isGranted) list();
+        return isGranted;
+      }
+    } finally {
+      delete this.#claims[counted];
+    }
+  }
+
+  async #settle(counted: Counted): Promise<void> {
+    if (this.#caps[counted] === 0) return;
+    await this.#inTurn(counted, () => ledgerOf(this.env).settle(this.#holding(counted))).catch(
+      logged("ledger_unreachable"),
+    );
+  }
+
+  async #isServiceFull(kind: SessionKind): Promise<boolean> {
+    return this.#caps[kind] > 0 && (await ledgerOf(this.env).isFull(this.#holding(kind)));
+  }
+
+  #isCrowded(kind: SessionKind, address: string): boolean {
+    const cap = this.#capsPerAddress[kind];
+    return cap > 0 && this.#sessions.count({ kind, address }) >= cap;
+  }
+
+  #holding(counted: Counted): Holding {
+    return { shard: this.#name, counted, has: this.#count(counted), cap: this.#caps[counted] };
+  }
+
+  #count(counted: Counted): number {
+    return counted === "keys" ? this.#keys.count() : this.#sessions.count({ kind: counted });
+  }
+
+  /** Where there is a cap, shards speak to the ledger one call at a time, so that no count overtakes a newer one. */
+  #inTurn<Result>(counted: Counted, task: () => Promise<Result>): Promise<Result> {
+    if (this.#caps[counted] === 0) return task();
+    const turn = (this.#turns[counted] ?? Promise.resolve()).then(task);
+    this.#turns[counted] = turn.catch(() => {});
+    return turn;
+  }
+
+  #raise(fence: Fence): void {
+    if (fence <= this.#mark) return;
+    this.#mark = fence;
+    this.#sql.exec("INSERT OR REPLACE INTO mark VALUES (1, ?)", fenceToHex(fence));
+  }
+
+  async #watchSessions(): Promise<void> {
+    if (this.#isWatching) return;
+    this.#isWatching = true;
+    if ((await this.ctx.storage.getAlarm()) === null) await this.ctx.storage.setAlarm(Date.now() + WATCH_EVERY_MS);
+  }
+}

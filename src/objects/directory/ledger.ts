@@ -1,0 +1,136 @@
+import { randomHex } from "../../hex.ts";
+import type { Env } from "../env.ts";
+import { allDirectories } from "./directories.ts";
+import type { SessionKind } from "./listed-sessions.ts";
+
+/** Things of which a service may have a limited number. */
+export type Counted = "keys" | SessionKind;
+
+/** What a shard has, and which claims it has under way. */
+export interface ShardTally {
+  readonly shard: string;
+  readonly counts: Readonly<Record<Counted, number>>;
+  readonly claims: Readonly<Partial<Record<Counted, string>>>;
+}
+
+/** A shard has so many of something, of which all shards together may have `cap`. */
+export interface Holding {
+  readonly shard: string;
+  readonly counted: Counted;
+  readonly has: number;
+  readonly cap: number;
+}
+
+export interface Claim extends Holding {
+  /** Never used twice. */
+  readonly id: string;
+}
+
+export interface Verdict {
+  readonly isGranted: boolean;
+  /** Which life of the ledger has spoken: a shard that has met a later one does not listen to it. */
+  readonly ledger: string;
+}
+
+/** So often, at most, is everybody asked whether they still live before one more is refused. */
+const REPAIR_EVERY_MS = 1_000;
+
+type Directory = ReturnType<typeof allDirectories>[number];
+
+/**
+ * Adds up the shards, so that a cap on the whole service is exact. It stores nothing: a new one asks all shards, and
+ * each claim names the shard's own absolute count, so a lost or doubled message leaves no error behind.
+ */
+export class Ledger {
+  readonly #env: Env;
+  readonly #life = randomHex(16);
+  #counts: Map<string, Record<Counted, number>> | undefined;
+  /** The last claim granted to a shard: one that is still under way there is in no count yet. */
+  readonly #granted = new Map<string, string>();
+  readonly #repairedAt: Record<Counted, number> = { keys: 0, connections: 0, httpSessions: 0 };
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(env: Env) {
+    this.#env = env;
+  }
+
+  /** Grants the shard one more if all shards together then stay within the cap. */
+  claim(claim: Claim): Promise<Verdict> {
+    return this.#inTurn(async () => {
+      const isGranted = !(await this.#isFull(claim));
+      if (isGranted) {
+        this.#note({ ...claim, has: this.#countOf(claim) + 1 });
+        this.#granted.set(placeOf(claim), claim.id);
+      }
+      return { isGranted, ledger: this.#life };
+    });
+  }
+
+  /** Whether a claim would be refused. Takes nothing. */
+  isFull(holding: Holding): Promise<boolean> {
+    return this.#inTurn(() => this.#isFull(holding));
+  }
+
+  /** The shard has fewer now. */
+  settle(holding: Holding): Promise<void> {
+    return this.#inTurn(async () => this.#note(holding));
+  }
+
+  async #isFull(holding: Holding): Promise<boolean> {
+    if (!this.#counts) await this.#ask((directory) => directory.tally(this.#life));
+    this.#note(holding);
+    if (this.#total(holding.counted) < holding.cap) return false;
+    await this.#repair(holding.counted);
+    return this.#total(holding.counted) >= holding.cap;
+  }
+
+  /** Before a refusal: what ended without saying goodbye does not take up a place. */
+  async #repair(counted: Counted): Promise<void> {
+    if (Date.now() - this.#repairedAt[counted] < REPAIR_EVERY_MS) return;
+    await this.#ask((directory) => directory.repair(this.#life, counted));
+    this.#repairedAt[counted] = Date.now();
+  }
+
+  async #ask(question: (directory: Directory) => Promise<ShardTally>): Promise<void> {
+    const answers = await Promise.all(allDirectories(this.#env).map(question));
+    const count = ({ shard, counts, claims }: ShardTally, counted: Counted) => {
+      const claim = claims[counted];
+      return counts[counted] + Number(claim !== undefined && claim === this.#granted.get(placeOf({ shard, counted })));
+    };
+    this.#counts = new Map(
+      answers.map((answer) => [
+        answer.shard,
+        {
+          keys: count(answer, "keys"),
+          connections: count(answer, "connections"),
+          httpSessions: count(answer, "httpSessions"),
+        },
+      ]),
+    );
+  }
+
+  #note({ shard, counted, has }: Holding): void {
+    const counts = this.#counts?.get(shard);
+    if (counts) counts[counted] = has;
+  }
+
+  #countOf({ shard, counted }: Holding): number {
+    return this.#counts?.get(shard)?.[counted] ?? 0;
+  }
+
+  #total(counted: Counted): number {
+    let total = 0;
+    for (const counts of this.#counts?.values() ?? []) total += counts[counted];
+    return total;
+  }
+
+  #inTurn<Result>(task: () => Promise<Result>): Promise<Result> {
+    const turn = this.#turn.then(task);
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+}
+
+function placeOf({ shard, counted }: Pick<Holding, "shard" | "counted">): string {
+  return `${shard} ${counted}`;
+}

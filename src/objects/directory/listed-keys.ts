@@ -1,0 +1,141 @@
+import type { KeyView } from "../../engine/index.ts";
+import { log } from "../../log.ts";
+import type { Env } from "../env.ts";
+import { askKey, type KeyStub } from "../keys/calls.ts";
+import { inBatches } from "../pacing/batches.ts";
+import { Turns } from "../pacing/turns.ts";
+
+export interface ListedKey extends KeyView {
+  readonly key: string;
+}
+
+/** Keys as they stand now, and those that could not say. */
+export interface DescribedKeys {
+  readonly keys: ListedKey[];
+  readonly unreachable: string[];
+}
+
+/** One founding of a key. */
+export interface Founding {
+  /** By the key's clock: the same in the key's rows and in the list, so that it names the founding. */
+  readonly foundedAt: number | undefined;
+  /** The key's rows show that it has granted something. */
+  readonly hasGranted: boolean;
+}
+
+/** The first `limit` keys that begin with `prefix` and come after `after`, in the order of their UTF-8 bytes. */
+export interface Range {
+  readonly prefix: string;
+  readonly after: string;
+  readonly limit: number;
+}
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, listed_at INTEGER NOT NULL) WITHOUT ROWID;
+`;
+
+/** A key whose founding was cut off after it was listed is struck off after this time. */
+const FOUNDING_TAKES_AT_MOST_MS = 10_000;
+/** Keys that the whole shard asks at a time: whoever else needs the machine is not kept waiting by a long listing. */
+const MAX_ASKED_AT_ONCE = 4;
+/** No key of at most 256 bytes comes after this one. */
+const LAST_KEY = "\u{10ffff}".repeat(64);
+
+/** The keys that a shard of the directory lists. */
+export class ListedKeys {
+  readonly #env: Env;
+  readonly #sql: SqlStorage;
+  /** Keys known not to be unfounded. */
+  readonly #founded = new Set<string>();
+  readonly #turns = new Turns({ width: MAX_ASKED_AT_ONCE, perPause: MAX_ASKED_AT_ONCE });
+
+  constructor(env: Env, sql: SqlStorage) {
+    this.#env = env;
+    this.#sql = sql;
+    sql.exec(SCHEMA);
+  }
+
+  add(key: string, listedAt = Date.now()): void {
+    this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, listedAt);
+  }
+
+  remove(key: string): void {
+    this.#sql.exec("DELETE FROM keys WHERE key = ?", key);
+    this.#founded.delete(key);
+  }
+
+  has(key: string): boolean {
+    return this.#listedAt(key) !== undefined;
+  }
+
+  #listedAt(key: string): number | undefined {
+    return this.#sql.exec<{ at: number }>("SELECT listed_at AS at FROM keys WHERE key = ?", key).toArray()[0]?.at;
+  }
+
+  /**
+   * Whether the key is listed by another founding than this one. If it has granted nothing since, it existed before, and
+   * its rows are gone.
+   */
+  hasAnother(key: string, { foundedAt, hasGranted }: Founding): boolean {
+    const listedAt = this.#listedAt(key);
+    return !hasGranted && listedAt !== undefined && listedAt !== foundedAt;
+  }
+
+  count(): number {
+    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM keys").one().n;
+  }
+
+  /** Only comparisons, because SQLite's text functions and patterns stop at U+0000, which a key may contain. */
+  inRange({ prefix, after, limit }: Range): string[] {
+    return this.#sql
+      .exec<{ key: string }>(
+        "SELECT key FROM keys WHERE key > ? AND key >= ? AND key <= ? ORDER BY key LIMIT ?",
+        after,
+        prefix,
+        prefix + LAST_KEY,
+        limit,
+      )
+      .toArray()
+      .map(({ key }) => key);
+  }
+
+  async describe(keys: readonly string[], { detail }: { readonly detail: boolean }): Promise<DescribedKeys> {
+    const described: DescribedKeys = { keys: [], unreachable: [] };
+    await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
+      try {
+        const view = await this.#ask(key, (object) => object.describe({ detail }));
+        // A page of keys may have a hundred holders each: who does not ask for them is spared the freight.
+        if (view) described.keys.push({ ...view, key, holders: detail ? view.holders : view.holders.slice(0, 1) });
+      } catch (error) {
+        logUnreachable(key, error);
+        described.unreachable.push(key);
+      }
+    });
+    return described;
+  }
+
+  /** Strikes off keys that have begun to be founded, and were cut off. */
+  async strikeUnfounded(): Promise<void> {
+    const before = Date.now() - FOUNDING_TAKES_AT_MOST_MS;
+    const doubtful = this.#sql
+      .exec<{ key: string; at: number }>("SELECT key, listed_at AS at FROM keys WHERE listed_at < ?", before)
+      .toArray()
+      .filter(({ key }) => !this.#founded.has(key));
+    await inBatches(doubtful, MAX_ASKED_AT_ONCE, async ({ key, at }) => {
+      const isUnfounded = await this.#ask(key, (object) => object.isUnfounded(at)).catch((error: unknown) => {
+        logUnreachable(key, error);
+        return false;
+      });
+      if (!isUnfounded) this.#founded.add(key);
+      else this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at = ?", key, at);
+    });
+  }
+
+  #ask<Answer>(key: string, ask: (object: KeyStub) => Promise<Answer>): Promise<Answer> {
+    return this.#turns.run(() => askKey(this.#env, key, ask));
+  }
+}
+
+function logUnreachable(key: string, error: unknown): void {
+  log("warn", "key_unreachable", { key, error: String(error) });
+}

@@ -1,0 +1,138 @@
+import { log } from "../../log.ts";
+import type { Env } from "../env.ts";
+import { inBatches } from "../pacing/batches.ts";
+import { sessionObject } from "../session-common/session-names.ts";
+
+export type Transport = "tcp" | "ws" | "http";
+
+/** Sessions that have caps of their own: those on sockets, and those of HTTP clients. */
+export type SessionKind = "connections" | "httpSessions";
+
+export interface ListedSession {
+  readonly session: string;
+  readonly address: string;
+  readonly transport: Transport;
+  /** What the client calls itself; empty if it does not. */
+  readonly label: string;
+}
+
+/** Some of the sessions; all of them where nothing is said. */
+export interface Which {
+  readonly kind?: SessionKind;
+  readonly address?: string;
+}
+
+/** Labels have a table of their own, because `sessions` is older than they are. */
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS sessions (session TEXT PRIMARY KEY, address TEXT NOT NULL, transport TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS labels (session TEXT PRIMARY KEY, label TEXT NOT NULL) WITHOUT ROWID;
+`;
+
+/** A socket that closes says so, hence its session is believed to live this long without being asked. */
+const SOCKET_BELIEVED_MS = 60_000;
+/** An HTTP session dies of silence, after two seconds at the earliest. */
+const NEW_HTTP_BELIEVED_MS = 2_000;
+/** Asking costs a request each and wakes who sleeps: of HTTP sessions about a hundred a second, none twice in one. */
+const HTTP_ASKED_EVERY_MS = 10;
+const HTTP_BELIEVED_AT_LEAST_MS = 1_000;
+const ASKED_AT_ONCE = 8;
+
+export function kindOf(transport: Transport): SessionKind {
+  return transport === "http" ? "httpSessions" : "connections";
+}
+
+/** The sessions that a shard of the directory counts, and what they call themselves. */
+export class ListedSessions {
+  readonly #env: Env;
+  readonly #sql: SqlStorage;
+  /** Until when a session counts as live; those of an earlier life of the directory have to be asked. */
+  readonly #believedUntil = new Map<string, number>();
+
+  constructor(env: Env, sql: SqlStorage) {
+    this.#env = env;
+    this.#sql = sql;
+    sql.exec(SCHEMA);
+  }
+
+  add({ session, address, transport, label }: ListedSession): void {
+    this.#sql.exec("INSERT INTO sessions VALUES (?, ?, ?)", session, address, transport);
+    const believedMs = transport === "http" ? NEW_HTTP_BELIEVED_MS : SOCKET_BELIEVED_MS;
+    this.#believedUntil.set(session, Date.now() + believedMs);
+    if (label !== "") this.relabel(session, label);
+  }
+
+  /** Strikes a session off and tells of which kind it was, if it was listed at all. */
+  remove(session: string): SessionKind | undefined {
+    const [row] = this.#sql
+      .exec<{ transport: Transport }>("DELETE FROM sessions WHERE session = ? RETURNING transport", session)
+      .toArray();
+    this.#sql.exec("DELETE FROM labels WHERE session = ?", session);
+    this.#believedUntil.delete(session);
+    return row && kindOf(row.transport);
+  }
+
+  has(session: string): boolean {
+    return this.#sql.exec("SELECT 1 FROM sessions WHERE session = ?", session).toArray().length > 0;
+  }
+
+  /** Names a session that is listed anew; an empty label takes its name away. */
+  relabel(session: string, label: string): void {
+    if (label === "") this.#sql.exec("DELETE FROM labels WHERE session = ?", session);
+    else if (this.has(session)) this.#sql.exec("INSERT OR REPLACE INTO labels VALUES (?, ?)", session, label);
+  }
+
+  labelsOf(sessions: readonly string[]): Record<string, string> {
+    const rows = this.#sql
+      .exec<{ session: string; label: string }>(
+        "SELECT session, label FROM labels WHERE session IN (SELECT value FROM json_each(?))",
+        JSON.stringify(sessions),
+      )
+      .toArray();
+    return Object.fromEntries(rows.map(({ session, label }) => [session, label]));
+  }
+
+  count(which: Which = {}): number {
+    return this.#select<{ n: number }>("count(*) AS n", which)[0]?.n ?? 0;
+  }
+
+  countByTransport(): Record<Transport, number> {
+    const counts: Record<Transport, number> = { tcp: 0, ws: 0, http: 0 };
+    for (const { transport } of this.#select<{ transport: Transport }>("transport", {})) counts[transport] += 1;
+    return counts;
+  }
+
+  /** Asks sessions that have not been heard of lately whether they live, and strikes off those that do not. */
+  async strikeDead(which: Which = {}): Promise<void> {
+    const now = Date.now();
+    const doubtful = this.#select<{ session: string; transport: Transport }>("session, transport", which).filter(
+      ({ session }) => (this.#believedUntil.get(session) ?? 0) <= now,
+    );
+    const httpBelievedMs = Math.max(HTTP_BELIEVED_AT_LEAST_MS, doubtful.length * HTTP_ASKED_EVERY_MS);
+    await inBatches(doubtful, ASKED_AT_ONCE, async ({ session, transport }) => {
+      const believedMs = transport === "http" ? httpBelievedMs : SOCKET_BELIEVED_MS;
+      if (!(await this.#isLive(session))) this.remove(session);
+      else if (this.has(session)) this.#believedUntil.set(session, Date.now() + believedMs);
+    });
+  }
+
+  /** Who cannot be reached counts as live: a cap may be kept too strictly, never be broken. */
+  async #isLive(session: string): Promise<boolean> {
+    try {
+      return await sessionObject(this.#env, session).isLive();
+    } catch (error) {
+      log("warn", "session_unreachable", { error: String(error) });
+      return true;
+    }
+  }
+
+  #select<Row extends Record<string, SqlStorageValue>>(columns: string, { kind, address }: Which): Row[] {
+    const isHttp = kind === undefined ? null : Number(kind === "httpSessions");
+    return this.#sql
+      .exec<Row>(
+        `SELECT ${columns} FROM sessions WHERE (transport = 'http') = coalesce(?, transport = 'http') AND address = coalesce(?, address)`,
+        isHttp,
+        address ?? null,
+      )
+      .toArray();
+  }
+}

@@ -1,0 +1,110 @@
+import type { ClaimCommand, ClaimOutcome } from "../../engine/index.ts";
+import { log } from "../../log.ts";
+import { POLL_CLOSE, type PollNews } from "../http-session/polls.ts";
+import { answerClose, closeSocket } from "../session/session-socket.ts";
+
+/** On the request for a listener's socket: the id of the claim that it listens for. */
+export const LISTENER_HEADER = "X-Holdfast-Request";
+
+/** A Worker whose socket was cut by a restart of the key's object is back by then, with the same claim. */
+const RECONNECTS_WITHIN_MS = 2_000;
+
+/** Closes a listener whose claim could not be decided. */
+const FAILED_CODE = 1011;
+
+/** The part of a key that listeners need. */
+interface Claims {
+  claim(command: ClaimCommand): Promise<ClaimOutcome>;
+  collect(request: string): Promise<ClaimOutcome>;
+  cancel(request: string): Promise<void>;
+}
+
+interface Attachment {
+  readonly request: string;
+  /** What the Worker has been told: nothing yet, that there is nothing to have, or a grant. */
+  readonly told: "nothing" | "refusal" | "grant";
+}
+
+/**
+ * Claims of holders without a session that wait. Each is held open by a Worker, which listens on a socket to the key: so
+ * waiting costs no object of its own, the key may sleep meanwhile, and it learns at once when the client is gone.
+ */
+export class KeyListeners {
+  readonly #ctx: DurableObjectState;
+  readonly #claims: Claims;
+  readonly #wokenAt = Date.now();
+
+  constructor(ctx: DurableObjectState, claims: Claims) {
+    this.#ctx = ctx;
+    this.#claims = claims;
+  }
+
+  get areThere(): boolean {
+    return this.#ctx.getWebSockets().length > 0;
+  }
+
+  /** A listener that is missing may still come back. */
+  get mayReturn(): boolean {
+    return Date.now() - this.#wokenAt < RECONNECTS_WITHIN_MS;
+  }
+
+  /** The Worker's end of a new listener. The claim itself follows as its first message. */
+  open(request: string): WebSocket {
+    const { 0: theirs, 1: ours } = new WebSocketPair();
+    this.#ctx.acceptWebSocket(ours, [request]);
+    ours.serializeAttachment({ request, told: "nothing" } satisfies Attachment);
+    return theirs;
+  }
+
+  /** Whether somebody listens who has not been told the end. */
+  isWaiting(request: string): boolean {
+    return this.#waiting(request) !== undefined;
+  }
+
+  /** Tells a claim its end. The first one counts; of any other it hears nothing. */
+  answer(request: string, outcome: ClaimOutcome): void {
+    const socket = this.#waiting(request);
+    if (!socket) return;
+    const told = outcome.status === "granted" ? "grant" : "refusal";
+    socket.serializeAttachment({ request, told } satisfies Attachment);
+    try {
+      socket.send(JSON.stringify({ type: "answer", outcome } satisfies PollNews<ClaimOutcome>));
+    } catch {
+      // Its close is on its way, and gives back what was not heard.
+    }
+  }
+
+  /** A listener says what it wants. It is answered at once, or when its turn or the end of its time has come. */
+  async heard(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    try {
+      const command = JSON.parse(String(message)) as ClaimCommand;
+      let outcome = await this.#claims.claim(command);
+      // It may have been made before, on a socket that was cut, and be decided by now.
+      if (outcome.status === "queued") outcome = await this.#claims.collect(command.request);
+      if (outcome.status !== "queued") this.answer(command.request, outcome);
+    } catch (error) {
+      log("error", "claim_failed", { error: String(error) });
+      closeSocket(socket, FAILED_CODE);
+    }
+  }
+
+  /** The Worker is done. If its client has not heard the end, the claim is withdrawn. */
+  async closed(socket: WebSocket, code: number): Promise<void> {
+    answerClose(socket, code);
+    const { request, told } = attachmentOf(socket);
+    const isUnheard = told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered);
+    // A Worker that lost its socket may be back on another one by now.
+    if (isUnheard && !this.isWaiting(request)) await this.#claims.cancel(request);
+  }
+
+  /** A socket that the Worker has closed is listed until its close has been dealt with. */
+  #waiting(request: string): WebSocket | undefined {
+    const isWaiting = (socket: WebSocket) =>
+      socket.readyState === WebSocket.READY_STATE_OPEN && attachmentOf(socket).told === "nothing";
+    return this.#ctx.getWebSockets(request).find(isWaiting);
+  }
+}
+
+function attachmentOf(socket: WebSocket): Attachment {
+  return socket.deserializeAttachment() as Attachment;
+}

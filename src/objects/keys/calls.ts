@@ -1,0 +1,19 @@
+import { roomToWake, type Urgency } from "../awake/awake-keys.ts";
+import { callAwake } from "../awake/resting.ts";
+import type { Env } from "../env.ts";
+import type { KeyObject } from "../key/key-object.ts";
+
+export type KeyStub = DurableObjectStub<KeyObject>;
+
+/** Asks a key something, once there is room to wake it. Whoever only reports is in no hurry. */
+export function askKey<Answer>(
+  env: Env,
+  key: string,
+  ask: (object: KeyStub) => Promise<Answer>,
+  urgency: Urgency = "background",
+): Promise<Answer> {
+  return callAwake(async () => {
+    await roomToWake(env, key, urgency);
+    return ask(env.KEY.getByName(key));
+  });
+}

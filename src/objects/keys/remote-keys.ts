@@ -1,0 +1,203 @@
+import type {
+  AcquireCommand,
+  AcquireOutcome,
+  ClaimCommand,
+  ClaimOutcome,
+  CurrentHold,
+  EnqueueCommand,
+  EnqueueOutcome,
+  HoldSelector,
+  PickUpOutcome,
+  RefreshCommand,
+  RefreshOutcome,
+  ReleaseOutcome,
+  RemoveOutcome,
+  RenewOutcome,
+  WaitCommand,
+  WaitOutcome,
+} from "../../engine/index.ts";
+import { hasRoom, noteUse, roomToWake, type Urgency } from "../awake/awake-keys.ts";
+import { isResting } from "../awake/resting.ts";
+import type { Env } from "../env.ts";
+import { isPlatformFault, logUnreadable } from "../key/file.ts";
+import type { KeyObject } from "../key/key-object.ts";
+import { LISTENER_HEADER } from "../key/listeners.ts";
+import { Turns } from "../pacing/turns.ts";
+import { StorageHealth } from "../storage-probe.ts";
+
+export type IsWanted = () => boolean;
+
+/** The way from a session to keys. Requests of one session to one key arrive in the order in which they were made. */
+export interface Keys {
+  /** `isWanted` is asked before a failed call is repeated: one that nobody waits for any more is not. */
+  acquire(key: string, command: AcquireCommand, isWanted: IsWanted): Promise<AcquireOutcome>;
+  enqueue(key: string, command: EnqueueCommand, isWanted: IsWanted): Promise<EnqueueOutcome>;
+  wait(key: string, command: WaitCommand, isWanted: IsWanted): Promise<WaitOutcome>;
+  release(key: string, token: string, session: string): Promise<ReleaseOutcome>;
+  renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome>;
+  pickUp(key: string, request: string): Promise<PickUpOutcome>;
+  cancel(key: string, request: string): Promise<void>;
+  leave(key: string, session: string, options: { keepsReported: boolean }): Promise<void>;
+}
+
+/** The way from a request without a session to keys. */
+export interface SessionlessKeys extends Pick<Keys, "cancel"> {
+  claim(key: string, command: ClaimCommand): Promise<ClaimOutcome>;
+  current(key: string): Promise<CurrentHold | null>;
+  refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome>;
+  remove(key: string, selector: HoldSelector): Promise<RemoveOutcome>;
+  /** The near end of a socket to the key, on which the claim is to be sent and its end will come. */
+  listen(key: string, request: string): Promise<WebSocket>;
+}
+
+/** A key as its stub offers it: methods take and give plain values. */
+type KeyStub = Pick<KeyObject, keyof Keys | Exclude<keyof SessionlessKeys, "listen">> & Pick<Fetcher, "fetch">;
+
+/** A stub and the number of calls under way on it. */
+interface Line {
+  readonly stub: KeyStub;
+  /** Until then the key may not be woken; undefined where it may from the start. Calls wait for it in their order. */
+  readonly room: Promise<void> | undefined;
+  calls: number;
+}
+
+const ATTEMPTS = 3;
+/** A key at rest has done nothing, so it may be asked more often; this many times only if very many keys are in use. */
+const MAX_RESTS = 10;
+const MOST_LINES = 256;
+/** Calls that one session has under way. More would not be answered sooner, and others want to be served meanwhile. */
+const CALLS = { width: 16, perPause: 16 };
+
+/** Keys behind their Durable Objects. Calls that the platform calls retryable are repeated: none does harm twice. */
+export class RemoteKeys implements Keys, SessionlessKeys {
+  readonly #env: Env;
+  /** One per key: only calls on the same stub are sure to arrive in order. */
+  readonly #lines = new Map<string, Line>();
+  readonly #turns = new Turns(CALLS);
+
+  constructor(env: Env) {
+    this.#env = env;
+  }
+
+  acquire(key: string, command: AcquireCommand, isWanted: IsWanted): Promise<AcquireOutcome> {
+    return this.#call(key, (stub) => stub.acquire(command), isWanted);
+  }
+
+  enqueue(key: string, command: EnqueueCommand, isWanted: IsWanted): Promise<EnqueueOutcome> {
+    return this.#call(key, (stub) => stub.enqueue(command), isWanted);
+  }
+
+  wait(key: string, command: WaitCommand, isWanted: IsWanted): Promise<WaitOutcome> {
+    return this.#call(key, (stub) => stub.wait(command), isWanted);
+  }
+
+  release(key: string, token: string, session: string): Promise<ReleaseOutcome> {
+    return this.#call(key, (stub) => stub.release(token, session));
+  }
+
+  renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome> {
+    return this.#call(key, (stub) => stub.renew(token, leaseSeconds));
+  }
+
+  pickUp(key: string, request: string): Promise<PickUpOutcome> {
+    return this.#call(key, (stub) => stub.pickUp(request));
+  }
+
+  cancel(key: string, request: string): Promise<void> {
+    return this.#call(key, (stub) => stub.cancel(request));
+  }
+
+  leave(key: string, session: string, options: { keepsReported: boolean }): Promise<void> {
+    return this.#call(key, (stub) => stub.leave(session, options), undefined, "background");
+  }
+
+  claim(key: string, command: ClaimCommand): Promise<ClaimOutcome> {
+    return this.#call(key, (stub) => stub.claim(command));
+  }
+
+  current(key: string): Promise<CurrentHold | null> {
+    return this.#call(key, (stub) => stub.current());
+  }
+
+  refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome> {
+    return this.#call(key, (stub) => stub.refresh(command));
+  }
+
+  remove(key: string, selector: HoldSelector): Promise<RemoveOutcome> {
+    return this.#call(key, (stub) => stub.remove(selector));
+  }
+
+  listen(key: string, request: string): Promise<WebSocket> {
+    const headers = { Upgrade: "websocket", [LISTENER_HEADER]: request };
+    return this.#call(key, async (stub) => {
+      const { webSocket } = await stub.fetch("http://key/", { headers });
+      if (!webSocket) throw new Error("the key opened no socket");
+      return webSocket;
+    });
+  }
+
+  #call<Outcome>(
+    key: string,
+    ask: (stub: KeyStub) => Promise<Outcome>,
+    isWanted: IsWanted = () => true,
+    urgency: Urgency = "use",
+  ): Promise<Outcome> {
+    if (urgency === "use") noteUse(this.#env, key);
+    return this.#turns.run(() => this.#callInTurn(key, ask, isWanted, urgency));
+  }
+
+  async #callInTurn<Outcome>(
+    key: string,
+    ask: (stub: KeyStub) => Promise<Outcome>,
+    isWanted: IsWanted,
+    urgency: Urgency,
+  ): Promise<Outcome> {
+    for (let attempt = 1, rests = 0; ; attempt++) {
+      const line = this.#line(key, urgency);
+      line.calls += 1;
+      try {
+        if (line.room) await line.room;
+        return await ask(line.stub);
+      } catch (error) {
+        // A stub that has thrown may be broken for good: the next call needs a new one.
+        if (this.#lines.get(key) === line) this.#lines.delete(key);
+        // At once, so that calls which came to rest together go on in their order.
+        if (isResting(error) && rests < MAX_RESTS) {
+          rests += 1;
+          attempt -= 1;
+          continue;
+        }
+        if (isPlatformFault(error)) {
+          logUnreadable(this.#env, key, error);
+          new StorageHealth(this.#env).doubt();
+        }
+        if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
+        await scheduler.wait(Math.random() * 50 * 2 ** attempt);
+        if (!isWanted()) throw error;
+      } finally {
+        line.calls -= 1;
+      }
+    }
+  }
+
+  #line(key: string, urgency: Urgency): Line {
+    const env = this.#env;
+    const known = this.#lines.get(key);
+    if (known && (known.calls > 0 || hasRoom(env, key))) return known;
+    if (this.#lines.size >= MOST_LINES) this.#dropIdleLines();
+    const room = hasRoom(env, key) ? undefined : roomToWake(env, key, urgency);
+    const line = { stub: env.KEY.getByName(key) as unknown as KeyStub, room, calls: 0 };
+    this.#lines.set(key, line);
+    return line;
+  }
+
+  #dropIdleLines(): void {
+    for (const [key, { calls }] of this.#lines) if (calls === 0) this.#lines.delete(key);
+  }
+}
+
+/** The platform marks failures in which trying again may help and does no harm. */
+function isRetryable(error: unknown): boolean {
+  const { retryable, overloaded } = error as { retryable?: boolean; overloaded?: boolean };
+  return retryable === true && overloaded !== true;
+}

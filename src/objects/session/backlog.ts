@@ -1,0 +1,71 @@
+import type { Frame } from "../../protocols/wire/frames.ts";
+
+/** Complete requests that may pile up behind one that waits, in bytes. */
+const MOST_BEHIND_WAIT = 65_536;
+/** The same behind one that is merely under way; more than a carrier's window, so that only a flood meets it. */
+const MOST_BYTES = 262_144;
+const WEIGHT_OF_TURN = 192;
+
+/** What is answered in turn: a request, or the failure after which nothing more is read. */
+export type Turn =
+  | { readonly type: "frame"; readonly frame: Frame }
+  | { readonly type: "failure"; readonly code: number };
+
+/** What an untagged client has sent ahead of the answers. */
+export class Backlog {
+  #turns: Turn[];
+  #bytes = 0;
+
+  constructor(turns: readonly Turn[]) {
+    this.#turns = [...turns];
+    for (const turn of turns) this.#bytes += sizeOf(turn);
+  }
+
+  /** All turns, in copies that do not keep the message alive in which they came. */
+  get turns(): readonly Turn[] {
+    return this.#turns.map(compact);
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** About what it takes to store, which for small requests is mostly the wrapping. */
+  get weight(): number {
+    return this.#bytes + this.#turns.length * WEIGHT_OF_TURN;
+  }
+
+  get isEmpty(): boolean {
+    return this.#turns.length === 0;
+  }
+
+  isTooLong({ isBlocked }: { isBlocked: boolean }): boolean {
+    return this.#bytes > (isBlocked ? MOST_BEHIND_WAIT : MOST_BYTES);
+  }
+
+  push(turn: Turn): void {
+    this.#turns.push(turn);
+    this.#bytes += sizeOf(turn);
+  }
+
+  next(): Turn | undefined {
+    const turn = this.#turns.shift();
+    if (turn) this.#bytes -= sizeOf(turn);
+    return turn;
+  }
+
+  clear(): void {
+    this.#turns = [];
+    this.#bytes = 0;
+  }
+}
+
+function compact(turn: Turn): Turn {
+  if (turn.type !== "frame") return turn;
+  const { command, key, arg, size } = turn.frame;
+  return { type: "frame", frame: { command: command.slice(), key: key.slice(), arg: arg.slice(), size } };
+}
+
+function sizeOf(turn: Turn): number {
+  return turn.type === "frame" ? turn.frame.size : 0;
+}

@@ -1,0 +1,45 @@
+import { wireReply } from "../../protocols/statuses.ts";
+import type { Request } from "../../protocols/wire/requests.ts";
+import type { Loss } from "../session-common/notices.ts";
+import { FAILURES, type Host, type Standing } from "./conversation-host.ts";
+import type { Voice } from "./replies.ts";
+
+const TYPES = ["auth", "ping", "watch", "resume"] as const;
+
+/** A request that needs neither a key nor time. */
+export type AtOnce = Extract<Request, { readonly type: (typeof TYPES)[number] }>;
+
+export function isAtOnce(request: Request): request is AtOnce {
+  return TYPES.some((type) => type === request.type);
+}
+
+/** Answers the request. What it changes in how the client stands is the result; undefined is nothing. */
+export function answerAtOnce(
+  tag: string | undefined,
+  { type }: AtOnce,
+  { voice, host, standing }: { voice: Voice; host: Host; standing: Standing },
+): Partial<Standing> | undefined {
+  switch (type) {
+    case "auth":
+      voice.refuse(tag, FAILURES.unknown);
+      return undefined;
+    case "ping":
+      voice.ok(tag);
+      return undefined;
+    case "watch": {
+      voice.ok(tag);
+      if (standing.isWatching) return undefined;
+      if (standing.isResumed) for (const loss of host.recentLosses()) tellLoss(voice, loss);
+      return { isWatching: true };
+    }
+    case "resume": {
+      const given = host.makeResumable();
+      voice.say(tag, given ? wireReply("ok", given.credential, given.graceSeconds) : wireReply("error"));
+      return given && { isResumable: true };
+    }
+  }
+}
+
+export function tellLoss(voice: Voice, { key, token, reason }: Loss): void {
+  voice.say(undefined, `! lost ${key} ${token} ${reason}`);
+}

@@ -1,0 +1,47 @@
+import { AUTH_FAILURE_PAUSE_MS, authenticateSecret, type Principal } from "../../auth/principal.ts";
+import { permits, type Scope } from "../../auth/scope.ts";
+import type { Config } from "../../config.ts";
+import type { Frame } from "../../protocols/wire/frames.ts";
+import { familyOf, parseRequest } from "../../protocols/wire/requests.ts";
+import type { KeyRequest } from "../session-common/operations.ts";
+import type { Host } from "./conversation-host.ts";
+
+/** What a client may do. Without a scope: everything that does not need the operator's right. */
+export interface Rights {
+  readonly scope: Scope | undefined;
+  readonly isAdmin: boolean;
+}
+
+export const ALL_BUT_ADMIN: Rights = { scope: undefined, isAdmin: false };
+
+export function rightsOf(principal: Principal | undefined): Rights {
+  return {
+    scope: principal?.type === "ticket" ? principal.scope : undefined,
+    isAdmin: principal?.type === "admin",
+  };
+}
+
+/** Who an `auth` frame speaks for; undefined is nobody. */
+export function principalShown(config: Config, frame: Frame): Promise<Principal | undefined> {
+  const parsed = parseRequest("auth", frame);
+  const token = parsed.ok && parsed.request.type === "auth" ? parsed.request.token : frame.arg;
+  return authenticateSecret(config, token);
+}
+
+/** Somebody has shown a wrong credential, and learns of it late: guessing is slow. */
+export async function wrongCredential(host: Pick<Host, "count">): Promise<void> {
+  host.count({ type: "auth_failed" });
+  await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
+}
+
+type Guarded = KeyRequest | { readonly type: "stats" } | { readonly type: "query"; readonly key: string };
+
+/** Whether the request is within the rights. A ticket that has run out still lets its client give back what it holds. */
+export function allows({ scope, isAdmin }: Rights, command: string, request: Guarded, now: number): boolean {
+  if (request.type === "acquire" && request.steals) return isAdmin;
+  if (!scope) return true;
+  const isOver = scope.expiresAt <= now;
+  if (request.type === "stats") return !isOver && scope.operations.includes("stats");
+  if (request.type === "query") return !isOver && permits(scope, "stats", request.key);
+  return permits(scope, familyOf(command), request.key) && (!isOver || request.type === "release");
+}

@@ -1,0 +1,93 @@
+import { randomHex } from "../../hex.ts";
+
+const MOST_TAGS = 1_024;
+const WEIGHT_OF_REQUEST = 128;
+
+/** A request under way: being carried out, or waiting at its key. */
+export interface Running {
+  readonly id: string;
+  readonly key: string | undefined;
+  readonly tag: string | undefined;
+  isWaiting: boolean;
+}
+
+/** A waiting request as it is kept over a sleep. */
+export interface Waiting {
+  readonly id: string;
+  readonly key: string;
+  readonly tag: string | undefined;
+}
+
+/** The requests of one client that are under way: at most one untagged, and one per tag. */
+export class RunningRequests {
+  readonly #all = new Map<string, Running>();
+  readonly #tags = new Set<string>();
+  /** Ids of this life of the object; those of an earlier life have another beginning. */
+  readonly #prefix = randomHex(8);
+  #lastId = 0;
+  #current: Running | undefined;
+
+  constructor(waiting: readonly Waiting[]) {
+    for (const each of waiting) this.#add({ ...each, isWaiting: true });
+  }
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  /** About how much there is to keep over a sleep, in bytes. */
+  get weight(): number {
+    return this.#all.size * WEIGHT_OF_REQUEST;
+  }
+
+  /** The untagged request under way. */
+  get current(): Running | undefined {
+    return this.#current;
+  }
+
+  /** The untagged request waits, and everything untagged behind it. */
+  get isBlocked(): boolean {
+    return this.#current?.isWaiting === true;
+  }
+
+  get waiting(): (Running & Waiting)[] {
+    return [...this.#all.values()].filter(
+      (each): each is Running & Waiting => each.isWaiting && each.key !== undefined,
+    );
+  }
+
+  get(id: string): Running | undefined {
+    return this.#all.get(id);
+  }
+
+  isTagFree(tag: string): boolean {
+    return !this.#tags.has(tag) && this.#tags.size < MOST_TAGS;
+  }
+
+  tagged(tag: string): Running | undefined {
+    return [...this.#all.values()].find((running) => running.tag === tag);
+  }
+
+  /** `id` is for requests that may come again; others get one of their own. */
+  begin(key: string | undefined, tag: string | undefined, id = this.#newId()): Running {
+    return this.#add({ id, key, tag, isWaiting: false });
+  }
+
+  end({ id, tag }: Running): void {
+    this.#all.delete(id);
+    if (tag !== undefined) this.#tags.delete(tag);
+    else this.#current = undefined;
+  }
+
+  #newId(): string {
+    this.#lastId += 1;
+    return `${this.#prefix}.${this.#lastId}`;
+  }
+
+  #add(running: Running): Running {
+    this.#all.set(running.id, running);
+    if (running.tag !== undefined) this.#tags.add(running.tag);
+    else this.#current = running;
+    return running;
+  }
+}

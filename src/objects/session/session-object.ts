@@ -1,0 +1,501 @@
+import { DurableObject } from "cloudflare:workers";
+import type { Scope } from "../../auth/scope.ts";
+import type { Answer } from "../../engine/index.ts";
+import { log, logged } from "../../log.ts";
+import { keyDocument, statsDocument } from "../../reports/stats.ts";
+import { REFUSAL_HEADER } from "../../transports/refusal.ts";
+import { Activity } from "../awake/activity.ts";
+import { bookWakeUp } from "../awake/awake-sessions.ts";
+import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
+import { directoryOfAddress } from "../directory/directories.ts";
+import type { SessionAdmission } from "../directory/directory-object.ts";
+import type { Env } from "../env.ts";
+import { countAnswer } from "../metrics/count-answer.ts";
+import { Meter } from "../metrics/meter.ts";
+import { type Moment, momentNow } from "../pacing/shared-answers.ts";
+import type { Listener, Loss, Notice } from "../session-common/notices.ts";
+import { Operations } from "../session-common/operations.ts";
+import { ownerIdOf } from "../session-common/session-names.ts";
+import { type Belongings, belongingsOf } from "../session-common/session-parts.ts";
+import { BegunSteals } from "./begun-steals.ts";
+import { decodeEntry, type Entry, RESUME_HEADER } from "./client-entry.ts";
+import { Conversation } from "./conversation.ts";
+import { CLOSE, type ConversationState, type Happening, type Host } from "./conversation-host.ts";
+import { HandshakeWatch } from "./handshake-deadline.ts";
+import { Keepalives } from "./keepalives.ts";
+import { ANSWERS_PER_MS, Ear } from "./paced-input.ts";
+import { noteReturn } from "./paced-returns.ts";
+import { Presence } from "./presence-probe.ts";
+import { RecentLosses } from "./recent-losses.ts";
+import { Resumption } from "./resumption.ts";
+import { answerClose, Line } from "./session-socket.ts";
+
+const encoder = new TextEncoder();
+const MOST_MESSAGE_BYTES = 1_048_576;
+/** A socket that ended without a close frame. */
+const VANISHED = 1006;
+/** When the launcher is gone its guard ends workerd, in a few milliseconds if the machine is not busy. */
+const GUARD_KILLS_WITHIN_MS = 250;
+/** A session without a client looks so often whether its counts are reported and its socket is closed, then it goes to rest anyway. */
+const MAX_LOOKS = 20;
+/** With these a client has lost its socket, or given it up, but has not left. */
+const LOST_CODES: ReadonlySet<number> = new Set([VANISHED, 1012, CLOSE.parted, CLOSE.auth]);
+
+/**
+ * One client's session: it lives as long as its socket or, if the client has asked for that, a little longer. While the
+ * client waits or idles the object may sleep; whatever it must know then is with the socket, in storage or at the keys.
+ * When the client leaves, everything it had is given up. When the object itself is lost with its socket, its holds
+ * stay: a fault of ours takes nobody's lock.
+ */
+export class SessionObject extends DurableObject<Env> implements Listener {
+  readonly #own: Belongings;
+  readonly #operations: Operations;
+  readonly #resumption: Resumption;
+  readonly #losses: RecentLosses;
+  readonly #steals: BegunSteals;
+  readonly #presence: Presence;
+  readonly #handshake: HandshakeWatch;
+  readonly #keepalives: Keepalives;
+  #line: Line | undefined;
+  #ear: Ear | undefined;
+  /** The newest line there was, also when it is lost. */
+  #lastLine: Line | undefined;
+  #entry: Entry | undefined;
+  #conversation: Conversation | undefined;
+  #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
+  /** From then on reports count this session. */
+  #joinedBy: Moment | undefined;
+  #isOpening = false;
+  #returnedAt = Number.NEGATIVE_INFINITY;
+  /** Attempts to take the session up take turns. */
+  #resuming: Promise<unknown> = Promise.resolve();
+  /** A message has come in this life of the object. */
+  #hasHeard = false;
+  /** The first to close was the server. */
+  #hasHungUp = false;
+  /** Set once the client has left. */
+  #ending: Promise<void> | undefined;
+  #meter: Meter | undefined;
+  #isAboutToRest = false;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#own = belongingsOf(ctx, env, new Activity(() => this.#restSoon()));
+    this.#operations = new Operations(this.#own);
+    const { resumeGraceMs } = this.#own.config;
+    const wakeUp = { by: (time: number) => this.#own.wakeUp.by(bookWakeUp(env, time)) };
+    this.#resumption = new Resumption(ctx.storage, wakeUp, resumeGraceMs, () => this.#restSoon());
+    this.#losses = new RecentLosses(ctx.storage, resumeGraceMs);
+    this.#steals = new BegunSteals(ctx.storage);
+    this.#presence = new Presence(resumeGraceMs);
+    this.#handshake = new HandshakeWatch(this.#own.wakeUp);
+    this.#keepalives = new Keepalives(ctx, () => this.#conversation?.isAtWork === true);
+    const [socket] = ctx.getWebSockets();
+    if (socket) this.#restore(socket);
+    else if (this.#resumption.isOn && !this.#own.store.isEnding()) this.#loseSocket();
+  }
+
+  /** Opens the session on a WebSocket, or takes it up again. A refusal is a 503 that says why in a header. */
+  override fetch({ headers }: Request): Promise<Response> {
+    return this.#own.activity.during(() => this.#receive(headers));
+  }
+
+  async #receive(headers: Headers): Promise<Response> {
+    const entry = decodeEntry(headers);
+    const secret = headers.get(RESUME_HEADER);
+    const refusal = secret === null ? await this.#admit(entry) : await this.#mayResume(secret);
+    if (refusal) return new Response(null, { status: 503, headers: { [REFUSAL_HEADER]: refusal } });
+    const { 0: theirs, 1: ours } = new WebSocketPair();
+    try {
+      this.ctx.acceptWebSocket(ours);
+      this.#open(ours, entry);
+    } finally {
+      this.#isOpening = false;
+    }
+    return new Response(null, { status: 101, webSocket: theirs });
+  }
+
+  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> | undefined {
+    if (!this.#line?.isOn(socket)) return undefined;
+    this.#hasHeard = true;
+    this.#presence.heard();
+    this.#keepalives.atWork();
+    if (message === "") return undefined;
+    const bytes = typeof message === "string" ? encoder.encode(message) : new Uint8Array(message);
+    if (bytes.length <= MOST_MESSAGE_BYTES) return this.#ear?.take(bytes);
+    this.#conversation?.hangUp();
+    this.#close(this.#line, CLOSE.tooLong);
+    return undefined;
+  }
+
+  override webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    return this.#own.activity.during(() => this.#closed(socket, code));
+  }
+
+  async #closed(socket: WebSocket, code: number): Promise<void> {
+    if (this.#line?.isOn(socket)) this.#ear?.forget();
+    answerClose(socket, code);
+    if (this.#isReplaced(socket)) return;
+    const hasLeft = !LOST_CODES.has(code) && this.#isKnownOn(socket);
+    if (!hasLeft && !this.#hasHungUp && this.#resumption.isOn) {
+      this.#detach();
+      return;
+    }
+    if (code === VANISHED) await this.#outliveLauncher();
+    await this.#end();
+    if (this.#hasHeard || !this.#hasHungUp) return;
+    await this.#meter?.flush();
+    // A socket on which no message ever came keeps its TCP connection when the server closes first (workerd 2026-11).
+    // Nothing is left of the session here: dropping the object drops the connection.
+    await this.ctx.storage.sync();
+    this.ctx.abort("session over");
+  }
+
+  override webSocketError(socket: WebSocket): Promise<void> {
+    return this.#own.activity.during(() => this.#broken(socket));
+  }
+
+  async #broken(socket: WebSocket): Promise<void> {
+    if (this.#isReplaced(socket)) return;
+    if (this.#resumption.isOn) {
+      this.#detach();
+      return;
+    }
+    await this.#outliveLauncher();
+    await this.#end();
+  }
+
+  /**
+   * Self-hosted, a connection that breaks off may mean that the launcher was killed, and this process is about to be: then nobody
+   * has left, and all stays as it is stored. Resolves if it lives on.
+   */
+  async #outliveLauncher(): Promise<void> {
+    if (this.env.SELF_HOSTED === undefined) return;
+    this.#conversation?.hangUp();
+    await scheduler.wait(GUARD_KILLS_WITHIN_MS);
+  }
+
+  override alarm(): Promise<void> {
+    return this.#own.activity.during(() => this.#wake());
+  }
+
+  async #wake(): Promise<void> {
+    this.#own.wakeUp.clear();
+    if (this.#conversation && !this.#ending && Date.now() < this.#resumption.endsAt) {
+      this.#conversation.tick();
+      this.#progressed();
+      this.#own.wakeUp.by(this.#resumption.endsAt);
+    } else if (this.#own.store.isEnding()) await this.#own.departure.run();
+    else if (this.#isDetached) this.#own.wakeUp.by(this.#resumption.endsAt);
+    else if (this.#resumption.isOn) {
+      this.#line?.close(CLOSE.gone);
+      await this.#end();
+    } else if (!this.#hasClient) await this.#own.store.deleteAll();
+  }
+
+  deliver(notice: Notice): Promise<Answer> {
+    return this.#own.activity.during(() => this.#deliver(notice));
+  }
+
+  async #deliver(notice: Notice): Promise<Answer> {
+    if (!this.#conversation && this.#isDetached) return notice.kind === "promoted" ? "noted" : "later";
+    this.#keepalives.atWork();
+    return (await this.#conversation?.deliver(notice)) ?? "gone";
+  }
+
+  lose(loss: Loss): Promise<void> {
+    return this.#own.activity.during(async () => {
+      this.#operations.lost(loss.key, loss.token);
+      if (this.#resumption.isOn && !this.#isOver) this.#losses.remember(loss, Date.now());
+      this.#conversation?.lose(loss);
+      this.#line?.flush();
+    });
+  }
+
+  /**
+   * Whether a client is, is about to be, or may soon be connected again. A session that lost its socket to a fault and
+   * cannot be taken up is dead for good.
+   */
+  isLive(): Promise<boolean> {
+    return this.#own.activity.during(() => this.#lives());
+  }
+
+  async #lives(): Promise<boolean> {
+    if (this.#hasClient || this.#isDetached) return true;
+    if (this.#isOver) return false;
+    const { store } = this.#own;
+    // Its grace is over, and its alarm late. Not awaited: the directory, which asks, has a part in it.
+    if (this.#resumption.isOn) this.ctx.waitUntil(this.#end());
+    else if (store.keys().length > 0) await store.deleteAll();
+    return false;
+  }
+
+  get #hasClient(): boolean {
+    return !this.#ending && (this.#isOpening || this.#line !== undefined);
+  }
+
+  /** The socket is lost, and the time in which the client may come back is not over. */
+  get #isDetached(): boolean {
+    return !this.#isOver && !this.#line && this.#resumption.isOn && Date.now() < this.#resumption.endsAt;
+  }
+
+  /** The client has left, in this life of the object or in an earlier one. */
+  get #isOver(): boolean {
+    return this.#ending !== undefined || this.#own.store.isEnding();
+  }
+
+  /** Another socket of the session is lost, not the one it speaks on or spoke on last. */
+  #isReplaced(socket: WebSocket): boolean {
+    // A close that wakes the object finds its socket no longer among the open ones: only the event has it.
+    this.#entry ??= Line.entryOf(socket);
+    return this.#lastLine !== undefined && !this.#lastLine.isOn(socket);
+  }
+
+  /** Whether whoever was on this socket, the session's last, had shown what the service asks for. */
+  #isKnownOn(socket: WebSocket): boolean {
+    return this.#conversation?.isKnown ?? Line.phaseOf(socket, this.#own.store) !== "handshake";
+  }
+
+  /** Lists the session in the directory; why it may not be, if a cap forbids it. */
+  async #admit(entry: Entry): Promise<string | undefined> {
+    this.#isOpening = true;
+    const { config, session } = this.#own;
+    const directory = directoryOfAddress(this.env, entry.address);
+    this.#joined = this.#own.activity.during(() =>
+      directory.openSession(session, entry.address, entry.transport, entry.label),
+    );
+    if (config.maxConnections === 0 && config.maxConnectionsPerIp === 0) {
+      this.#joined.catch(logged("directory_unreachable"));
+      return undefined;
+    }
+    const admission = await this.#joined;
+    this.#isOpening = admission === "admitted";
+    return admission === "admitted" ? undefined : admission;
+  }
+
+  /** Makes way for a new socket, unless the secret is wrong or the client is still there on the old one. */
+  #mayResume(secret: string): Promise<string | undefined> {
+    const attempt = this.#resuming.then(async () => {
+      if (!(await this.#resumption.isRight(secret)) || !(this.#line || this.#isDetached)) return "session_gone";
+      // Who has not shown the token yet is nobody, and makes way.
+      const isTaken = this.#line && this.#conversation?.isKnown && (await this.#presence.isThere(this.#line));
+      if (isTaken) return "session_in_use";
+      if (this.#ending || !(this.#line || this.#isDetached)) return "session_gone";
+      this.#line?.close(CLOSE.replaced);
+      this.#loseSocket();
+      this.#isOpening = true;
+      this.#noteReturn(Date.now());
+      return undefined;
+    });
+    this.#resuming = attempt.catch(() => {});
+    return attempt;
+  }
+
+  /** Counts once in a grace: one client that comes back again and again is no rush. */
+  #noteReturn(now: number): void {
+    if (now - this.#returnedAt > this.#own.config.resumeGraceMs) noteReturn(now);
+    this.#returnedAt = now;
+  }
+
+  /** The socket is lost, the session is not: until its time is over, it keeps its locks and places. */
+  #detach(): void {
+    this.#loseSocket();
+    this.#resumption.keep();
+  }
+
+  /**
+   * The same, for a session whose client is back already or may be any moment, as everybody is after a crash of the service.
+   * Nothing is written unless it stays away.
+   */
+  #loseSocket(): void {
+    this.#presence.lost();
+    this.#handshake.end();
+    this.#line?.end();
+    this.#line = undefined;
+    this.#conversation?.detach();
+    this.#conversation = undefined;
+    this.#resumption.detach(Date.now());
+  }
+
+  /**
+   * Self-hosted, a session without a client closes its files as soon as nothing of it is under way: those of clients that
+   * come and go would be used up otherwise. All it needs is stored, and whatever comes next wakes it.
+   */
+  #restSoon(): void {
+    if (this.env.SELF_HOSTED === undefined || this.#isAboutToRest || !this.#mayRest) return;
+    this.#isAboutToRest = true;
+    this.ctx.waitUntil(
+      this.#rest().finally(() => {
+        this.#isAboutToRest = false;
+      }),
+    );
+  }
+
+  async #rest(): Promise<void> {
+    const { activity } = this.#own;
+    for (let looks = 1; this.#mayRest; looks++) {
+      const { begun } = activity;
+      await this.#meter?.flush();
+      await settled(this.ctx);
+      const isQuiet = this.#meter?.isQuiet !== false && this.ctx.getWebSockets().length === 0;
+      if ((isQuiet || looks >= MAX_LOOKS) && activity.begun === begun && this.#mayRest) rest(this.ctx);
+    }
+  }
+
+  /** Nobody is connected, nothing is under way, and nothing is known that is not stored. */
+  get #mayRest(): boolean {
+    const { activity, store, wakeUp } = this.#own;
+    if (activity.isBusy || this.#hasClient) return false;
+    const isStored = this.#ending !== undefined || this.#resumption.isKept;
+    // A departure that goes on from the alarm remembers how often it has been tried.
+    return isStored && !store.isEnding() && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
+  }
+
+  /** What the conversation may ask of this object; nobody else can. */
+  #hostOn(line: Line): Host {
+    return {
+      session: this.#own.session,
+      send: (text) => line.send(text),
+      close: (code) => this.#close(line, code),
+      stats: (scope, asked) => this.#stats(scope, asked),
+      query: (key, asked) => this.#own.activity.during(() => this.#query(key, asked)),
+      makeResumable: () => this.#makeResumable(line),
+      recentLosses: () => this.#losses.at(Date.now()),
+      beginsSteal: (tag) => this.#steals.begin(tag),
+      count: (happening) => this.#count(happening),
+      authenticated: () => {
+        this.#handshake.end();
+        this.#resumption.attach();
+        this.#keepalives.begin();
+      },
+      progressed: () => this.#progressed(),
+      debug: (event, fields) => this.#debug(event, fields),
+      now: () => Date.now(),
+    };
+  }
+
+  #close(line: Line, code: number): void {
+    line.close(code);
+    // Whoever could not show who he is has not got hold of the session, and must not be able to end it.
+    const isKnown = code !== CLOSE.auth && this.#conversation?.isKnown !== false;
+    if (!isKnown && this.#resumption.isOn) {
+      this.#detach();
+      return;
+    }
+    this.#hasHungUp = true;
+    this.ctx.waitUntil(this.#end());
+  }
+
+  async #stats(scope: Scope | undefined, asked: Moment): Promise<string> {
+    await this.#joined;
+    this.#joinedBy ??= momentNow();
+    const moment = Math.max(asked, this.#joinedBy);
+    return this.#own.activity.during(() => statsDocument(this.env, { scope }, moment));
+  }
+
+  async #query(key: string, asked: Moment): Promise<string> {
+    return (await keyDocument(this.env, key, { history: false }, asked)) ?? "null";
+  }
+
+  #makeResumable({ entry }: Line): ReturnType<Host["makeResumable"]> {
+    // Behind a carrier there is no client that could ask for its session on another connection.
+    const secret = entry.hasWindow ? undefined : this.#resumption.enable(entry.address);
+    if (secret === undefined) return undefined;
+    const graceSeconds = this.#own.config.resumeGraceMs / 1000;
+    return { credential: `${this.#own.session}.${secret}`, graceSeconds };
+  }
+
+  #count(happening: Happening): void {
+    this.#meter ??= new Meter(this.env, this.#own.session, (promise) => this.ctx.waitUntil(promise));
+    if (happening.type === "answered") countAnswer(this.#meter, happening.status);
+    else if (happening.type === "protocol_error")
+      this.#meter.count("protocol_errors_total", { code: String(happening.code) });
+    else this.#meter.count("auth_failures_total", { transport: this.#entry?.transport ?? "ws" });
+  }
+
+  #debug(event: string, fields: Record<string, unknown>): void {
+    if (this.#own.config.debug) log("debug", event, { session: ownerIdOf(this.#own.session), ...fields });
+  }
+
+  /** Keeps what a sleep would lose, and arms the read deadline. */
+  #progressed(): void {
+    const conversation = this.#conversation;
+    if (!conversation || this.#ending) return;
+    this.#line?.progressed(conversation);
+    if (conversation.isKnown) this.#own.wakeUp.by(conversation.readDeadline);
+  }
+
+  #open(socket: WebSocket, entry: Entry): void {
+    const { authToken, adminToken } = this.#own.config;
+    const isKnown = authToken === undefined || entry.isAuthenticated;
+    const phase = !isKnown ? "handshake" : (authToken ?? adminToken) === undefined ? "open" : "greeted";
+    if (isKnown) this.#resumption.attach();
+    const conversation = this.#converse(Line.open(socket, this.#own.store, entry), {
+      phase,
+      rights: entry.rights,
+      isResumable: this.#resumption.isOn,
+      isResumed: this.#resumption.isOn,
+      openedAt: Date.now(),
+      isWatching: false,
+      partial: new Uint8Array(0),
+      midFrameSince: 0,
+      turns: [],
+      waiting: [],
+    });
+    if (isKnown) this.#keepalives.begin();
+    else this.#handshake.begin(conversation);
+    this.#debug("session_opened", { transport: entry.transport });
+    this.#progressed();
+  }
+
+  #restore(socket: WebSocket): void {
+    const { line, state } = Line.restore(socket, this.#own.store);
+    const conversation = this.#converse(line, state);
+    line.restored(conversation);
+    if (!conversation.isKnown) this.#own.wakeUp.by(Math.min(conversation.readDeadline, this.#resumption.endsAt));
+  }
+
+  #converse(line: Line, state: ConversationState): Conversation {
+    this.#line = line;
+    this.#lastLine = line;
+    this.#entry = line.entry;
+    const conversation = new Conversation(this.#hostOn(line), this.#operations, this.#own.config, state);
+    this.#conversation = conversation;
+    const pace = line.entry.hasWindow ? ANSWERS_PER_MS.carrier : ANSWERS_PER_MS.client;
+    this.#ear = new Ear((piece) => this.#hear(line, conversation, piece), pace);
+    return conversation;
+  }
+
+  /** Hears a piece of input; an empty one is its end. Returns how many answers it was given at once. */
+  #hear(line: Line, conversation: Conversation, bytes: Uint8Array): number {
+    if (this.#line !== line) return 0;
+    const { said } = line;
+    line.heard(bytes.length);
+    if (bytes.length === 0) conversation.endOfInput();
+    else conversation.receive(bytes);
+    this.#progressed();
+    return line.said - said;
+  }
+
+  /** The client has left: its places and, as configured, its holds are given up, and it is remembered no more. */
+  #end(): Promise<void> {
+    this.#ending ??= this.#own.activity.during(() => this.#leave());
+    return this.#ending;
+  }
+
+  async #leave(): Promise<void> {
+    this.#debug("session_ended", {});
+    this.#resumption.end();
+    this.#handshake.end();
+    this.#line?.end();
+    this.#line = undefined;
+    this.#conversation?.hangUp();
+    await Promise.all([this.#leaveDirectory(), this.#own.departure.run()]);
+  }
+
+  async #leaveDirectory(): Promise<void> {
+    await this.#joined.catch(() => {});
+    const address = this.#resumption.address ?? this.#entry?.address ?? "";
+    await directoryOfAddress(this.env, address).closeSession(this.#own.session).catch(logged("directory_unreachable"));
+  }
+}

@@ -1,0 +1,169 @@
+import { randomHex } from "../../hex.ts";
+import { ReceiveWindow } from "../../transports/window.ts";
+import type { SessionStore } from "../session-common/session-store.ts";
+import type { Entry } from "./client-entry.ts";
+import type { Conversation } from "./conversation.ts";
+import { CLOSE, type ConversationState, type Phase } from "./conversation-host.ts";
+import { ALL_BUT_ADMIN } from "./rights.ts";
+
+/** What is no larger is kept for a sleep at once; more, at most so often. */
+const LIGHT_BYTES = 2_048;
+const SAVE_EVERY_MS = 250;
+
+/** What is kept with the socket while the object sleeps. Without `state` it is to be found in storage. */
+interface Attachment {
+  readonly id: string;
+  readonly entry: Entry;
+  readonly state: ConversationState | undefined;
+}
+
+/** One socket of a session: what is said and heard on it, and what is kept with it while the object sleeps. */
+export class Line {
+  readonly entry: Entry;
+  readonly #id: string;
+  readonly #socket: WebSocket;
+  readonly #store: SessionStore;
+  readonly #window = new ReceiveWindow();
+  /** Lines for a carrier, to be sent when the event at hand is done. */
+  #unsent: string[] = [];
+  #said = 0;
+  #received = 0;
+  #acknowledged = 0;
+  #savedRevision: number | undefined;
+  #isSpilled = false;
+  #saveTimer: ReturnType<typeof setTimeout> | undefined;
+  #isOver = false;
+
+  private constructor(socket: WebSocket, store: SessionStore, { id, entry }: Pick<Attachment, "id" | "entry">) {
+    this.#socket = socket;
+    this.#store = store;
+    this.#id = id;
+    this.entry = entry;
+  }
+
+  static open(socket: WebSocket, store: SessionStore, entry: Entry): Line {
+    return new Line(socket, store, { id: randomHex(8), entry });
+  }
+
+  /** The line of a socket that has outlived a sleep, and what was said on it so far. */
+  static restore(socket: WebSocket, store: SessionStore): { readonly line: Line; readonly state: ConversationState } {
+    const attachment = socket.deserializeAttachment() as Attachment;
+    const line = new Line(socket, store, attachment);
+    line.#isSpilled = attachment.state === undefined;
+    return { line, state: attachment.state ?? (store.spilled() as ConversationState) };
+  }
+
+  /** How the client of a socket came in; a socket that wakes its object by closing is known to nobody else. */
+  static entryOf(socket: WebSocket): Entry | undefined {
+    return (socket.deserializeAttachment() as Attachment | null)?.entry;
+  }
+
+  /** How far the client of such a socket had come. */
+  static phaseOf(socket: WebSocket, store: SessionStore): Phase | undefined {
+    const attachment = socket.deserializeAttachment() as Attachment | null;
+    const state = attachment?.state ?? (store.spilled() as ConversationState | undefined);
+    return state?.phase;
+  }
+
+  isOn(socket: WebSocket): boolean {
+    return socket === this.#socket || (socket.deserializeAttachment() as Attachment | null)?.id === this.#id;
+  }
+
+  /** The conversation has been built from what was saved. */
+  restored(conversation: Conversation): void {
+    this.#savedRevision = conversation.revision;
+    this.#acknowledged = -conversation.unconsumed;
+  }
+
+  /** How many lines were sent. */
+  get said(): number {
+    return this.#said;
+  }
+
+  /** Sends one line. A client gets each in a frame of its own; a carrier, which only wants the bytes, as few as possible. */
+  send(line: string): void {
+    if (this.#isOver) return;
+    this.#said += 1;
+    if (this.entry.hasWindow) this.#unsent.push(line);
+    else this.#socket.send(line);
+  }
+
+  flush(): void {
+    if (this.#unsent.length === 0 || this.#isOver) return;
+    this.#socket.send(this.#unsent.join(""));
+    this.#unsent = [];
+  }
+
+  heard(bytes: number): void {
+    this.#received += bytes;
+  }
+
+  /** Keeps what a sleep would lose, and tells the carrier how far we are. */
+  progressed(conversation: Conversation): void {
+    this.flush();
+    if (conversation.revision !== this.#savedRevision) this.#saveInTime(conversation);
+    if (!this.entry.hasWindow || this.#isOver) return;
+    const consumed = this.#received - conversation.unconsumed;
+    const frame = this.#window.consumed(consumed - this.#acknowledged);
+    this.#acknowledged = consumed;
+    if (frame) this.#socket.send(frame);
+  }
+
+  /** The socket is gone or about to be. */
+  end(): void {
+    this.#isOver = true;
+  }
+
+  close(code: number): void {
+    this.flush();
+    this.end();
+    closeSocket(this.#socket, code);
+  }
+
+  #save({ state, revision }: Conversation): void {
+    this.#savedRevision = revision;
+    // What the client may do is in the state too, which may be too much for a socket.
+    const [id, entry] = [this.#id, { ...this.entry, rights: ALL_BUT_ADMIN }];
+    try {
+      this.#socket.serializeAttachment({ id, entry, state } satisfies Attachment);
+      if (this.#isSpilled) this.#store.unspill();
+      this.#isSpilled = false;
+    } catch {
+      // More than 16 KiB do not fit a socket.
+      this.#store.spill(state);
+      if (!this.#isSpilled) this.#socket.serializeAttachment({ id, entry, state: undefined } satisfies Attachment);
+      this.#isSpilled = true;
+    }
+  }
+
+  /**
+   * Saves at once what is small. A long backlog is not written again with every message behind it: the pending timer
+   * keeps the object awake until it is saved, and what is lost in a crash is lost with the socket.
+   */
+  #saveInTime(conversation: Conversation): void {
+    if (conversation.weight <= LIGHT_BYTES) this.#save(conversation);
+    else {
+      this.#saveTimer ??= setTimeout(() => {
+        this.#saveTimer = undefined;
+        if (!this.#isOver) this.#save(conversation);
+      }, SAVE_EVERY_MS);
+    }
+  }
+}
+
+/** Never heard on a wire: the platform's words for a close without a code, and for none at all. */
+const NO_CODE = 1005;
+export const NO_CLOSE = 1006;
+
+/** Hibernatable sockets do not answer a close by themselves (workerd 2026-11). After a loss there is nobody to answer. */
+export function answerClose(socket: WebSocket, code: number): void {
+  if (code !== NO_CLOSE) closeSocket(socket, code);
+}
+
+/** Closes a socket that may be closed already, or about to break: then there is nobody left to tell, and that is no failure. */
+export function closeSocket(socket: Pick<WebSocket, "close">, code: number): void {
+  const isReserved = code < 1000 || code === 1004 || code === NO_CODE || code === NO_CLOSE || code === 1015;
+  // Caught also if it fails later: nobody would handle that rejection.
+  const close = async () => socket.close(isReserved ? CLOSE.done : code);
+  close().catch(() => {});
+}

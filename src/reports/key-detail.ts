@@ -1,0 +1,136 @@
+import type { EndReason, HolderView, WaiterView } from "../engine/index.ts";
+import { type Labels, labelsOf } from "../objects/directory/directories.ts";
+import type { Env } from "../objects/env.ts";
+import type { HistoryView, PastGrant } from "../objects/key/history.ts";
+import type { KeyDescription } from "../objects/key/key-object.ts";
+import { ownerIdOf, type SessionlessProtocol, sessionlessProtocolOf } from "../objects/session-common/session-names.ts";
+import { labelOfTag } from "./tag-label.ts";
+
+/** Who somebody is. Field order is part of the format. */
+export interface Identity {
+  owner_conn_id: number;
+  /** Only of a holder or waiter without a session. */
+  protocol?: SessionlessProtocol;
+  label?: string;
+}
+
+/** Who holds a slot. Field order is part of the format. */
+export interface HolderDetail extends Identity {
+  /** 16 hex digits. */
+  fence: string;
+  /** RFC 3339, UTC. */
+  since: string;
+  held_s: number;
+  /** The length of the lease: that of the grant, or what is left of a longer one set since. */
+  lease_s: number;
+  lease_expires_in_s: number;
+}
+
+/** Who waits for a slot. Field order is part of the format. */
+export interface WaiterDetail extends Identity {
+  /** 1 is next. */
+  position: number;
+  /** RFC 3339, UTC. */
+  since: string;
+  waited_s: number;
+  /** Absent for a place that nobody waits on yet: it has no deadline. */
+  timeout_in_s?: number;
+}
+
+/** The members of a key: the first hundred holders and the first hundred of its queue. */
+export interface MembersDetail {
+  held_by: HolderDetail[];
+  queue: WaiterDetail[];
+}
+
+/** A grant that has been made. Field order is part of the format. */
+export interface GrantDetail extends Identity {
+  /** 16 hex digits. */
+  fence: string;
+  /** RFC 3339, UTC. */
+  granted_at: string;
+  /** Absent where it is not known any more. */
+  waited_s?: number;
+  /** Absent, like `ended`, while the hold stands. */
+  held_s?: number;
+  ended?: EndReason;
+}
+
+/** The newest two hundred grants of a key, in the order of their hand-over. */
+export interface HistoryDetail {
+  /** What the clock shows by which all times are told. RFC 3339, UTC. */
+  now: string;
+  grants: GrantDetail[];
+}
+
+/** What those who appear on these keys call themselves, looked up once for all. */
+export function labelsOn(
+  env: Env,
+  keys: readonly Pick<KeyDescription, "holders" | "queue" | "history">[],
+): Promise<Labels> {
+  const people = keys.flatMap(({ holders, queue, history }) => [...holders, ...queue, ...(history?.grants ?? [])]);
+  return labelsOf(
+    env,
+    people.map(({ session }) => session),
+  );
+}
+
+/** The history, with the labels of sessions that are gone as they were last seen. */
+export function historyOf({ now, grants }: HistoryView, labels: Labels): HistoryDetail {
+  return { now: new Date(now).toISOString(), grants: grants.map((grant) => grantDetail(grant, labels)) };
+}
+
+export function membersOf(key: Pick<KeyDescription, "holders" | "queue">, labels: Labels, now: number): MembersDetail {
+  return {
+    held_by: key.holders.map((holder) => holderDetail(holder, labels, now)),
+    queue: key.queue.map((waiter, index) => waiterDetail(waiter, index + 1, labels, now)),
+  };
+}
+
+function grantDetail({ fence, session, label, grantedAt, waitedMs, end }: PastGrant, labels: Labels): GrantDetail {
+  return {
+    fence,
+    ...identityOf(session, labels[session] ?? label),
+    granted_at: new Date(grantedAt).toISOString(),
+    ...(waitedMs !== undefined && { waited_s: seconds(waitedMs) }),
+    ...(end && { held_s: seconds(end.heldMs), ended: end.reason }),
+  };
+}
+
+function holderDetail(holder: HolderView, labels: Labels, now: number): HolderDetail {
+  const { session, fence, since, leaseSeconds, expiresAt, tag } = holder;
+  const remaining = seconds(expiresAt - now);
+  return {
+    ...identityOf(session, labels[session] ?? labelOfTag(tag)),
+    fence,
+    since: new Date(since).toISOString(),
+    held_s: seconds(now - since),
+    lease_s: Math.max(leaseSeconds, remaining),
+    lease_expires_in_s: remaining,
+  };
+}
+
+function waiterDetail(
+  { session, joinedAt, deadline, tag }: WaiterView,
+  position: number,
+  labels: Labels,
+  now: number,
+): WaiterDetail {
+  return {
+    position,
+    ...identityOf(session, labels[session] ?? labelOfTag(tag)),
+    since: new Date(joinedAt).toISOString(),
+    waited_s: seconds(now - joinedAt),
+    ...(deadline !== undefined && { timeout_in_s: seconds(deadline - now) }),
+  };
+}
+
+export function identityOf(session: string, label: string | undefined): Identity {
+  const protocol = sessionlessProtocolOf(session);
+  return { owner_conn_id: ownerIdOf(session), ...(protocol && { protocol }), ...(label !== undefined && { label }) };
+}
+
+/** Clocks of two machines may differ by a little: never below zero. */
+export function seconds(ms: number): number {
+  return Math.max(0, ms) / 1000;
+}
