@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
-import { workerdBinary } from "../src/front/package.ts";
+import { workerdBinary } from "../src/front/system/package.ts";
 import { DOOR_AIM, type DoorReport, doorLines, measureDoor } from "./door-cost.ts";
 import { fsyncMs } from "./fsync.ts";
 import { HAND_OVER_LIMIT, type HandOverReport, handOverLines, measureHandOvers } from "./hand-over.ts";

@@ -2,8 +2,9 @@
  * holdfast as `holdfast serve` runs it, on free ports, in a process of its own: the front door must not share a processor's
  * time with the clients that measure it. Started by `servers.ts`; ends with its parent.
  */
-import { builtWorker } from "../src/front/package.ts";
+
 import { startService } from "../src/front/service.ts";
+import { builtWorker } from "../src/front/system/package.ts";
 
 /** What the parent is told once connections are accepted. */
 export interface Serving {

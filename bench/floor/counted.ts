@@ -3,7 +3,7 @@
  * inserted, updated and deleted, the platform's rows for alarms included).
  */
 import worker, { DirectoryObject as Directory, KeyObject as Key, SessionObject as Session } from "../../src/index.ts";
-import { allDirectories } from "../../src/objects/directory/directories.ts";
+import { allDirectories } from "../../src/objects/calls/directories.ts";
 import type { Env } from "../../src/objects/env.ts";
 
 export { HttpSessionObject, MetricsObject, RateLimitObject, StorageProbeObject } from "../../src/index.ts";

@@ -7,9 +7,9 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Env } from "../../src/objects/env.ts";
 import { ALL_BUT_ADMIN } from "../../src/objects/session/rights.ts";
+import { ReceiveWindow } from "../../src/protocols/carrier/window.ts";
 import { openSession } from "../../src/transports/session.ts";
 import { serveTcp } from "../../src/transports/tcp.ts";
-import { ReceiveWindow } from "../../src/transports/window.ts";
 
 interface FloorEnv {
   readonly KEY: DurableObjectNamespace<KeyObject>;

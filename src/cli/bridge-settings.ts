@@ -1,7 +1,7 @@
 import { validateHeaderValue } from "node:http";
 import { checkVariable, ruleInWords } from "../config.ts";
-import { type Address, parseAddress } from "../front/addresses.ts";
-import { UsageFailure } from "../front/failure.ts";
+import { type Address, parseAddress } from "../front/system/addresses.ts";
+import { UsageFailure } from "../front/system/failure.ts";
 import { type KeyPair, readOptionalKeyPair, readSecretFile } from "./files.ts";
 import type { Environment } from "./settings.ts";
 

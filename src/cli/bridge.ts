@@ -1,12 +1,12 @@
 import type { Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { WebSocket } from "ws";
-import { formatAddress, plainIp } from "../front/addresses.ts";
 import { Pump } from "../front/carriage/pump.ts";
-import { listen } from "../front/listener.ts";
-import { rateLimitedLog } from "../front/log.ts";
-import { packageVersion } from "../front/package.ts";
-import { WINDOW_HEADER } from "../transports/window.ts";
+import { formatAddress, plainIp } from "../front/system/addresses.ts";
+import { listen } from "../front/system/listener.ts";
+import { rateLimitedLog } from "../front/system/log.ts";
+import { packageVersion } from "../front/system/package.ts";
+import { WINDOW_HEADER } from "../protocols/carrier/window.ts";
 import type { BridgeSettings } from "./bridge-settings.ts";
 import { readProxyHeader } from "./proxy-reader.ts";
 import { stopRequested } from "./signals.ts";

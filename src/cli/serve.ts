@@ -1,8 +1,8 @@
-import { type Address, formatAddress } from "../front/addresses.ts";
-import { Failure } from "../front/failure.ts";
 import type { FileBudget } from "../front/limits/open-files.ts";
-import { builtWorker, packageVersion } from "../front/package.ts";
 import { type RunningService, startService } from "../front/service.ts";
+import { type Address, formatAddress } from "../front/system/addresses.ts";
+import { Failure } from "../front/system/failure.ts";
+import { builtWorker, packageVersion } from "../front/system/package.ts";
 import type { ServeSettings } from "./settings.ts";
 import { stopRequested } from "./signals.ts";
 

@@ -1,6 +1,6 @@
 import { checkVariable, VARIABLES, type VariableName, WITHOUT_COUNTERPART } from "../config.ts";
-import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "../front/addresses.ts";
-import { UsageFailure } from "../front/failure.ts";
+import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "../front/system/addresses.ts";
+import { UsageFailure } from "../front/system/failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
 
 /** Variables of the Worker that the launcher handles. */

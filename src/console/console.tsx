@@ -1,13 +1,13 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "hono/jsx/dom";
-import { credential } from "./credential.ts";
-import { Header } from "./header.tsx";
 import { KeyPage } from "./key/key-page.tsx";
 import { Keys } from "./keys/keys.tsx";
-import { page } from "./page.ts";
 import { Playground } from "./playground/playground.tsx";
-import { type Route, useRoute } from "./route.ts";
-import { Service } from "./service.ts";
-import { SignIn } from "./sign-in.tsx";
+import { credential } from "./shared/credential.ts";
+import { Header } from "./shared/header.tsx";
+import { page } from "./shared/page-settings.ts";
+import { type Route, useRoute } from "./shared/route.ts";
+import { Service } from "./shared/service.ts";
+import { SignIn } from "./shared/sign-in.tsx";
 
 /** The whole page. Until its user has shown a token, where one is needed, nothing is asked of the service. */
 export function Console() {

@@ -2,13 +2,13 @@ import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { createSecureContext } from "node:tls";
-import type { Address } from "./addresses.ts";
 import { TcpFront } from "./carriage/tcp.ts";
 import { refusal, sayGoodbye } from "./http/refusals.ts";
 import { httpFront } from "./http/server.ts";
 import { ADMISSION, type AdmissionLimits, AdmissionQueue } from "./limits/admission.ts";
 import { type ConnectionCaps, type ConnectionRefusal, Connections } from "./limits/connections.ts";
-import { type Listener, listen } from "./listener.ts";
+import type { Address } from "./system/addresses.ts";
+import { type Listener, listen } from "./system/listener.ts";
 import type { Upstream } from "./workerd/supervisor.ts";
 
 export interface DoorOptions {

@@ -1,11 +1,11 @@
 import { readConfig } from "../config.ts";
-import type { Address } from "./addresses.ts";
-import { objectsDir, openDataDir } from "./data/data-dir.ts";
 import { FrontDoor, newBridgeSecret } from "./door.ts";
-import { type Failure, reasonOf } from "./failure.ts";
 import { PEER_HEADER } from "./http/headers.ts";
 import { budgetFor, type FileBudget, openFileLimit } from "./limits/open-files.ts";
-import { rateLimitedLog } from "./log.ts";
+import type { Address } from "./system/addresses.ts";
+import { type Failure, reasonOf } from "./system/failure.ts";
+import { rateLimitedLog } from "./system/log.ts";
+import { objectsDir, openDataDir } from "./workerd/data-dir.ts";
 import { spreadOverdueAlarms } from "./workerd/overdue-alarms.ts";
 import { startWorkerd } from "./workerd/process.ts";
 import { Supervisor } from "./workerd/supervisor.ts";

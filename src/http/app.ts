@@ -1,18 +1,8 @@
 import { Hono } from "hono";
-import type { AppEnv, Handler } from "./context.ts";
-import { fail } from "./errors.ts";
 import { deleteFile, getFile, putFile } from "./files/handlers.ts";
 import { giveUpKey, removeHolder } from "./handlers/admin.ts";
 import { getConsole, getConsoleScript, getConsoleStyle } from "./handlers/console.ts";
-import {
-  getHealth,
-  getKey,
-  getMetrics,
-  getOpenAPI,
-  getReady,
-  getReference,
-  getStats,
-} from "./handlers/introspection.ts";
+import { getKey, getMetrics, getOpenAPI, getReference, getStats } from "./handlers/introspection.ts";
 import { keyOperation } from "./handlers/locks.ts";
 import { createSession, deleteSession, pingSession } from "./handlers/sessions.ts";
 import { createTicket } from "./handlers/ticketing.ts";
@@ -20,7 +10,10 @@ import { upgrade } from "./handlers/upgrade.ts";
 import { authorize, configure, failed, limitRate, observe } from "./middleware/checks.ts";
 import { cors } from "./middleware/cors.ts";
 import { checkHost } from "./middleware/hosts.ts";
+import { getHealth, getReady } from "./middleware/probes.ts";
 import { type OperationId, ROUTES, UNNAMED_METHODS } from "./openapi/routes.ts";
+import { fail } from "./reply/errors.ts";
+import type { AppEnv, Handler } from "./request/context.ts";
 import { rawPath } from "./request/path.ts";
 import { getTerraformLock, lockTerraform, unlockTerraform } from "./terraform/handlers.ts";
 

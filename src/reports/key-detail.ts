@@ -1,10 +1,10 @@
 import type { EndReason, HolderView, WaiterView } from "../engine/index.ts";
-import { type Labels, labelsOf } from "../objects/directory/directories.ts";
+import { type Labels, labelsOf } from "../objects/calls/directories.ts";
+import { ownerIdOf, type SessionlessProtocol, sessionlessProtocolOf } from "../objects/calls/session-names.ts";
 import type { Env } from "../objects/env.ts";
 import type { HistoryView, PastGrant } from "../objects/key/history.ts";
 import type { KeyDescription } from "../objects/key/key-object.ts";
-import { ownerIdOf, type SessionlessProtocol, sessionlessProtocolOf } from "../objects/session-common/session-names.ts";
-import { labelOfTag } from "./tag-label.ts";
+import { labelOfTag } from "../objects/key/tag-label.ts";
 
 /** Who somebody is. Field order is part of the format. */
 export interface Identity {

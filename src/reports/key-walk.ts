@@ -1,4 +1,4 @@
-import { allDirectories, byDirectory } from "../objects/directory/directories.ts";
+import { allDirectories, byDirectory } from "../objects/calls/directories.ts";
 import type { ListedKey, Transport } from "../objects/directory/directory-object.ts";
 import type { DescribedKeys, Range } from "../objects/directory/listed-keys.ts";
 import type { Env } from "../objects/env.ts";

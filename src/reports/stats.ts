@@ -1,16 +1,16 @@
 import { type Scope, seesKey } from "../auth/scope.ts";
 import { logged } from "../log.ts";
-import { directoryOfKey, type Labels } from "../objects/directory/directories.ts";
+import { askKey } from "../objects/calls/ask-key.ts";
+import { directoryOfKey, type Labels } from "../objects/calls/directories.ts";
+import { ownerIdOf } from "../objects/calls/session-names.ts";
 import type { ListedKey, Transport } from "../objects/directory/directory-object.ts";
 import type { Env } from "../objects/env.ts";
 import { hasNewLabels } from "../objects/key/history.ts";
-import { askKey } from "../objects/keys/calls.ts";
 import { type Moment, sharedAnswer } from "../objects/pacing/shared-answers.ts";
-import { ownerIdOf } from "../objects/session-common/session-names.ts";
 import { type HistoryDetail, historyOf, labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
 import { compareBytes, walkKeys } from "./key-walk.ts";
 
-export { labelsOf } from "../objects/directory/directories.ts";
+export { labelsOf } from "../objects/calls/directories.ts";
 export type { GrantDetail, HistoryDetail, HolderDetail, MembersDetail, WaiterDetail } from "./key-detail.ts";
 
 export interface LockStats extends Partial<MembersDetail> {

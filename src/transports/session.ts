@@ -1,7 +1,7 @@
 import { callAwake } from "../objects/awake/resting.ts";
+import { newSessionId } from "../objects/calls/session-names.ts";
 import type { Env } from "../objects/env.ts";
 import { ENTRY_HEADER, type Entry, encodeEntry, RESUME_HEADER } from "../objects/session/client-entry.ts";
-import { newSessionId } from "../objects/session-common/session-names.ts";
 
 /** What a client shows to take up a session that has lost its socket. */
 export interface Credential {

@@ -1,9 +1,9 @@
 import type { Config } from "../config.ts";
 import { type Env, readConfigOf } from "../objects/env.ts";
 import { ALL_BUT_ADMIN } from "../objects/session/rights.ts";
+import { SendWindow } from "../protocols/carrier/window.ts";
 import { wireReply } from "../protocols/statuses.ts";
 import { openSession } from "./session.ts";
-import { SendWindow } from "./window.ts";
 
 /** Replies that may wait for a slow reader, in characters; a client that lets more pile up is cut off. */
 const MOST_UNWRITTEN = 16 * 1024 * 1024;

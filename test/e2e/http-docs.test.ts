@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { ERRORS, type ErrorCode, errorRule } from "../../src/http/errors.ts";
+import { ERRORS, type ErrorCode, errorRule } from "../../src/http/reply/errors.ts";
 import { FAMILIES } from "../../src/metrics/families.ts";
 import { type RunningServe, startServe } from "../cli/support.ts";
 import { type Chapter, chaptersOf, isAsPrinted, play } from "../support/examples.ts";

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { isAlive } from "../../src/front/data/socket-paths.ts";
+import { isAlive } from "../../src/front/workerd/socket-paths.ts";
 
 function paths() {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { expect, test } from "vitest";
-import { ERRORS, type ErrorCode, fail, json } from "../../src/http/errors.ts";
+import { ERRORS, type ErrorCode, fail, json } from "../../src/http/reply/errors.ts";
 
 const CODES = Object.keys(ERRORS) as ErrorCode[];
 

@@ -1,6 +1,5 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { ERRORS, errorRule } from "../../src/http/errors.ts";
 import { openApiDocument } from "../../src/http/openapi/document.ts";
 import {
   type Entry,
@@ -12,6 +11,7 @@ import {
 } from "../../src/http/openapi/reference/model.ts";
 import { ROUTES, UNNAMED_METHODS } from "../../src/http/openapi/routes.ts";
 import { REQUESTS } from "../../src/http/openapi/schemas.ts";
+import { ERRORS, errorRule } from "../../src/http/reply/errors.ts";
 import { VERSION } from "../../src/version.ts";
 import { ajv, document, judge, judgeReply, step } from "./judge.ts";
 

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { ERRORS } from "../../src/http/errors.ts";
 import { html, prose } from "../../src/http/openapi/reference/markup.ts";
 import { referencePage } from "../../src/http/openapi/reference-page.ts";
 import { ROUTES } from "../../src/http/openapi/routes.ts";
+import { ERRORS } from "../../src/http/reply/errors.ts";
 import { VERSION } from "../../src/version.ts";
 
 const reply = await referencePage("locks.example");

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { answerClose, closeSocket } from "../../src/objects/session/session-socket.ts";
+import { answerClose, closeSocket } from "../../src/objects/calls/closing.ts";
 
 const socketThat = (close: () => unknown) => ({ close: vi.fn(close as () => void) });
 

@@ -2,11 +2,11 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { WakeUp } from "../../src/objects/awake/wake-up.ts";
+import type { Keys } from "../../src/objects/calls/remote-keys.ts";
+import { newSessionId } from "../../src/objects/calls/session-names.ts";
 import { configOf } from "../../src/objects/env.ts";
-import type { Keys } from "../../src/objects/keys/remote-keys.ts";
 import { Departure } from "../../src/objects/session-common/departure.ts";
 import { Holdings } from "../../src/objects/session-common/holdings.ts";
-import { newSessionId } from "../../src/objects/session-common/session-names.ts";
 import { SessionStore } from "../../src/objects/session-common/session-store.ts";
 import { StorageHealth } from "../../src/objects/storage-probe.ts";
 

@@ -1,7 +1,7 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { allDirectories, byDirectory, directoryOfKey } from "../../src/objects/directory/directories.ts";
+import { allDirectories, byDirectory, directoryOfKey } from "../../src/objects/calls/directories.ts";
 import { gatherStats, type Stats, type StatsOptions } from "../../src/reports/stats.ts";
 import { command, grantedToken, keyStub } from "./support.ts";
 

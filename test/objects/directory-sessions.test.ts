@@ -1,10 +1,10 @@
 import { evictDurableObject, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, directoryOfAddress, labelsOf } from "../../src/objects/directory/directories.ts";
+import { allDirectories, directoryOfAddress, labelsOf } from "../../src/objects/calls/directories.ts";
+import { httpSessionName, newSessionId } from "../../src/objects/calls/session-names.ts";
 import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
-import { httpSessionName, newSessionId } from "../../src/objects/session-common/session-names.ts";
 import { gatherStats } from "../../src/reports/stats.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";

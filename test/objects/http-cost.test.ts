@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
-import { httpSessionName } from "../../src/objects/session-common/session-names.ts";
+import { httpSessionName } from "../../src/objects/calls/session-names.ts";
 import { fresh, keyStub, rowsWritten } from "./support.ts";
 
 async function send(path: string, session: string, body: object): Promise<Record<string, unknown>> {

@@ -2,9 +2,9 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { httpSessionName, newSessionId } from "../../src/objects/calls/session-names.ts";
 import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
-import { httpSessionName, newSessionId } from "../../src/objects/session-common/session-names.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "./rest.ts";
 import { fresh, keyStub, liveSessions, sessionsOn } from "./support.ts";
 

@@ -1,7 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { directoryOfKey } from "../../src/objects/directory/directories.ts";
+import { directoryOfKey } from "../../src/objects/calls/directories.ts";
 import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
 import { Client, command, fresh, grantedToken, keyStub, loseRows, rowsWritten, tablesOf } from "./support.ts";
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { countHttp, type FinishedRequest, recordRequest, renderMetrics } from "../../src/http/handlers/metrics.ts";
+import { countHttp, type FinishedRequest, recordRequest, renderMetrics } from "../../src/http/middleware/metrics.ts";
 import { configOf } from "../../src/objects/env.ts";
 import { MetricsObject } from "../../src/objects/metrics/metrics-object.ts";
 import { VERSION } from "../../src/version.ts";

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
-import { httpSessionName } from "../../src/objects/session-common/session-names.ts";
+import { httpSessionName } from "../../src/objects/calls/session-names.ts";
 import { sessionsOn, tablesOf } from "./support.ts";
 
 /** A reply with its JSON read; `body` is empty where there was none. */

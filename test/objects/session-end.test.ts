@@ -1,9 +1,9 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { ownerIdOf } from "../../src/objects/calls/session-names.ts";
 import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
-import { ownerIdOf } from "../../src/objects/session-common/session-names.ts";
 import { Client, command, fresh, keyStub, sessionsOn, tablesOf, tokenOf } from "./support.ts";
 
 afterEach(() => {

@@ -3,7 +3,7 @@ import { evictDurableObject, listDurableObjectIds, runInDurableObject } from "cl
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { ClaimCommand } from "../../src/engine/index.ts";
-import { newSessionlessOwner } from "../../src/objects/session-common/session-names.ts";
+import { newSessionlessOwner } from "../../src/objects/calls/session-names.ts";
 import { command, fresh, grantedToken, keyStub, rowsWritten } from "./support.ts";
 
 afterEach(() => {

@@ -1,11 +1,11 @@
 import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { byDirectory, directoryOfAddress } from "../../src/objects/directory/directories.ts";
+import { byDirectory, directoryOfAddress } from "../../src/objects/calls/directories.ts";
+import { httpSessionName, newSessionId, ownerIdOf } from "../../src/objects/calls/session-names.ts";
 import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
-import { httpSessionName, newSessionId, ownerIdOf } from "../../src/objects/session-common/session-names.ts";
 import { gatherGauges, gatherKey, gatherStats } from "../../src/reports/stats.ts";
 import { Client, command, grantedToken, keyStub, tablesOf, tokenOf, WAIT } from "./support.ts";
 

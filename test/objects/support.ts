@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import type { AcquireCommand } from "../../src/engine/index.ts";
-import { allDirectories } from "../../src/objects/directory/directories.ts";
+import { allDirectories } from "../../src/objects/calls/directories.ts";
 
 let names = 0;
 

@@ -1,4 +1,4 @@
-import { packageVersion } from "../../front/package.ts";
+import { packageVersion } from "../../front/system/package.ts";
 import { overview } from "./help.ts";
 
 /** Answers `holdfast --help` and `holdfast --version`. */

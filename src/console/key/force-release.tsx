@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from "hono/jsx/dom";
 import type { Holder } from "../../client/report.ts";
 import { lasted, left, ticking } from "../keys/clock.ts";
-import { inWords, Service, ServiceError } from "../service.ts";
-import { count, nameOf, ownerOf, shortFence } from "../words.ts";
+import { inWords, Service, ServiceError } from "../shared/service.ts";
+import { count, nameOf, ownerOf, shortFence } from "../shared/words.ts";
 import type { KeyState } from "./history.ts";
 
 interface ForceReleaseProps {

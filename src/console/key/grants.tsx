@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "hono/jsx/dom";
-import { useLasting } from "../lasting.ts";
-import { inWords } from "../service.ts";
-import { count, nameOf, shortFence, span } from "../words.ts";
+import { useLasting } from "../shared/lasting-effect.ts";
+import { inWords } from "../shared/service.ts";
+import { count, nameOf, shortFence, span } from "../shared/words.ts";
 import { clockTime } from "./clock-time.ts";
 import { endingOf, type Grant, type History, OUTCOME_WORDS, type Outcome } from "./history.ts";
 import { type Spread, spreadOf } from "./percentiles.ts";

@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from "hono/jsx/dom";
 import type { Holder, Stats } from "../../client/report.ts";
 import { lasted, ticking, useSeconds } from "../keys/clock.ts";
-import { useLive } from "../live.ts";
-import { hrefOf } from "../route.ts";
-import { type Service, ServiceError } from "../service.ts";
+import { useLive } from "../shared/live.ts";
+import { hrefOf } from "../shared/route.ts";
+import { type Service, ServiceError } from "../shared/service.ts";
 import { ForceRelease } from "./force-release.tsx";
 import { Grants } from "./grants.tsx";
 import { type KeyState, withPast } from "./history.ts";

@@ -1,7 +1,7 @@
 import type { Holder, Waiter } from "../../client/report.ts";
 import { lasted, left, ticking } from "../keys/clock.ts";
 import { LeaseBar } from "../keys/lease-bar.tsx";
-import { nameOf, ownerOf, shortFence } from "../words.ts";
+import { nameOf, ownerOf, shortFence } from "../shared/words.ts";
 import { clockTime } from "./clock-time.ts";
 import type { KeyState } from "./history.ts";
 

@@ -1,5 +1,5 @@
 import type uPlot from "uplot";
-import { nameOf } from "../words.ts";
+import { nameOf } from "../shared/words.ts";
 import type { Outcome } from "./history.ts";
 import type { Bar } from "./timeline.ts";
 

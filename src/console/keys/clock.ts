@@ -1,6 +1,6 @@
 import { useState } from "hono/jsx/dom";
-import { useLasting } from "../lasting.ts";
-import { span } from "../words.ts";
+import { useLasting } from "../shared/lasting-effect.ts";
+import { span } from "../shared/words.ts";
 
 const TICK_MS = 1_000;
 

@@ -1,5 +1,5 @@
-import { page } from "../page.ts";
-import { hrefOf } from "../route.ts";
+import { page } from "../shared/page-settings.ts";
+import { hrefOf } from "../shared/route.ts";
 import { clientProgram, restCommand, wireCommand } from "./commands.ts";
 import { Copyable } from "./copyable.tsx";
 

@@ -1,8 +1,8 @@
 import { useEffect, useMemo, useRef, useState } from "hono/jsx/dom";
-import { useLasting } from "../lasting.ts";
-import { useLive } from "../live.ts";
-import type { Service } from "../service.ts";
-import { count } from "../words.ts";
+import { useLasting } from "../shared/lasting-effect.ts";
+import { useLive } from "../shared/live.ts";
+import type { Service } from "../shared/service.ts";
+import { count } from "../shared/words.ts";
 import { EmptyService } from "./empty.tsx";
 import { KeyList } from "./list.tsx";
 import { entriesIn } from "./listing.ts";

@@ -1,5 +1,5 @@
 import type { Holder } from "../../client/report.ts";
-import { leaseOf, useDraining } from "../lease.ts";
+import { leaseOf, useDraining } from "../shared/lease.ts";
 
 interface LeaseBarProps {
   readonly holder: Holder;

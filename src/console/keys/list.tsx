@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "hono/jsx/dom";
-import { useLasting } from "../lasting.ts";
+import { useLasting } from "../shared/lasting-effect.ts";
 import { useSeconds } from "./clock.ts";
 import type { KeyEntry } from "./entry.ts";
 import { Row, SHAPES } from "./row.tsx";

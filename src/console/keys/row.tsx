@@ -1,6 +1,6 @@
 import type { Holder, Waiter } from "../../client/report.ts";
-import { hrefOf } from "../route.ts";
-import { count, isolated, nameOf, span } from "../words.ts";
+import { hrefOf } from "../shared/route.ts";
+import { count, isolated, nameOf, span } from "../shared/words.ts";
 import { lasted, left, ticking } from "./clock.ts";
 import type { KeyEntry } from "./entry.ts";
 import { LeaseBar } from "./lease-bar.tsx";

@@ -1,5 +1,5 @@
 import { type RefObject, useEffect, useLayoutEffect, useRef, useState } from "hono/jsx/dom";
-import { useLasting } from "../lasting.ts";
+import { useLasting } from "../shared/lasting-effect.ts";
 import { compareKeys, type KeyEntry } from "./entry.ts";
 import { type Rows, rowsInView } from "./rows.ts";
 

@@ -1,4 +1,4 @@
-import type { Service } from "../service.ts";
+import type { Service } from "../shared/service.ts";
 import { entriesOf, type StatsPage } from "./entry.ts";
 import { firstRowOf, hasPage, type Listing, NOTHING_KNOWN, pageOfRow, withPage } from "./listing.ts";
 import type { Rows } from "./rows.ts";

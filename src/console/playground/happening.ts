@@ -1,5 +1,5 @@
 import type { LossReason } from "../../client/index.ts";
-import { span } from "../words.ts";
+import { span } from "../shared/words.ts";
 
 /** What a client did, or what became of it. */
 export type Deed =

@@ -1,6 +1,6 @@
 import type { Holder, Waiter } from "../../client/index.ts";
-import { leaseOf } from "../lease.ts";
-import { hrefOf } from "../route.ts";
+import { leaseOf } from "../shared/lease.ts";
+import { hrefOf } from "../shared/route.ts";
 import { FenceText } from "./fence-text.tsx";
 import type { Grant } from "./grants.ts";
 import { LeaseBar } from "./lease-bar.tsx";

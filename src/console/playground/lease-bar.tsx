@@ -1,4 +1,4 @@
-import { type LeaseSeen, useDraining } from "../lease.ts";
+import { type LeaseSeen, useDraining } from "../shared/lease.ts";
 
 /** How much of a lease is left. A renewal fills it again. */
 export function LeaseBar({ lease }: { readonly lease: LeaseSeen }) {

@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef } from "hono/jsx/dom";
-import { wantsStillness } from "../lease.ts";
+import { wantsStillness } from "../shared/lease.ts";
 
 const MOVE: KeyframeAnimationOptions = { duration: 420, easing: "cubic-bezier(0.2, 0.8, 0.2, 1)" };
 

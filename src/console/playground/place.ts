@@ -1,4 +1,4 @@
-import { type LeaseSeen, leaseOf } from "../lease.ts";
+import { type LeaseSeen, leaseOf } from "../shared/lease.ts";
 import type { Sight } from "./watch.ts";
 
 /** Where somebody stands on a key, as the service sees it. */

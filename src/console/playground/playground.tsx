@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef, useState } from "hono/jsx/dom";
-import type { Service } from "../service.ts";
+import type { Service } from "../shared/service.ts";
 import { hintOf } from "./hint.ts";
 import { KeyPanel } from "./key-panel.tsx";
 import { LogPanel } from "./log-panel.tsx";

@@ -1,6 +1,6 @@
 import { connect, type Locks } from "../../client/index.ts";
 import { isKey } from "../../client/wire.ts";
-import { nameOf } from "../words.ts";
+import { nameOf } from "../shared/words.ts";
 import { type Grant, withGrant } from "./grants.ts";
 import type { Deed } from "./happening.ts";
 import { type LogLine, logged } from "./log.ts";

@@ -1,4 +1,4 @@
-import { count } from "../words.ts";
+import { count } from "../shared/words.ts";
 import { FenceText } from "./fence-text.tsx";
 import type { Scene } from "./scene.ts";
 

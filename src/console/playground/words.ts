@@ -6,8 +6,8 @@ import {
   LimitMismatchError,
   type Status,
 } from "../../client/index.ts";
-import { inWords } from "../service.ts";
-import { isolated } from "../words.ts";
+import { inWords } from "../shared/service.ts";
+import { isolated } from "../shared/words.ts";
 import type { Place, QueuePlace } from "./place.ts";
 import type { Player } from "./player.ts";
 

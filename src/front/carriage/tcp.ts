@@ -1,11 +1,11 @@
 import type { Socket } from "node:net";
 import type { SecureContext } from "node:tls";
 import { WebSocket } from "ws";
-import { WINDOW_HEADER } from "../../transports/window.ts";
-import { plainIp } from "../addresses.ts";
-import { reasonOf } from "../failure.ts";
+import { WINDOW_HEADER } from "../../protocols/carrier/window.ts";
 import type { AdmissionQueue, Release } from "../limits/admission.ts";
 import type { Connections } from "../limits/connections.ts";
+import { plainIp } from "../system/addresses.ts";
+import { reasonOf } from "../system/failure.ts";
 import { reach } from "../workerd/reach.ts";
 import type { Upstream } from "../workerd/supervisor.ts";
 import { watchHangUp } from "./hang-up.ts";

@@ -1,8 +1,8 @@
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { TLSSocket } from "node:tls";
-import { REFUSAL_HEADER } from "../../transports/refusal.ts";
-import { plainIp } from "../addresses.ts";
+import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
+import { plainIp } from "../system/addresses.ts";
 import { SCHEME_HEADER } from "../workerd/config.ts";
 
 /** Tells workerd a client's address. What a client sends under this name is dropped. */

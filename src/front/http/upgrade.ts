@@ -1,7 +1,7 @@
 import { type IncomingMessage, request, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { REFUSAL_HEADER } from "../../transports/refusal.ts";
+import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
 import { watchHangUp } from "../carriage/hang-up.ts";
 import { splice } from "../carriage/splice.ts";
 import { type AdmissionQueue, AdmissionTimeoutError } from "../limits/admission.ts";

@@ -1,4 +1,4 @@
-import { plainIp } from "../addresses.ts";
+import { plainIp } from "../system/addresses.ts";
 
 export interface ConnectionCaps {
   /** Sockets of every kind that may be open: what the open files allow. */

@@ -1,4 +1,4 @@
-import { type Address, formatAddress } from "../addresses.ts";
+import { type Address, formatAddress } from "../system/addresses.ts";
 
 export interface WorkerdLayout {
   /** Path of the bundled Worker. */

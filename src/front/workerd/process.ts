@@ -3,11 +3,11 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import type { Address } from "../addresses.ts";
-import { objectsDir, pidFile, workerdConfigFile } from "../data/data-dir.ts";
-import { Failure, reasonOf } from "../failure.ts";
-import { workerdBinary } from "../package.ts";
+import type { Address } from "../system/addresses.ts";
+import { Failure, reasonOf } from "../system/failure.ts";
+import { workerdBinary } from "../system/package.ts";
 import { environmentName, type Listen, workerdConfig } from "./config.ts";
+import { objectsDir, pidFile, workerdConfigFile } from "./data-dir.ts";
 import { CONTROL_FD, guardedPid, spawnGuarded } from "./guard.ts";
 
 export interface WorkerdOptions {

@@ -1,6 +1,6 @@
 import { readdirSync, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
-import { codeOf, reasonOf } from "../failure.ts";
+import { codeOf, reasonOf } from "../system/failure.ts";
 
 /** A database of one page has no table in it: the object it belonged to has deleted all it had. */
 const EMPTY_DATABASE_BYTES = 4_096;

@@ -1,9 +1,9 @@
 import type { CurrentHold } from "../../engine/index.ts";
-import { RemoteKeys } from "../../objects/keys/remote-keys.ts";
-import type { AppContext } from "../context.ts";
-import { fail } from "../errors.ts";
+import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
 import { fileQuery, STALE_HEADER, staleHeader } from "../openapi/schemas.ts";
+import { fail } from "../reply/errors.ts";
 import { readBody } from "../request/body.ts";
+import type { AppContext } from "../request/context.ts";
 import { parseFields, parseQuery } from "../request/fields.ts";
 import { keyIn, TO_CHANGE, TO_READ } from "../sessionless/access.ts";
 import { claim } from "../sessionless/claim.ts";

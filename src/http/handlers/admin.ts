@@ -1,15 +1,15 @@
 import { isAdmin } from "../../auth/principal.ts";
 import type { StealOutcome } from "../../engine/index.ts";
 import { log, logged } from "../../log.ts";
-import { askKey } from "../../objects/keys/calls.ts";
-import { ownerIdOf } from "../../objects/session-common/session-names.ts";
+import { askKey } from "../../objects/calls/ask-key.ts";
+import { ownerIdOf } from "../../objects/calls/session-names.ts";
+import { labelOfTag } from "../../objects/key/tag-label.ts";
 import { identityOf } from "../../reports/key-detail.ts";
 import { labelsOf } from "../../reports/stats.ts";
-import { labelOfTag } from "../../reports/tag-label.ts";
-import { type AppContext, requestIdOf } from "../context.ts";
-import { fail, json } from "../errors.ts";
 import { wrongCredential } from "../middleware/checks.ts";
 import { removalQuery } from "../openapi/schemas.ts";
+import { fail, json } from "../reply/errors.ts";
+import { type AppContext, requestIdOf } from "../request/context.ts";
 import { parseQuery } from "../request/fields.ts";
 import { keyFault, segmentAt } from "../request/path.ts";
 

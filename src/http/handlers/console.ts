@@ -1,7 +1,7 @@
 import { script, style } from "../../../dist/console/assets.js";
 import { VERSION } from "../../version.ts";
-import type { AppContext } from "../context.ts";
 import { html } from "../openapi/reference/markup.ts";
+import type { AppContext } from "../request/context.ts";
 
 const HEADERS = { "X-Content-Type-Options": "nosniff", "Cache-Control": "public, max-age=60" };
 /** Whether a token is needed stands in it, and that may change. */

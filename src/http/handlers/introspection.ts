@@ -1,45 +1,17 @@
 import { isTrusted, mayUse } from "../../auth/principal.ts";
 import { logged } from "../../log.ts";
-import { allDirectories } from "../../objects/directory/directories.ts";
-import { readConfigOf } from "../../objects/env.ts";
 import { momentNow, sharedAnswer } from "../../objects/pacing/shared-answers.ts";
-import { StorageHealth } from "../../objects/storage-probe.ts";
 import { keyDocument, statsDocument } from "../../reports/stats.ts";
-import type { AppContext } from "../context.ts";
-import { fail, JSON_HEADERS, json, jsonText } from "../errors.ts";
+import { renderMetrics } from "../middleware/metrics.ts";
 import { openApiDocument } from "../openapi/document.ts";
 import { referencePage } from "../openapi/reference-page.ts";
 import { keyQuery, statsQuery } from "../openapi/schemas.ts";
+import { fail, JSON_HEADERS, jsonText } from "../reply/errors.ts";
+import type { AppContext } from "../request/context.ts";
 import { parseQuery } from "../request/fields.ts";
 import { keyFault, segmentAt } from "../request/path.ts";
-import { renderMetrics } from "./metrics.ts";
 
 const KEY_SEGMENT = 2;
-const READY_WITHIN_MS = 2_000;
-
-export function getHealth(context: AppContext): Response {
-  return json(context, { status: "ok" });
-}
-
-export async function getReady(context: AppContext): Promise<Response> {
-  const result = readConfigOf(context.env);
-  if (!result.ok) return json(context, { status: "misconfigured" }, 503);
-  if (result.config.draining) return json(context, { status: "draining" }, 503);
-  const found = await Promise.all([isDirectoryThere(context), new StorageHealth(context.env).isWritable()]);
-  return found.every(Boolean) ? json(context, { status: "ok" }) : json(context, { status: "unavailable" }, 503);
-}
-
-/** New keys and sessions need the directory; all its parts are asked, since any may be the one that is needed. */
-async function isDirectoryThere({ env }: AppContext): Promise<boolean> {
-  const pings = Promise.all(allDirectories(env).map((directory) => directory.ping()));
-  const answers = pings
-    .then(() => true)
-    .catch((error: unknown) => {
-      logged("directory_unreachable")(error);
-      return false;
-    });
-  return Promise.race([answers, scheduler.wait(READY_WITHIN_MS).then(() => false)]);
-}
 
 export async function getStats(context: AppContext): Promise<Response> {
   const principal = context.get("principal");

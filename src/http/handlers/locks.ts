@@ -4,15 +4,15 @@ import { logged } from "../../log.ts";
 import { ASK_HEADER, type Ask, encodeAsk, type Told } from "../../objects/http-session/http-session-object.ts";
 import type { KeyRequest } from "../../objects/session-common/operations.ts";
 import { type Outcome, STATUSES } from "../../protocols/statuses.ts";
-import type { AppContext, Handler } from "../context.ts";
-import { fail, json } from "../errors.ts";
 import { REQUESTS, type RequestOf } from "../openapi/schemas.ts";
+import { fail, json } from "../reply/errors.ts";
+import { endOfPoll, type PollEnd } from "../reply/poll.ts";
 import { MOST_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
+import type { AppContext, Handler } from "../request/context.ts";
 import type { Parsed } from "../request/fields.ts";
 import { labelOf } from "../request/label.ts";
 import { isSessionId, keyFault, segmentAt } from "../request/path.ts";
 import { familyOf, KEY_REQUESTS, type KeyOperationId } from "./key-requests.ts";
-import { endOfPoll, type PollEnd } from "./poll.ts";
 import { type AskSession, sessionOf } from "./sessions.ts";
 
 const KEY_SEGMENT = 2;

@@ -1,12 +1,12 @@
 import { mayHaveSession } from "../../auth/principal.ts";
 import { logged } from "../../log.ts";
 import { callAwake } from "../../objects/awake/resting.ts";
+import { httpSessionName, newSessionId } from "../../objects/calls/session-names.ts";
 import type { HttpSessionObject } from "../../objects/http-session/http-session-object.ts";
-import { httpSessionName, newSessionId } from "../../objects/session-common/session-names.ts";
-import type { AppContext } from "../context.ts";
-import { fail, json } from "../errors.ts";
 import { REQUESTS } from "../openapi/schemas.ts";
+import { fail, json } from "../reply/errors.ts";
 import { MOST_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
+import type { AppContext } from "../request/context.ts";
 import { labelOf } from "../request/label.ts";
 import { isSessionId, segmentAt } from "../request/path.ts";
 

@@ -1,9 +1,9 @@
 import { isTrusted } from "../../auth/principal.ts";
 import { issueTicket, MAX_TICKET_LENGTH } from "../../auth/tickets.ts";
-import type { AppContext } from "../context.ts";
-import { fail, json } from "../errors.ts";
 import { REQUESTS } from "../openapi/schemas.ts";
+import { fail, json } from "../reply/errors.ts";
 import { MOST_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
+import type { AppContext } from "../request/context.ts";
 
 /** Hands out a ticket: a page may then use the service without ever seeing the shared token. */
 export async function createTicket(context: AppContext): Promise<Response> {

@@ -3,14 +3,14 @@ import { logged } from "../../log.ts";
 import type { Entry } from "../../objects/session/client-entry.ts";
 import { CLOSE } from "../../objects/session/conversation-host.ts";
 import { rightsOf } from "../../objects/session/rights.ts";
-import { REFUSAL_HEADER } from "../../transports/refusal.ts";
+import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
+import { WINDOW_HEADER } from "../../protocols/carrier/window.ts";
 import { type Credential, openSession, resumeSession } from "../../transports/session.ts";
-import { WINDOW_HEADER } from "../../transports/window.ts";
-import type { AppContext } from "../context.ts";
-import { type ErrorCode, fail } from "../errors.ts";
 import { refuse, wrongCredential } from "../middleware/checks.ts";
 import { allowedOrigin } from "../middleware/cors.ts";
 import { hostIn, isLoopback, isLoopbackOrigin } from "../middleware/hosts.ts";
+import { type ErrorCode, fail } from "../reply/errors.ts";
+import type { AppContext } from "../request/context.ts";
 import { labelOf } from "../request/label.ts";
 
 const SUBPROTOCOL = "dflockd.v2";

@@ -1,15 +1,15 @@
 import type { ErrorHandler, MiddlewareHandler } from "hono";
 import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../../auth/principal.ts";
 import { log } from "../../log.ts";
+import { ownerIdOf } from "../../objects/calls/session-names.ts";
 import { readConfigOf } from "../../objects/env.ts";
-import { ownerIdOf } from "../../objects/session-common/session-names.ts";
-import { type AppContext, type AppEnv, type Handler, requestIdOf } from "../context.ts";
-import { fail } from "../errors.ts";
-import { getHealth, getReady } from "../handlers/introspection.ts";
-import { countHttp, recordRequest } from "../handlers/metrics.ts";
 import { templateOf } from "../openapi/templates.ts";
+import { fail } from "../reply/errors.ts";
 import { callerOf } from "../request/caller.ts";
-import { takesBasicAuth } from "../sessionless/access.ts";
+import { type AppContext, type AppEnv, type Handler, requestIdOf } from "../request/context.ts";
+import { takesBasicAuth } from "./basic-auth.ts";
+import { countHttp, recordRequest } from "./metrics.ts";
+import { getHealth, getReady } from "./probes.ts";
 import { retryAfter } from "./rate-limit.ts";
 
 const PROBES = new Map<string, Handler>([

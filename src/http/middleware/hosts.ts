@@ -1,7 +1,7 @@
 import type { MiddlewareHandler } from "hono";
 import type { Config } from "../../config.ts";
 import { log } from "../../log.ts";
-import { fail } from "../errors.ts";
+import { fail } from "../reply/errors.ts";
 
 /** A DNS name never has more. */
 const MAX_LOGGED_CHARS = 253;

@@ -1,4 +1,4 @@
-import { ERRORS, type ErrorCode } from "../errors.ts";
+import { ERRORS, type ErrorCode } from "../reply/errors.ts";
 import { openApi } from "./document.ts";
 import { ADDRESS } from "./reference/curl.ts";
 import { html, inline, Markup, prose } from "./reference/markup.ts";

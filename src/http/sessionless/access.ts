@@ -1,16 +1,10 @@
 import { mayUse } from "../../auth/principal.ts";
 import type { Operation } from "../../auth/scope.ts";
-import type { AppContext } from "../context.ts";
-import { fail } from "../errors.ts";
+import { fail } from "../reply/errors.ts";
+import type { AppContext } from "../request/context.ts";
 import { keyFault, segmentAt } from "../request/path.ts";
 
 const NAME_SEGMENT = 2;
-/** Paths on which a client may also show its token as the password of HTTP Basic authentication. */
-const WITH_BASIC_AUTH = ["/v1/files/", "/v1/terraform/"];
-
-export function takesBasicAuth(path: string): boolean {
-  return WITH_BASIC_AUTH.some((start) => path.startsWith(start));
-}
 
 /** A ticket that may lock a key, or see its statistics, may read who holds it. */
 export const TO_READ: readonly Operation[] = ["lock", "stats"];

@@ -1,11 +1,11 @@
 import type { ClaimCommand, ClaimOutcome } from "../../engine/index.ts";
 import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
-import { RemoteKeys, type SessionlessKeys } from "../../objects/keys/remote-keys.ts";
-import { newSessionlessOwner, type SessionlessProtocol } from "../../objects/session-common/session-names.ts";
+import { RemoteKeys, type SessionlessKeys } from "../../objects/calls/remote-keys.ts";
+import { newSessionlessOwner, type SessionlessProtocol } from "../../objects/calls/session-names.ts";
 import { StorageHealth } from "../../objects/storage-probe.ts";
-import type { AppContext } from "../context.ts";
-import { endOfPoll } from "../handlers/poll.ts";
+import { endOfPoll } from "../reply/poll.ts";
+import type { AppContext } from "../request/context.ts";
 
 export interface Wanted extends Pick<ClaimCommand, "leaseSeconds"> {
   readonly waitSeconds: number;

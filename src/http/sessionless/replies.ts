@@ -3,9 +3,9 @@ import { fenceFromHex } from "../../engine/index.ts";
 import { logged } from "../../log.ts";
 import { isErrorWord } from "../../metrics/families.ts";
 import { STATUSES } from "../../protocols/statuses.ts";
-import type { AppContext } from "../context.ts";
-import { type ErrorCode, fail } from "../errors.ts";
-import { countHttp } from "../handlers/metrics.ts";
+import { countHttp } from "../middleware/metrics.ts";
+import { type ErrorCode, fail } from "../reply/errors.ts";
+import type { AppContext } from "../request/context.ts";
 
 /** Why a request is answered with whoever holds the key. Only the log shows it: the body is the holder's text or info. */
 export type Refusal = "held" | "fence_mismatch" | "id_mismatch" | "foreign_holder";

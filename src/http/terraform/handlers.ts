@@ -1,9 +1,9 @@
 import type { CurrentHold, Which } from "../../engine/index.ts";
-import { RemoteKeys } from "../../objects/keys/remote-keys.ts";
-import type { AppContext } from "../context.ts";
-import { fail, JSON_HEADERS } from "../errors.ts";
+import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
 import { terraformLockQuery, terraformUnlockQuery } from "../openapi/schemas.ts";
+import { fail, JSON_HEADERS } from "../reply/errors.ts";
 import { readBody } from "../request/body.ts";
+import type { AppContext } from "../request/context.ts";
 import { type Parsed, parseQuery } from "../request/fields.ts";
 import { keyIn, TO_CHANGE, TO_READ } from "../sessionless/access.ts";
 import { claim } from "../sessionless/claim.ts";

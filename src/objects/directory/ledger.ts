@@ -1,6 +1,6 @@
 import { randomHex } from "../../hex.ts";
+import { allDirectories } from "../calls/directories.ts";
 import type { Env } from "../env.ts";
-import { allDirectories } from "./directories.ts";
 import type { SessionKind } from "./listed-sessions.ts";
 
 /** Things of which a service may have a limited number. */

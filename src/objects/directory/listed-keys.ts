@@ -1,7 +1,7 @@
 import type { KeyView } from "../../engine/index.ts";
 import { log } from "../../log.ts";
+import { askKey, type KeyStub } from "../calls/ask-key.ts";
 import type { Env } from "../env.ts";
-import { askKey, type KeyStub } from "../keys/calls.ts";
 import { inBatches } from "../pacing/batches.ts";
 import { Turns } from "../pacing/turns.ts";
 

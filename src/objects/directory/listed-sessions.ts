@@ -1,7 +1,7 @@
 import { log } from "../../log.ts";
+import { sessionObject } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { inBatches } from "../pacing/batches.ts";
-import { sessionObject } from "../session-common/session-names.ts";
 
 export type Transport = "tcp" | "ws" | "http";
 

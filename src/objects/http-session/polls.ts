@@ -1,4 +1,5 @@
 import type { Outcome } from "../../protocols/statuses.ts";
+import { POLL_CLOSE, type PollNews } from "../calls/poll-news.ts";
 
 /**
  * A long poll is held open by the Worker, which listens on a socket to the session: so the session's object may sleep
@@ -9,14 +10,6 @@ export interface Poll {
   readonly key: string;
   readonly type: "acquire" | "wait";
 }
-
-/** What the Worker is told: the answer to the request, or that its session has ended. */
-export type PollNews<Answer = Outcome> =
-  | { readonly type: "answer"; readonly outcome: Answer }
-  | { readonly type: "gone" };
-
-/** How the Worker ends a poll: it has given the answer to its client, or its client has hung up. */
-export const POLL_CLOSE = { delivered: 1000, vanished: 4408 } as const;
 
 interface Attachment extends Poll {
   /** What the Worker has been told: nothing yet, that there is nothing to have, or a token. */

@@ -1,6 +1,6 @@
 import type { EndReason, Observation, StandingHold } from "../../engine/index.ts";
-import { labelOfTag } from "../../reports/tag-label.ts";
-import type { Labels } from "../directory/directories.ts";
+import type { Labels } from "../calls/directories.ts";
+import { labelOfTag } from "./tag-label.ts";
 
 /** What a page shows of one key, and what its object may cost in memory: some fifty kilobytes. */
 export const MOST_GRANTS = 200;

@@ -33,17 +33,18 @@ import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "../awake/awake-ke
 import { isLimited } from "../awake/awake-sessions.ts";
 import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
 import { WakeUp } from "../awake/wake-up.ts";
-import { directoryOfKey, type Labels } from "../directory/directories.ts";
+import { NO_CLOSE } from "../calls/closing.ts";
+import { directoryOfKey, type Labels } from "../calls/directories.ts";
+import { logUnreadable } from "../calls/key-file.ts";
+import { LISTENER_HEADER } from "../calls/poll-news.ts";
+import { sessionlessProtocolOf, sessionObject } from "../calls/session-names.ts";
 import type { Founding } from "../directory/directory-object.ts";
 import { configOf, type Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
 import { Turns } from "../pacing/turns.ts";
-import { NO_CLOSE } from "../session/session-socket.ts";
-import { sessionlessProtocolOf, sessionObject } from "../session-common/session-names.ts";
 import { KeyClock } from "./clock.ts";
-import { logUnreadable } from "./file.ts";
 import { History, type HistoryView, MOST_GRANTS } from "./history.ts";
-import { KeyListeners, LISTENER_HEADER } from "./listeners.ts";
+import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
 import { KeyStore } from "./rows.ts";
 

@@ -1,10 +1,7 @@
 import type { ClaimCommand, ClaimOutcome } from "../../engine/index.ts";
 import { log } from "../../log.ts";
-import { POLL_CLOSE, type PollNews } from "../http-session/polls.ts";
-import { answerClose, closeSocket } from "../session/session-socket.ts";
-
-/** On the request for a listener's socket: the id of the claim that it listens for. */
-export const LISTENER_HEADER = "X-Holdfast-Request";
+import { answerClose, closeSocket } from "../calls/closing.ts";
+import { POLL_CLOSE, type PollNews } from "../calls/poll-news.ts";
 
 /** A Worker whose socket was cut by a restart of the key's object is back by then, with the same claim. */
 const RECONNECTS_WITHIN_MS = 2_000;

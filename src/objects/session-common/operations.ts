@@ -4,7 +4,7 @@ import { log } from "../../log.ts";
 import type { Outcome, Status } from "../../protocols/statuses.ts";
 import type { Request } from "../../protocols/wire/requests.ts";
 import type { Activity } from "../awake/activity.ts";
-import type { IsWanted, Keys } from "../keys/remote-keys.ts";
+import type { IsWanted, Keys } from "../calls/remote-keys.ts";
 import type { StorageHealth } from "../storage-probe.ts";
 import type { Holdings } from "./holdings.ts";
 import type { Belongings } from "./session-parts.ts";

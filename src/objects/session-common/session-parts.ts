@@ -1,8 +1,8 @@
 import type { Config } from "../../config.ts";
 import type { Activity } from "../awake/activity.ts";
 import { WakeUp } from "../awake/wake-up.ts";
+import { type Keys, RemoteKeys } from "../calls/remote-keys.ts";
 import { configOf, type Env } from "../env.ts";
-import { type Keys, RemoteKeys } from "../keys/remote-keys.ts";
 import { StorageHealth } from "../storage-probe.ts";
 import { Departure } from "./departure.ts";
 import { Holdings } from "./holdings.ts";

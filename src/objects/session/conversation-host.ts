@@ -1,7 +1,7 @@
 import type { Scope } from "../../auth/scope.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
+import type { Loss } from "../calls/notices.ts";
 import type { Moment } from "../pacing/shared-answers.ts";
-import type { Loss } from "../session-common/notices.ts";
 import type { Turn } from "./backlog.ts";
 import type { Rights } from "./rights.ts";
 import type { Waiting } from "./running-requests.ts";

@@ -4,7 +4,7 @@ import type { Answer } from "../../engine/index.ts";
 import { type Outcome, wireReply } from "../../protocols/statuses.ts";
 import { type Frame, FrameReader } from "../../protocols/wire/frames.ts";
 import { parseRequest, splitTag } from "../../protocols/wire/requests.ts";
-import type { Loss, Notice } from "../session-common/notices.ts";
+import type { Loss, Notice } from "../calls/notices.ts";
 import type { Fate, KeyRequest, Operations } from "../session-common/operations.ts";
 import { Backlog } from "./backlog.ts";
 import { CLOSE, type ConversationState, FAILURES, type Host, type Standing } from "./conversation-host.ts";

@@ -1,6 +1,6 @@
 import { wireReply } from "../../protocols/statuses.ts";
 import type { Request } from "../../protocols/wire/requests.ts";
-import type { Loss } from "../session-common/notices.ts";
+import type { Loss } from "../calls/notices.ts";
 import { FAILURES, type Host, type Standing } from "./conversation-host.ts";
 import type { Voice } from "./replies.ts";
 

@@ -1,4 +1,4 @@
-import type { Loss } from "../session-common/notices.ts";
+import type { Loss } from "../calls/notices.ts";
 
 interface Remembered extends Loss {
   readonly at: number;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { bucketsOf, quantileOf, samplesOf, since, sumOf } from "../../../src/console/metrics.ts";
+import { bucketsOf, quantileOf, samplesOf, since, sumOf } from "../../../src/console/shared/metrics.ts";
 
 const SCRAPE = `# HELP dflockd_grants_total Slots granted.
 # TYPE dflockd_grants_total counter

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { hrefOf, routeOf } from "../../../src/console/route.ts";
-import { count, nameOf, ownerOf, rate, shortFence, span } from "../../../src/console/words.ts";
+import { hrefOf, routeOf } from "../../../src/console/shared/route.ts";
+import { count, nameOf, ownerOf, rate, shortFence, span } from "../../../src/console/shared/words.ts";
 
 it.each([
   [0, "0 s"],

@@ -2,7 +2,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, directoryOfKey } from "../../../src/objects/directory/directories.ts";
+import { allDirectories, directoryOfKey } from "../../../src/objects/calls/directories.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { KeyStore } from "../../../src/objects/key/rows.ts";
 import { command, fresh, keyStub, loseRows } from "../support.ts";

@@ -2,7 +2,8 @@
 import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, directoryOfAddress, ledgerOf } from "../../../src/objects/directory/directories.ts";
+import { allDirectories, directoryOfAddress, ledgerOf } from "../../../src/objects/calls/directories.ts";
+import { httpSessionName, newSessionId } from "../../../src/objects/calls/session-names.ts";
 import {
   DirectoryObject,
   type SessionAdmission,
@@ -10,7 +11,6 @@ import {
 } from "../../../src/objects/directory/directory-object.ts";
 import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { SessionObject } from "../../../src/objects/session/session-object.ts";
-import { httpSessionName, newSessionId } from "../../../src/objects/session-common/session-names.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 

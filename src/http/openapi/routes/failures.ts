@@ -1,4 +1,4 @@
-import { type ErrorCode, errorRule } from "../../errors.ts";
+import { type ErrorCode, errorRule } from "../../reply/errors.ts";
 
 /**
  * The error replies that operations share, by the name they have in the document: the codes that one status can carry

@@ -1,7 +1,7 @@
 import { hash } from "../../hash.ts";
+import type { DirectoryObject } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
-import { sessionlessProtocolOf } from "../session-common/session-names.ts";
-import type { DirectoryObject } from "./directory-object.ts";
+import { sessionlessProtocolOf } from "./session-names.ts";
 
 type DirectoryStub = DurableObjectStub<DirectoryObject>;
 

@@ -1,5 +1,5 @@
 import { useRef, useState } from "hono/jsx/dom";
-import { useLasting } from "./lasting.ts";
+import { useLasting } from "./lasting-effect.ts";
 import { inWords, ServiceError } from "./service.ts";
 
 /** Something that is asked for again and again, as the page last saw it. */

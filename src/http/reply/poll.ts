@@ -1,4 +1,4 @@
-import { POLL_CLOSE, type PollNews } from "../../objects/http-session/polls.ts";
+import { POLL_CLOSE, type PollNews } from "../../objects/calls/poll-news.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
 
 /** How a long poll ended: with an answer, or because its session, its client or the session's object is gone. */

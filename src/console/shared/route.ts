@@ -1,5 +1,5 @@
 import { useState } from "hono/jsx/dom";
-import { useLasting } from "./lasting.ts";
+import { useLasting } from "./lasting-effect.ts";
 
 /** Where in the console somebody is. It stands behind the `#` of the address, so that it can be kept and sent. */
 export type Route =

@@ -19,11 +19,11 @@ import type {
 import { hasRoom, noteUse, roomToWake, type Urgency } from "../awake/awake-keys.ts";
 import { isResting } from "../awake/resting.ts";
 import type { Env } from "../env.ts";
-import { isPlatformFault, logUnreadable } from "../key/file.ts";
 import type { KeyObject } from "../key/key-object.ts";
-import { LISTENER_HEADER } from "../key/listeners.ts";
 import { Turns } from "../pacing/turns.ts";
 import { StorageHealth } from "../storage-probe.ts";
+import { isPlatformFault, logUnreadable } from "./key-file.ts";
+import { LISTENER_HEADER } from "./poll-news.ts";
 
 export type IsWanted = () => boolean;
 

@@ -1,11 +1,11 @@
 import type { Context } from "hono";
-import type { Principal } from "../auth/principal.ts";
-import type { Config } from "../config.ts";
-import { randomHex } from "../hex.ts";
-import type { Env } from "../objects/env.ts";
-import type { ErrorCode } from "./errors.ts";
-import type { Caller } from "./request/caller.ts";
-import type { Refusal } from "./sessionless/replies.ts";
+import type { Principal } from "../../auth/principal.ts";
+import type { Config } from "../../config.ts";
+import { randomHex } from "../../hex.ts";
+import type { Env } from "../../objects/env.ts";
+import type { ErrorCode } from "../reply/errors.ts";
+import type { Refusal } from "../sessionless/replies.ts";
+import type { Caller } from "./caller.ts";
 
 export interface AppEnv {
   Bindings: Env;

@@ -1,6 +1,6 @@
 import { useEffect, useMemo } from "hono/jsx/dom";
 import { useLive } from "./live.ts";
-import { page } from "./page.ts";
+import { page } from "./page-settings.ts";
 import { hrefOf, type Route } from "./route.ts";
 import type { Service } from "./service.ts";
 import { type Throughput, ThroughputWatch } from "./throughput.ts";

@@ -1,5 +1,5 @@
 import { useState } from "hono/jsx/dom";
-import { page } from "./page.ts";
+import { page } from "./page-settings.ts";
 import { inWords, Service, ServiceError } from "./service.ts";
 
 interface SignInProps {

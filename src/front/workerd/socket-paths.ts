@@ -3,8 +3,8 @@ import { mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { codeOf, Failure, reasonOf } from "../failure.ts";
-import type { Listen } from "../workerd/config.ts";
+import { codeOf, Failure, reasonOf } from "../system/failure.ts";
+import type { Listen } from "./config.ts";
 
 /** The longest path that every system takes for a Unix socket, the final zero included, is 104 bytes. */
 const MAX_PATH_BYTES = 103;

@@ -14,10 +14,10 @@ import {
   statSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { codeOf, Failure, reasonOf } from "../failure.ts";
-import { type Listen, NAMESPACES } from "../workerd/config.ts";
-import { sweepEmptyDatabases } from "../workerd/sweep.ts";
+import { codeOf, Failure, reasonOf } from "../system/failure.ts";
+import { type Listen, NAMESPACES } from "./config.ts";
 import { holdAlive, isAlive, type SocketPaths, socketPathsOf } from "./socket-paths.ts";
+import { sweepEmptyDatabases } from "./sweep.ts";
 
 /** One name however the directory is reached: it tells a leftover workerd from other processes. */
 export const workerdConfigFile = (dataDir: string) => join(realpathSync(dataDir), "workerd.capnp");

@@ -1,0 +1,32 @@
+import { logged } from "../../log.ts";
+import { allDirectories } from "../../objects/calls/directories.ts";
+import { readConfigOf } from "../../objects/env.ts";
+import { StorageHealth } from "../../objects/storage-probe.ts";
+import { json } from "../reply/errors.ts";
+import type { AppContext } from "../request/context.ts";
+
+const READY_WITHIN_MS = 2_000;
+
+export function getHealth(context: AppContext): Response {
+  return json(context, { status: "ok" });
+}
+
+export async function getReady(context: AppContext): Promise<Response> {
+  const result = readConfigOf(context.env);
+  if (!result.ok) return json(context, { status: "misconfigured" }, 503);
+  if (result.config.draining) return json(context, { status: "draining" }, 503);
+  const found = await Promise.all([isDirectoryThere(context), new StorageHealth(context.env).isWritable()]);
+  return found.every(Boolean) ? json(context, { status: "ok" }) : json(context, { status: "unavailable" }, 503);
+}
+
+/** New keys and sessions need the directory; all its parts are asked, since any may be the one that is needed. */
+async function isDirectoryThere({ env }: AppContext): Promise<boolean> {
+  const pings = Promise.all(allDirectories(env).map((directory) => directory.ping()));
+  const answers = pings
+    .then(() => true)
+    .catch((error: unknown) => {
+      logged("directory_unreachable")(error);
+      return false;
+    });
+  return Promise.race([answers, scheduler.wait(READY_WITHIN_MS).then(() => false)]);
+}
