@@ -41,6 +41,7 @@ export default defineConfig({
             "test/http/**/*.test.ts",
             "test/front/*.test.ts",
             "test/config.test.ts",
+            "test/tree/*.test.ts",
             "test/metrics/**/*.test.ts",
             "test/auth/**/*.test.ts",
             "test/client/pure/*.test.ts",
