@@ -1,10 +1,10 @@
 type Level = "error" | "warn" | "debug";
 
 /** In a flood of failures the first lines say it all: more than so many of one event in so long are only counted. */
-const MOST_LINES = 10;
+const MAX_LINES = 10;
 const PERIOD_MS = 10_000;
 /** Groups beyond these are counted with their event, so that a group with no end of names costs no end of memory. */
-const MOST_GROUPS = 200;
+const MAX_GROUPS = 200;
 
 const counts = new Map<string, { since: number; lines: number }>();
 
@@ -19,8 +19,8 @@ export function log(level: Level, event: string, fields: Readonly<Record<string,
   const isNew = !count || now - count.since >= PERIOD_MS || now < count.since;
   const lines = isNew ? 1 : count.lines + 1;
   counts.set(counted, { since: isNew ? now : count.since, lines });
-  if (lines > MOST_LINES) return;
-  const suppressed = isNew && count ? Math.max(0, count.lines - MOST_LINES) : 0;
+  if (lines > MAX_LINES) return;
+  const suppressed = isNew && count ? Math.max(0, count.lines - MAX_LINES) : 0;
   console[level](
     JSON.stringify({ time: new Date(now).toISOString(), event, ...fields, ...(suppressed > 0 && { suppressed }) }),
   );
@@ -28,7 +28,7 @@ export function log(level: Level, event: string, fields: Readonly<Record<string,
 
 function countedAs(event: string, group: string): string {
   const finer = group === "" ? event : `${event} ${group}`;
-  return counts.has(finer) || counts.size < MOST_GROUPS ? finer : event;
+  return counts.has(finer) || counts.size < MAX_GROUPS ? finer : event;
 }
 
 /** Logs what was caught, and goes on. */

@@ -5,7 +5,7 @@ import { bucketOf, parseSeries, partName, SUM, seriesName } from "./series.ts";
 export type Sums = Readonly<Record<string, number>>;
 
 /** Far more than the service has. It keeps a mistake from filling the memory, and the tally within one stored row. */
-const MOST_SUMS = 10_000;
+const MAX_SUMS = 10_000;
 
 /** What has been counted. Sums only ever grow; what the table of families does not know is not taken in. */
 export class Tally {
@@ -17,7 +17,7 @@ export class Tally {
 
   /** New series are no longer taken in. */
   get isFull(): boolean {
-    return this.#sums.size >= MOST_SUMS;
+    return this.#sums.size >= MAX_SUMS;
   }
 
   count<Name extends CounterName>(family: Name, labels: LabelsOf<Name>, by = 1): void {

@@ -90,7 +90,7 @@ export interface Gauges {
   keysUnreachable: number;
 }
 
-const MOST_KEYS = 10_000;
+const MAX_KEYS = 10_000;
 const MAX_UNREACHABLE_NAMED = 100;
 
 /** Who asks, as far as it decides what is shown, and what for. */
@@ -122,7 +122,7 @@ export function keyDocument(
 
 /** The service as it stands now. Nothing changes by asking. */
 export async function gatherStats(env: Env, options: StatsOptions = {}): Promise<Stats> {
-  const { prefix = "", limit = MOST_KEYS, cursor = "", detail = false, sees } = options;
+  const { prefix = "", limit = MAX_KEYS, cursor = "", detail = false, sees } = options;
   const stats: Stats = { connections: 0, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
   const found: ListedKey[] = [];
   const missed: string[] = [];

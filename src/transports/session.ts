@@ -1,7 +1,7 @@
 import { callAwake } from "../objects/awake/resting.ts";
 import { newSessionId } from "../objects/calls/session-names.ts";
 import type { Env } from "../objects/env.ts";
-import { ENTRY_HEADER, type Entry, encodeEntry, RESUME_HEADER } from "../objects/session/client-entry.ts";
+import { type ClientEntry, ENTRY_HEADER, encodeEntry, RESUME_HEADER } from "../objects/session/client-entry.ts";
 
 /** What a client shows to take up a session that has lost its socket. */
 export interface Credential {
@@ -10,16 +10,16 @@ export interface Credential {
 }
 
 /** Starts a session of its own for one client. Without a `webSocket` in the reply it was refused. */
-export function openSession(env: Env, entry: Entry): Promise<Response> {
+export function openSession(env: Env, entry: ClientEntry): Promise<Response> {
   return knock(env, newSessionId(), entry, {});
 }
 
 /** Takes up the session that the client has had before. */
-export function resumeSession(env: Env, entry: Entry, { session, secret }: Credential): Promise<Response> {
+export function resumeSession(env: Env, entry: ClientEntry, { session, secret }: Credential): Promise<Response> {
   return knock(env, session, entry, { [RESUME_HEADER]: secret });
 }
 
-function knock(env: Env, session: string, entry: Entry, more: Record<string, string>): Promise<Response> {
+function knock(env: Env, session: string, entry: ClientEntry, more: Record<string, string>): Promise<Response> {
   const headers = { Upgrade: "websocket", [ENTRY_HEADER]: encodeEntry(entry), ...more };
   return callAwake(() => env.SESSION.getByName(session).fetch("http://session/", { headers }));
 }

@@ -6,7 +6,7 @@ import { wireReply } from "../protocols/statuses.ts";
 import { openSession } from "./session.ts";
 
 /** Replies that may wait for a slow reader, in characters; a client that lets more pile up is cut off. */
-const MOST_UNWRITTEN = 16 * 1024 * 1024;
+const MAX_UNWRITTEN = 16 * 1024 * 1024;
 const CHUNK = 65_536;
 
 /**
@@ -118,7 +118,7 @@ class Carriage {
     }
     this.#unwritten.push(data);
     this.#unwrittenLength += data.length;
-    if (this.#unwrittenLength > MOST_UNWRITTEN) this.#hangUp();
+    if (this.#unwrittenLength > MAX_UNWRITTEN) this.#hangUp();
     else if (!this.#isWriting) this.#written = this.#writeAll();
   }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { MOST_BODY_BYTES, readBody } from "../../src/http/request/body.ts";
+import { MAX_BODY_BYTES, readBody } from "../../src/http/request/body.ts";
 
-const BOUNDS = { mostBytes: MOST_BODY_BYTES, deadlineMs: 2000 };
+const BOUNDS = { maxBytes: MAX_BODY_BYTES, deadlineMs: 2000 };
 const TOO_LONG = { ok: false, detail: "body must be at most 1048576 bytes" };
 
 function post(body?: BodyInit, headers: Record<string, string> = {}): Request {
@@ -43,9 +43,9 @@ test("a body is read whole, in one piece or in many", async () => {
 
 describe("a body of more than 1,048,576 bytes is refused", () => {
   test("to the byte", async () => {
-    const most = await readBody(post(" ".repeat(MOST_BODY_BYTES)), BOUNDS);
-    expect(most.ok && most.bytes.byteLength).toBe(MOST_BODY_BYTES);
-    expect(await readBody(post(" ".repeat(MOST_BODY_BYTES + 1)), BOUNDS)).toEqual(TOO_LONG);
+    const most = await readBody(post(" ".repeat(MAX_BODY_BYTES)), BOUNDS);
+    expect(most.ok && most.bytes.byteLength).toBe(MAX_BODY_BYTES);
+    expect(await readBody(post(" ".repeat(MAX_BODY_BYTES + 1)), BOUNDS)).toEqual(TOO_LONG);
   });
 
   test("at its end, so that who sends it whole gets to read why", async () => {

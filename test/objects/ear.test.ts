@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { Ear } from "../../src/objects/session/paced-input.ts";
+import { PacedInput } from "../../src/objects/session/paced-input.ts";
 
 describe("a connection that is heard in pieces", () => {
   it("is heard again after a failure, and grows no backlog", async () => {
     const heard: number[] = [];
     let isBroken = true;
-    const ear = new Ear((piece) => {
+    const ear = new PacedInput((piece) => {
       if (isBroken) throw new Error("the socket is broken");
       heard.push(piece.length);
       return 0;

@@ -1,19 +1,19 @@
 /** Sessions that outlive their sockets, as the objects see them. */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { Entry } from "../../src/objects/session/client-entry.ts";
+import type { ClientEntry } from "../../src/objects/session/client-entry.ts";
 import { ALL_BUT_ADMIN } from "../../src/objects/session/rights.ts";
 import { type Credential, openSession, resumeSession } from "../../src/transports/session.ts";
 import { Client } from "./support.ts";
 
-const ENTRY: Entry = {
+const ENTRY: ClientEntry = {
   transport: "ws",
   address: "127.0.0.1",
   isAuthenticated: true,
   rights: ALL_BUT_ADMIN,
   hasWindow: false,
 };
-const ADMIN: Entry = { ...ENTRY, rights: { ...ALL_BUT_ADMIN, isAdmin: true } };
+const ADMIN: ClientEntry = { ...ENTRY, rights: { ...ALL_BUT_ADMIN, isAdmin: true } };
 
 /** A client whose session outlives its socket; an administrator's, who may steal. */
 export async function resumable(): Promise<{ client: Client; credential: Credential }> {

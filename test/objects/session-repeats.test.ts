@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { Meter } from "../../src/objects/metrics/meter.ts";
-import { Repeats } from "../../src/objects/session/repeated-requests.ts";
+import { RepeatedRequests } from "../../src/objects/session/repeated-requests.ts";
 import type { Request } from "../../src/protocols/wire/requests.ts";
 import { crash, cut, plain, resumable, resume } from "./resuming.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
@@ -111,8 +111,11 @@ describe("a tag that a claim has had on the same socket", () => {
   });
 
   it("is remembered with the newest 4,096", () => {
-    const repeats = new Repeats({ session: "s", now: () => 0, beginsSteal: () => true }, { resumeGraceMs: 10_000 });
-    const standing = { isResumable: true } as Parameters<Repeats["isTagSpent"]>[0];
+    const repeats = new RepeatedRequests(
+      { session: "s", now: () => 0, beginsSteal: () => true },
+      { resumeGraceMs: 10_000 },
+    );
+    const standing = { isResumable: true } as Parameters<RepeatedRequests["isTagSpent"]>[0];
     const request: Request = { type: "wait", key: "key", waitSeconds: 0 };
     const isSpent = (tag: number) => repeats.isTagSpent(standing, String(tag), request);
     for (let tag = 0; tag < 4_097; tag++) expect(isSpent(tag)).toBe(false);

@@ -30,7 +30,7 @@ export interface KeyState extends KeyReport {
 }
 
 /** A page shows no more than this, however long it is open. */
-const MOST_GRANTS = 400;
+const MAX_GRANTS = 400;
 
 /**
  * The key as it is, with the ended grants that were told before: the service keeps them in memory only, and forgets them when
@@ -42,7 +42,7 @@ export function withPast(state: KeyState, before: KeyState | undefined): KeyStat
   const past = before.history.grants.filter(({ fence, ended }) => ended !== undefined && !told.has(fence));
   if (past.length === 0) return state;
   const grants = [...past, ...state.history.grants].sort((a, b) => (a.granted_at < b.granted_at ? -1 : 1));
-  return { ...state, history: { ...state.history, grants: grants.slice(-MOST_GRANTS) } };
+  return { ...state, history: { ...state.history, grants: grants.slice(-MAX_GRANTS) } };
 }
 
 /** How a grant is drawn: what matters is whether its holder gave it back himself. */

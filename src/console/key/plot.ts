@@ -5,7 +5,7 @@ import type { Timeline } from "./timeline.ts";
 
 const AXIS_PX = 28;
 const LANE_PX = 28;
-const MOST_PX = 280;
+const MAX_PX = 280;
 
 type Plotter = typeof uPlot;
 
@@ -64,7 +64,7 @@ export class TimelinePlot {
   }
 
   #size(): { readonly width: number; readonly height: number } {
-    const lanes = Math.min(MOST_PX, this.#timeline.lanes * LANE_PX);
+    const lanes = Math.min(MAX_PX, this.#timeline.lanes * LANE_PX);
     return { width: Math.max(160, this.#element.clientWidth), height: lanes + AXIS_PX };
   }
 

@@ -22,7 +22,7 @@ export interface Timeline {
 
 const SPANS_S = [15, 30, 60, 120, 300, 900, 3_600];
 /** More than this is not read at a glance any more. */
-const MOST_LANES = 10;
+const MAX_LANES = 10;
 /** A slot is handed over within the same millisecond, which sums of seconds miss by a hair. */
 const AT_ONCE_S = 0.0005;
 
@@ -40,7 +40,7 @@ export function timelineOf({ now, grants }: History): Timeline {
   const from = to - span;
   const visible = periods.filter((period) => period.to >= from);
   const whole = inLanes(visible);
-  if (whole.lanes <= MOST_LANES) return { from, to, ...whole, isWithoutWaits: false };
+  if (whole.lanes <= MAX_LANES) return { from, to, ...whole, isWithoutWaits: false };
   const holds = visible.map((period) => ({ ...period, waitedFrom: period.from }));
   return { from, to, ...inLanes(holds), isWithoutWaits: true };
 }

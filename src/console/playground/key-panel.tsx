@@ -9,7 +9,7 @@ import type { Scene } from "./scene.ts";
 import type { Sight } from "./watch.ts";
 
 /** Others may give the key many more slots than the playground does. */
-const MOST_FREE = 3;
+const MAX_FREE = 3;
 
 /** The key itself, as the service sees it: who holds it, who waits, in which order. */
 export function KeyPanel({ scene }: { readonly scene: Scene }) {
@@ -51,7 +51,7 @@ function Lane({ scene, sight: { report, at } }: { readonly scene: Scene; readonl
               <LeaseBar lease={leaseOf(holder, at)} />
             </li>
           ))}
-          {Array.from({ length: Math.min(free, MOST_FREE) }, (_, index) => (
+          {Array.from({ length: Math.min(free, MAX_FREE) }, (_, index) => (
             <li key={`free ${index}`} class="chip" data-tone="free">
               free
             </li>

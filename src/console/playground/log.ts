@@ -8,10 +8,10 @@ export interface LogLine {
   readonly happening: Happening;
 }
 
-const MOST_LINES = 100;
+const MAX_LINES = 100;
 
 /** The log with one more line, newest first. The oldest make room. */
 export function logged(lines: readonly LogLine[], happening: Happening, at: number): readonly LogLine[] {
   const number = (lines[0]?.number ?? 0) + 1;
-  return [{ number, at, happening }, ...lines].slice(0, MOST_LINES);
+  return [{ number, at, happening }, ...lines].slice(0, MAX_LINES);
 }

@@ -34,7 +34,7 @@ export async function putFile(context: AppContext): Promise<Response> {
   const query = condition.value.type === "absent" ? queryOf(context) : { ok: true as const, value: { wait: 0 } };
   if (!query.ok) return fail(context, "bad_request", query.detail);
   const { readTimeoutMs } = context.get("config");
-  const body = await readBody(context.req.raw, { mostBytes: MAX_BODY_BYTES, deadlineMs: readTimeoutMs });
+  const body = await readBody(context.req.raw, { maxBytes: MAX_BODY_BYTES, deadlineMs: readTimeoutMs });
   const sender = body.ok ? senderIn(body.bytes) : body;
   if (!sender.ok) return fail(context, "bad_request", sender.detail);
   const leaseSeconds = lease.value[STALE_HEADER];

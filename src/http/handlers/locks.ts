@@ -1,13 +1,14 @@
 import { mayUse } from "../../auth/principal.ts";
 import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
-import { ASK_HEADER, type Ask, encodeAsk, type Told } from "../../objects/http-session/http-session-object.ts";
+import type { Reply } from "../../objects/calls/replies.ts";
+import { ASK_HEADER, type Ask, encodeAsk } from "../../objects/http-session/http-session-object.ts";
 import type { KeyRequest } from "../../objects/session-common/operations.ts";
 import { type Outcome, STATUSES } from "../../protocols/statuses.ts";
 import { REQUESTS, type RequestOf } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";
 import { endOfPoll, type PollEnd } from "../reply/poll.ts";
-import { MOST_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
+import { MAX_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
 import type { AppContext, Handler } from "../request/context.ts";
 import type { Parsed } from "../request/fields.ts";
 import { labelOf } from "../request/label.ts";
@@ -73,7 +74,7 @@ async function bodyOf<Id extends KeyOperationId>(
     isFound ||= await askSession((session) => session.touch());
     return isFound;
   };
-  const read = await readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs, isWanted });
+  const read = await readBody(context.req.raw, { maxBytes: MAX_BODY_BYTES, deadlineMs, isWanted });
   const parsed = read.ok ? (parseBody(schema, read.bytes, { mayBeEmpty }) as Parsed<RequestOf<Id>>) : read;
   return parsed.ok || (await isWanted()) ? parsed : "session_gone";
 }
@@ -82,7 +83,7 @@ async function bodyOf<Id extends KeyOperationId>(
 async function put(context: AppContext, askSession: AskSession, ask: Ask): Promise<Response> {
   // There is nothing to take back of a request that leaves no traces, and a signal costs something.
   if (!leavesTraces(ask.request)) {
-    const told = await askSession((session) => session.perform(ask) as Promise<Told>);
+    const told = await askSession((session) => session.perform(ask) as Promise<Reply>);
     return told.type === "gone" ? fail(context, "session_gone") : replyOf(context, ask.request, told.outcome);
   }
   const { signal } = context.req.raw;
@@ -119,11 +120,11 @@ const mayWait = ({ type }: KeyRequest) => type === "acquire" || type === "wait";
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
 /** Puts a request to its session, and waits for the end of it if it has to wait. */
-async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<Told | PollEnd> {
+async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<PollEnd> {
   const askedAt = Date.now();
   const begun = mayWait(ask.request)
     ? await begin(askSession, ask)
-    : await askSession((session) => session.perform(ask) as Promise<Told>);
+    : await askSession((session) => session.perform(ask) as Promise<Reply>);
   if (begun instanceof WebSocket) return endOfPoll(begun, signal);
   // workerd reads from connections only when nothing else is left to do (2026-11): this lets it tell of a hang-up that it has not
   // read yet. A poll has listened for one all the time.
@@ -132,10 +133,10 @@ async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Pro
 }
 
 /** Puts a request that may have to wait: its answer, or the socket on which that will come. */
-async function begin(askSession: AskSession, ask: Ask): Promise<Told | WebSocket> {
+async function begin(askSession: AskSession, ask: Ask): Promise<Reply | WebSocket> {
   const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
   const reply = await askSession((session) => session.fetch("http://session/", { headers }));
-  return reply.webSocket ?? reply.json<Told>();
+  return reply.webSocket ?? reply.json<Reply>();
 }
 
 function granted({ token, leaseSeconds }: Outcome, status: "ok" | "acquired") {

@@ -5,7 +5,7 @@ import { httpSessionName, newSessionId } from "../../objects/calls/session-names
 import type { HttpSessionObject } from "../../objects/http-session/http-session-object.ts";
 import { REQUESTS } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";
-import { MOST_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
+import { MAX_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
 import type { AppContext } from "../request/context.ts";
 import { labelOf } from "../request/label.ts";
 import { isSessionId, segmentAt } from "../request/path.ts";
@@ -29,7 +29,7 @@ export async function createSession(context: AppContext): Promise<Response> {
   const config = context.get("config");
   const principal = context.get("principal");
   if (!mayHaveSession(principal)) return fail(context, "forbidden");
-  const body = await readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs: config.readTimeoutMs });
+  const body = await readBody(context.req.raw, { maxBytes: MAX_BODY_BYTES, deadlineMs: config.readTimeoutMs });
   const parsed = body.ok ? parseBody(REQUESTS.createSession.schema, body.bytes, REQUESTS.createSession) : body;
   if (!parsed.ok) return fail(context, "bad_request", parsed.detail);
   const label = labelOf(context.req.header("X-Holdfast-Label"));

@@ -2,7 +2,7 @@ import { isTrusted } from "../../auth/principal.ts";
 import { issueTicket, MAX_TICKET_LENGTH } from "../../auth/tickets.ts";
 import { REQUESTS } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";
-import { MOST_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
+import { MAX_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
 import type { AppContext } from "../request/context.ts";
 
 /** Hands out a ticket: a page may then use the service without ever seeing the shared token. */
@@ -10,7 +10,7 @@ export async function createTicket(context: AppContext): Promise<Response> {
   const config = context.get("config");
   const principal = context.get("principal");
   if (!isTrusted(principal)) return fail(context, "forbidden");
-  const body = await readBody(context.req.raw, { mostBytes: MOST_BODY_BYTES, deadlineMs: config.readTimeoutMs });
+  const body = await readBody(context.req.raw, { maxBytes: MAX_BODY_BYTES, deadlineMs: config.readTimeoutMs });
   const { schema, mayBeEmpty } = REQUESTS.createTicket;
   const parsed = body.ok ? parseBody(schema, body.bytes, { mayBeEmpty }) : body;
   if (!parsed.ok) return fail(context, "bad_request", parsed.detail);

@@ -1,6 +1,6 @@
 import { authenticate, authenticateTicket, type Principal } from "../../auth/principal.ts";
 import { logged } from "../../log.ts";
-import type { Entry } from "../../objects/session/client-entry.ts";
+import type { ClientEntry } from "../../objects/session/client-entry.ts";
 import { CLOSE } from "../../objects/session/conversation-host.ts";
 import { rightsOf } from "../../objects/session/rights.ts";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
@@ -29,7 +29,7 @@ export async function upgrade(context: AppContext): Promise<Response> {
   if (isGuess) await wrongCredential(context, "ws");
   const label = labelOf(req.query("label"));
   if (!label.ok) return fail(context, "bad_request", label.detail);
-  const entry: Entry = {
+  const entry: ClientEntry = {
     transport: caller.via === "bridge" ? "tcp" : "ws",
     address: caller.address,
     isAuthenticated: principal !== undefined && principal.type !== "open",
@@ -54,7 +54,7 @@ interface OpenedSocket {
 /** The client's end of a new or resumed session's socket, or why there is none. */
 async function socketFor(
   { env }: AppContext,
-  entry: Entry,
+  entry: ClientEntry,
   credential: Credential | undefined,
 ): Promise<OpenedSocket | ErrorCode> {
   const opening = credential ? resumeSession(env, entry, credential) : openSession(env, entry);

@@ -1,10 +1,8 @@
-import { POLL_CLOSE, type PollNews } from "../../objects/calls/poll-news.ts";
+import { POLL_CLOSE, type Reply } from "../../objects/calls/replies.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
 
 /** How a long poll ended: with an answer, or because its session, its client or the session's object is gone. */
-export type PollEnd<Answer = Outcome> =
-  | { readonly type: "answered"; readonly outcome: Answer }
-  | { readonly type: "gone" | "vanished" | "lost" };
+export type PollEnd<Answer = Outcome> = Reply<Answer> | { readonly type: "vanished" | "lost" };
 
 /**
  * Resolves when a long poll is over. A client that hangs up ends it at once: the session hears `vanished` and withdraws
@@ -15,7 +13,7 @@ export async function endOfPoll<Answer = Outcome>(socket: WebSocket, signal: Abo
   const end = Promise.withResolvers<PollEnd<Answer>>();
   // The first one counts, so an answer that comes after the hang-up is not delivered.
   signal.addEventListener("abort", () => end.resolve({ type: "vanished" }));
-  socket.addEventListener("message", ({ data }) => end.resolve(endBy(JSON.parse(String(data)) as PollNews<Answer>)));
+  socket.addEventListener("message", ({ data }) => end.resolve(JSON.parse(String(data)) as Reply<Answer>));
   socket.addEventListener("close", () => end.resolve({ type: "lost" }));
   socket.addEventListener("error", () => end.resolve({ type: "lost" }));
   if (signal.aborted) end.resolve({ type: "vanished" });
@@ -27,8 +25,4 @@ export async function endOfPoll<Answer = Outcome>(socket: WebSocket, signal: Abo
     // The session's end is closed already.
   }
   return ended;
-}
-
-function endBy<Answer>(news: PollNews<Answer>): PollEnd<Answer> {
-  return news.type === "answer" ? { type: "answered", outcome: news.outcome } : { type: "gone" };
 }

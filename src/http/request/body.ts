@@ -1,9 +1,9 @@
 import type { z } from "@hono/zod-openapi";
 import { type Parsed, parseFields } from "./fields.ts";
 
-export const MOST_BODY_BYTES = 1_048_576;
+export const MAX_BODY_BYTES = 1_048_576;
 /** The longest time a timer can be set for; later deadlines are as good as none for a request. */
-const MOST_TIMER_MS = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 const SHORT_BODY_BYTES = 16_384;
 const LONGEST_NAME_SHOWN = 64;
 /** Most bodies come with the headers. */
@@ -16,7 +16,7 @@ export type ReadBody =
   | { readonly ok: false; readonly detail: string };
 
 export interface ReadOptions {
-  readonly mostBytes: number;
+  readonly maxBytes: number;
   readonly deadlineMs: number;
   /** Asked while the body is awaited, if it does not come with the headers as most do. False ends the reading. */
   readonly isWanted?: () => Promise<boolean>;
@@ -26,14 +26,14 @@ export interface ReadOptions {
  * Of a body that is too long, so much is read and thrown away: a sender that is cut off while it still sends would see
  * a broken connection, and not the reply that tells why.
  */
-const MOST_DISCARDED_BYTES = 16 * 1_048_576;
+const MAX_DISCARDED_BYTES = 16 * 1_048_576;
 const LATE: ReadBody = { ok: false, detail: "body was not complete in time" };
 /** Whatever is answered, nobody reads it. */
 const BROKEN_OFF: ReadBody = { ok: false, detail: "body could not be read" };
 const UNWANTED: ReadBody = { ok: false, detail: "body was not wanted" };
 
 /**
- * Reads a request's body whole, or says why not: it is longer than `mostBytes`, or not complete `deadlineMs`
+ * Reads a request's body whole, or says why not: it is longer than `maxBytes`, or not complete `deadlineMs`
  * milliseconds from now.
  */
 export async function readBody(request: Request, options: ReadOptions): Promise<ReadBody> {
@@ -42,7 +42,7 @@ export async function readBody(request: Request, options: ReadOptions): Promise<
   const limit = new TimeLimit(options);
   try {
     // One that is sure to be short can be read in one step, at half the cost.
-    const reading = length <= SHORT_BODY_BYTES ? wholeOf(request) : piecesOf(request, length, options.mostBytes, limit);
+    const reading = length <= SHORT_BODY_BYTES ? wholeOf(request) : piecesOf(request, length, options.maxBytes, limit);
     return await Promise.race([reading, limit.over]);
   } finally {
     limit.clear();
@@ -58,7 +58,7 @@ class TimeLimit {
     const { promise, resolve, reject } = Promise.withResolvers<ReadBody>();
     this.over = promise;
     const atDeadline = () => resolve(LATE);
-    const wholeMs = Math.min(deadlineMs, MOST_TIMER_MS);
+    const wholeMs = Math.min(deadlineMs, MAX_TIMER_MS);
     if (!isWanted || wholeMs <= PATIENCE_MS) {
       this.#timer = setTimeout(atDeadline, wholeMs);
       return;
@@ -83,11 +83,11 @@ async function wholeOf(request: Request): Promise<ReadBody> {
   }
 }
 
-async function piecesOf(request: Request, announced: number, mostBytes: number, limit: TimeLimit): Promise<ReadBody> {
+async function piecesOf(request: Request, announced: number, maxBytes: number, limit: TimeLimit): Promise<ReadBody> {
   const stream = request.body;
   if (stream === null) return { ok: true, bytes: new Uint8Array() };
-  const tooLong: ReadBody = { ok: false, detail: `body must be at most ${mostBytes} bytes` };
-  if (announced > MOST_DISCARDED_BYTES) {
+  const tooLong: ReadBody = { ok: false, detail: `body must be at most ${maxBytes} bytes` };
+  if (announced > MAX_DISCARDED_BYTES) {
     drop(stream);
     return tooLong;
   }
@@ -100,10 +100,10 @@ async function piecesOf(request: Request, announced: number, mostBytes: number, 
   try {
     for (let length = 0; ; ) {
       const next = await reader.read();
-      if (next.done) return length > mostBytes ? tooLong : { ok: true, bytes: joined(chunks, length) };
+      if (next.done) return length > maxBytes ? tooLong : { ok: true, bytes: joined(chunks, length) };
       length += next.value.byteLength;
-      if (length <= mostBytes) chunks.push(next.value);
-      if (length > MOST_DISCARDED_BYTES) {
+      if (length <= maxBytes) chunks.push(next.value);
+      if (length > MAX_DISCARDED_BYTES) {
         drop(reader);
         return tooLong;
       }

@@ -1,6 +1,6 @@
-const MOST_KEY_BYTES = 256;
+const MAX_KEY_BYTES = 256;
 /** Of UTF-8, for each UTF-16 unit of a string. */
-const MOST_BYTES_PER_UNIT = 3;
+const MAX_BYTES_PER_UNIT = 3;
 const encoder = new TextEncoder();
 
 const STEP = /\/(?:\.|%2e){1,2}(?:\/|$)/i;
@@ -29,9 +29,9 @@ export function segmentAt(path: string, index: number): string | undefined {
 export function keyFault(key: string | undefined): string | undefined {
   if (key === undefined) return "key must be percent-encoded UTF-8";
   if (/[ \t\n\r]/.test(key)) return "key must not contain space, tab or line breaks";
-  const isShort = key.length * MOST_BYTES_PER_UNIT <= MOST_KEY_BYTES;
-  const hasRoom = isShort || encoder.encode(key).length <= MOST_KEY_BYTES;
-  return key !== "" && hasRoom ? undefined : `key must have 1 to ${MOST_KEY_BYTES} bytes`;
+  const isShort = key.length * MAX_BYTES_PER_UNIT <= MAX_KEY_BYTES;
+  const hasRoom = isShort || encoder.encode(key).length <= MAX_KEY_BYTES;
+  return key !== "" && hasRoom ? undefined : `key must have 1 to ${MAX_KEY_BYTES} bytes`;
 }
 
 export function isSessionId(text: string): boolean {

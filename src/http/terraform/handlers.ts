@@ -71,7 +71,7 @@ export async function unlockTerraform(context: AppContext): Promise<Response> {
 
 async function infoOfBody(context: AppContext): Promise<Parsed<LockInfo | undefined>> {
   const { readTimeoutMs } = context.get("config");
-  const body = await readBody(context.req.raw, { mostBytes: MAX_INFO_BYTES, deadlineMs: readTimeoutMs });
+  const body = await readBody(context.req.raw, { maxBytes: MAX_INFO_BYTES, deadlineMs: readTimeoutMs });
   return body.ok ? infoIn(body.bytes) : body;
 }
 

@@ -23,7 +23,7 @@ import type { KeyObject } from "../key/key-object.ts";
 import { Turns } from "../pacing/turns.ts";
 import { StorageHealth } from "../storage-probe.ts";
 import { isPlatformFault, logUnreadable } from "./key-file.ts";
-import { LISTENER_HEADER } from "./poll-news.ts";
+import { LISTENER_HEADER } from "./replies.ts";
 
 export type IsWanted = () => boolean;
 
@@ -54,7 +54,7 @@ export interface SessionlessKeys extends Pick<Keys, "cancel"> {
 type KeyStub = Pick<KeyObject, keyof Keys | Exclude<keyof SessionlessKeys, "listen">> & Pick<Fetcher, "fetch">;
 
 /** A stub and the number of calls under way on it. */
-interface Line {
+interface OpenStub {
   readonly stub: KeyStub;
   /** Until then the key may not be woken; undefined where it may from the start. Calls wait for it in their order. */
   readonly room: Promise<void> | undefined;
@@ -64,7 +64,7 @@ interface Line {
 const ATTEMPTS = 3;
 /** A key at rest has done nothing, so it may be asked more often; this many times only if very many keys are in use. */
 const MAX_RESTS = 10;
-const MOST_LINES = 256;
+const MAX_OPEN_STUBS = 256;
 /** Calls that one session has under way. More would not be answered sooner, and others want to be served meanwhile. */
 const CALLS = { width: 16, perPause: 16 };
 
@@ -72,7 +72,7 @@ const CALLS = { width: 16, perPause: 16 };
 export class RemoteKeys implements Keys, SessionlessKeys {
   readonly #env: Env;
   /** One per key: only calls on the same stub are sure to arrive in order. */
-  readonly #lines = new Map<string, Line>();
+  readonly #stubs = new Map<string, OpenStub>();
   readonly #turns = new Turns(CALLS);
 
   constructor(env: Env) {
@@ -153,14 +153,14 @@ export class RemoteKeys implements Keys, SessionlessKeys {
     urgency: Urgency,
   ): Promise<Outcome> {
     for (let attempt = 1, rests = 0; ; attempt++) {
-      const line = this.#line(key, urgency);
-      line.calls += 1;
+      const open = this.#stubFor(key, urgency);
+      open.calls += 1;
       try {
-        if (line.room) await line.room;
-        return await ask(line.stub);
+        if (open.room) await open.room;
+        return await ask(open.stub);
       } catch (error) {
         // A stub that has thrown may be broken for good: the next call needs a new one.
-        if (this.#lines.get(key) === line) this.#lines.delete(key);
+        if (this.#stubs.get(key) === open) this.#stubs.delete(key);
         // At once, so that calls which came to rest together go on in their order.
         if (isResting(error) && rests < MAX_RESTS) {
           rests += 1;
@@ -175,24 +175,24 @@ export class RemoteKeys implements Keys, SessionlessKeys {
         await scheduler.wait(Math.random() * 50 * 2 ** attempt);
         if (!isWanted()) throw error;
       } finally {
-        line.calls -= 1;
+        open.calls -= 1;
       }
     }
   }
 
-  #line(key: string, urgency: Urgency): Line {
+  #stubFor(key: string, urgency: Urgency): OpenStub {
     const env = this.#env;
-    const known = this.#lines.get(key);
+    const known = this.#stubs.get(key);
     if (known && (known.calls > 0 || hasRoom(env, key))) return known;
-    if (this.#lines.size >= MOST_LINES) this.#dropIdleLines();
+    if (this.#stubs.size >= MAX_OPEN_STUBS) this.#dropIdleStubs();
     const room = hasRoom(env, key) ? undefined : roomToWake(env, key, urgency);
-    const line = { stub: env.KEY.getByName(key) as unknown as KeyStub, room, calls: 0 };
-    this.#lines.set(key, line);
-    return line;
+    const open = { stub: env.KEY.getByName(key) as unknown as KeyStub, room, calls: 0 };
+    this.#stubs.set(key, open);
+    return open;
   }
 
-  #dropIdleLines(): void {
-    for (const [key, { calls }] of this.#lines) if (calls === 0) this.#lines.delete(key);
+  #dropIdleStubs(): void {
+    for (const [key, { calls }] of this.#stubs) if (calls === 0) this.#stubs.delete(key);
   }
 }
 

@@ -8,13 +8,14 @@ import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
 import { answerClose } from "../calls/closing.ts";
 import { directoryOfAddress } from "../calls/directories.ts";
 import type { Listener, Loss, Notice } from "../calls/notices.ts";
+import type { Reply } from "../calls/replies.ts";
 import type { SessionAdmission } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
 import { countAnswer } from "../metrics/count-answer.ts";
 import { Meter } from "../metrics/meter.ts";
 import { type Circumstances, type Fate, type KeyRequest, Operations } from "../session-common/operations.ts";
-import { type Belongings, belongingsOf } from "../session-common/session-parts.ts";
-import { HttpLife } from "./lifetime.ts";
+import { type SessionParts, sessionPartsOf } from "../session-common/session-parts.ts";
+import { HttpLifetime } from "./lifetime.ts";
 import { type Poll, Polls } from "./polls.ts";
 
 /** A request of an HTTP client, and what the client calls itself. */
@@ -25,9 +26,6 @@ export interface Ask {
   readonly label: string | undefined;
 }
 
-/** `gone`: there is no such session, or it ended meanwhile. */
-export type Told = { readonly type: "answered"; readonly outcome: Outcome } | { readonly type: "gone" };
-
 /** Carries an `Ask` to `fetch`. */
 export const ASK_HEADER = "X-Holdfast-Ask";
 export const encodeAsk = (ask: Ask) => encodeURIComponent(JSON.stringify(ask));
@@ -36,7 +34,7 @@ export const encodeAsk = (ask: Ask) => encodeURIComponent(JSON.stringify(ask));
 const CLEANUP_TAKES_AT_MOST_MS = 2_000;
 /** However long a session may be idle, it is not dead for longer than this before it is ended. */
 const LONGEST_DEAD_MS = 30_000;
-const GONE: Told = { type: "gone" };
+const GONE: Reply = { type: "gone" };
 
 /** A request on its way to its key. */
 type UnderWay = Pick<KeyRequest, "type" | "key"> & { readonly done: Promise<unknown> };
@@ -47,9 +45,9 @@ type UnderWay = Pick<KeyRequest, "type" | "key"> & { readonly done: Promise<unkn
  * run at the same time, those on one key in the order of their arrival.
  */
 export class HttpSessionObject extends DurableObject<Env> implements Listener {
-  readonly #own: Belongings;
+  readonly #own: SessionParts;
   readonly #operations: Operations;
-  readonly #life: HttpLife;
+  readonly #life: HttpLifetime;
   readonly #polls: Polls;
   readonly #meter: Meter;
   readonly #underWay = new Map<string, UnderWay>();
@@ -63,9 +61,9 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#own = belongingsOf(ctx, env, new Activity(() => this.#idle()), (time) => bookWakeUp(env, time));
+    this.#own = sessionPartsOf(ctx, env, new Activity(() => this.#idle()), (time) => bookWakeUp(env, time));
     this.#operations = new Operations(this.#own);
-    this.#life = new HttpLife(ctx.storage, this.#own.config.httpSessionIdleMs);
+    this.#life = new HttpLifetime(ctx.storage, this.#own.config.httpSessionIdleMs);
     this.#polls = new Polls(ctx);
     this.#meter = new Meter(env, this.#own.session, (promise) => ctx.waitUntil(promise));
     this.#isOver = !this.#life.hasBegun || this.#own.store.isEnding();
@@ -109,7 +107,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   /** Carries out a request that is answered at once. */
-  perform(ask: Ask): Promise<Told> {
+  perform(ask: Ask): Promise<Reply> {
     return this.#atWork(async () => {
       if (!(await this.#saw(ask.label)) || this.#isOver) return GONE;
       return this.#track(ask, async () => this.#told(ask, await this.#run(ask)));
@@ -288,7 +286,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   /** What the client is told. A grant that comes too late for its session is given back before the session is gone. */
-  async #told({ id, request }: Ask, fate: Fate): Promise<Told> {
+  async #told({ id, request }: Ask, fate: Fate): Promise<Reply> {
     if (this.#isOver && mayHold(request)) await this.#operations.withdraw(request.key, id);
     if (this.#isOver || fate.type !== "answered") return GONE;
     countAnswer(this.#meter, fate.outcome.status);

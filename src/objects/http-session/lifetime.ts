@@ -11,7 +11,7 @@ const LIFE = "life";
 const LONGEST_LAG_MS = 10_000;
 
 /** How long an HTTP session lives: until its client has been silent for twice the idle time. */
-export class HttpLife {
+export class HttpLifetime {
   readonly #kv: SyncKvStorage;
   readonly #idleMs: number;
   readonly #lagMs: number;

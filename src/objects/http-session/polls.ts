@@ -1,5 +1,5 @@
 import type { Outcome } from "../../protocols/statuses.ts";
-import { POLL_CLOSE, type PollNews } from "../calls/poll-news.ts";
+import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
 
 /**
  * A long poll is held open by the Worker, which listens on a socket to the session: so the session's object may sleep
@@ -71,7 +71,7 @@ export class Polls {
     const socket = this.#polls.get(poll.id)?.socket;
     if (!socket || !this.isWaiting(poll)) return false;
     this.#attach(socket, { ...poll, told: outcome.token ? "grant" : "refusal" });
-    return tell(socket, { type: "answer", outcome });
+    return tell(socket, { type: "answered", outcome });
   }
 
   /** The session has ended: every poll is told. */
@@ -92,7 +92,7 @@ export class Polls {
   }
 }
 
-function tell(socket: WebSocket, news: PollNews): boolean {
+function tell(socket: WebSocket, news: Reply): boolean {
   try {
     socket.send(JSON.stringify(news));
     return true;

@@ -3,7 +3,7 @@ import type { Labels } from "../calls/directories.ts";
 import { labelOfTag } from "./tag-label.ts";
 
 /** What a page shows of one key, and what its object may cost in memory: some fifty kilobytes. */
-export const MOST_GRANTS = 200;
+export const MAX_GRANTS = 200;
 
 /** A grant, from the hand-over of its token. */
 export interface PastGrant {
@@ -69,7 +69,7 @@ export class History {
 
   #add(grant: PastGrant): void {
     this.#grants.set(grant.fence, grant);
-    if (this.#grants.size <= MOST_GRANTS) return;
+    if (this.#grants.size <= MAX_GRANTS) return;
     const [oldest = ""] = this.#grants.keys();
     this.#grants.delete(oldest);
   }

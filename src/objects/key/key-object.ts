@@ -36,14 +36,14 @@ import { WakeUp } from "../awake/wake-up.ts";
 import { NO_CLOSE } from "../calls/closing.ts";
 import { directoryOfKey, type Labels } from "../calls/directories.ts";
 import { logUnreadable } from "../calls/key-file.ts";
-import { LISTENER_HEADER } from "../calls/poll-news.ts";
+import { LISTENER_HEADER } from "../calls/replies.ts";
 import { sessionlessProtocolOf, sessionObject } from "../calls/session-names.ts";
 import type { Founding } from "../directory/directory-object.ts";
 import { configOf, type Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
 import { Turns } from "../pacing/turns.ts";
 import { KeyClock } from "./clock.ts";
-import { History, type HistoryView, MOST_GRANTS } from "./history.ts";
+import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
 import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
 import { KeyStore } from "./rows.ts";
@@ -100,7 +100,7 @@ export class KeyObject extends DurableObject<Env> {
     ctx.blockConcurrencyWhile(async () => {
       this.#load();
       if (!this.#engine) return;
-      this.#history.recall(this.#engine.newestHolds(MOST_GRANTS));
+      this.#history.recall(this.#engine.newestHolds(MAX_GRANTS));
       await this.#wakeUp.recall();
       // A founding that a crash cut short has no alarm that would end the key if nobody uses it.
       if (!this.#isListed) this.#wakeUp.by(this.#nextWake(this.#engine));

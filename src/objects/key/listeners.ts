@@ -1,7 +1,7 @@
 import type { ClaimCommand, ClaimOutcome } from "../../engine/index.ts";
 import { log } from "../../log.ts";
 import { answerClose, closeSocket } from "../calls/closing.ts";
-import { POLL_CLOSE, type PollNews } from "../calls/poll-news.ts";
+import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
 
 /** A Worker whose socket was cut by a restart of the key's object is back by then, with the same claim. */
 const RECONNECTS_WITHIN_MS = 2_000;
@@ -65,7 +65,7 @@ export class KeyListeners {
     const told = outcome.status === "granted" ? "grant" : "refusal";
     socket.serializeAttachment({ request, told } satisfies Attachment);
     try {
-      socket.send(JSON.stringify({ type: "answer", outcome } satisfies PollNews<ClaimOutcome>));
+      socket.send(JSON.stringify({ type: "answered", outcome } satisfies Reply<ClaimOutcome>));
     } catch {
       // Its close is on its way, and gives back what was not heard.
     }

@@ -7,7 +7,7 @@ import { collectorOf } from "./collectors.ts";
 const REPORT_EVERY_MS = 1_000;
 
 /** Reports that fail in a row before the meter leaves its object in peace until something is counted again. */
-const MOST_RETRIES = 3;
+const MAX_RETRIES = 3;
 
 /**
  * Counts for one Durable Object. Counting costs a step in memory and never fails; a collector hears of it within about
@@ -65,7 +65,7 @@ export class Meter {
         // Even without a pause this lets the step finish that counts, which often counts more than once.
         await pause(Math.min(this.#reportedAt + REPORT_EVERY_MS - Date.now(), REPORT_EVERY_MS));
         await this.#report();
-      } while (!this.#tally.isEmpty && this.#failures <= MOST_RETRIES);
+      } while (!this.#tally.isEmpty && this.#failures <= MAX_RETRIES);
     } finally {
       this.#isReporting = false;
     }

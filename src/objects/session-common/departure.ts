@@ -1,6 +1,6 @@
 import { log } from "../../log.ts";
 import { inBatches } from "../pacing/batches.ts";
-import type { Belongings } from "./session-parts.ts";
+import type { SessionParts } from "./session-parts.ts";
 
 /** Keys left at the same time: each has to be woken and writes, and others want to be served meanwhile. */
 const MAX_AT_ONCE = 8;
@@ -16,11 +16,11 @@ const LONGEST_RETRY_MS = 30_000;
  * reached does not stop the others and is tried again from the alarm, which also goes on with a departure after a crash.
  */
 export class Departure {
-  readonly #own: Omit<Belongings, "departure" | "activity">;
+  readonly #own: Omit<SessionParts, "departure" | "activity">;
   #underWay: Promise<void> | undefined;
   #retryMs = FIRST_RETRY_MS;
 
-  constructor(own: Omit<Belongings, "departure" | "activity">) {
+  constructor(own: Omit<SessionParts, "departure" | "activity">) {
     this.#own = own;
   }
 

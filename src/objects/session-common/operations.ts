@@ -5,9 +5,10 @@ import type { Outcome, Status } from "../../protocols/statuses.ts";
 import type { Request } from "../../protocols/wire/requests.ts";
 import type { Activity } from "../awake/activity.ts";
 import type { IsWanted, Keys } from "../calls/remote-keys.ts";
+import type { Answered } from "../calls/replies.ts";
 import type { StorageHealth } from "../storage-probe.ts";
 import type { Holdings } from "./holdings.ts";
-import type { Belongings } from "./session-parts.ts";
+import type { SessionParts } from "./session-parts.ts";
 
 /** A request that concerns a key. */
 export type KeyRequest = Exclude<Extract<Request, { readonly key: string }>, { readonly type: "query" }>;
@@ -16,10 +17,7 @@ export type KeyRequest = Exclude<Extract<Request, { readonly key: string }>, { r
  * What becomes of a request: an answer; a wait at the key, which will send a notice; or nothing, because it would have
  * had to wait for a client that cannot hear the end of it.
  */
-export type Fate =
-  | { readonly type: "answered"; readonly outcome: Outcome }
-  | { readonly type: "waiting" }
-  | { readonly type: "dropped" };
+export type Fate = Answered | { readonly type: "waiting" } | { readonly type: "dropped" };
 
 export interface Circumstances {
   /** False when the client has ended its input: it gets what can be answered at once. */
@@ -70,7 +68,7 @@ export class Operations {
     config,
     storage,
     activity,
-  }: Pick<Belongings, "session" | "keys" | "holdings" | "config" | "storage" | "activity">) {
+  }: Pick<SessionParts, "session" | "keys" | "holdings" | "config" | "storage" | "activity">) {
     this.#session = session;
     this.#keys = keys;
     this.#holdings = holdings;

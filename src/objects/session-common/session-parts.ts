@@ -9,7 +9,7 @@ import { Holdings } from "./holdings.ts";
 import { SessionStore } from "./session-store.ts";
 
 /** What every session has, whatever its client speaks. */
-export interface Belongings {
+export interface SessionParts {
   readonly session: string;
   readonly config: Config;
   readonly keys: Keys;
@@ -23,12 +23,12 @@ export interface Belongings {
 }
 
 /** `book` may put off the time at which the session wakes by itself. */
-export function belongingsOf(
+export function sessionPartsOf(
   ctx: DurableObjectState,
   env: Env,
   activity: Activity,
   book?: (time: number) => number,
-): Belongings {
+): SessionParts {
   const store = new SessionStore(ctx.storage);
   const parts = {
     // Objects of sessions are only ever addressed by name.

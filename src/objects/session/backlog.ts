@@ -1,9 +1,9 @@
 import type { Frame } from "../../protocols/wire/frames.ts";
 
 /** Complete requests that may pile up behind one that waits, in bytes. */
-const MOST_BEHIND_WAIT = 65_536;
+const MAX_BEHIND_WAIT = 65_536;
 /** The same behind one that is merely under way; more than a carrier's window, so that only a flood meets it. */
-const MOST_BYTES = 262_144;
+const MAX_BYTES = 262_144;
 const WEIGHT_OF_TURN = 192;
 
 /** What is answered in turn: a request, or the failure after which nothing more is read. */
@@ -40,7 +40,7 @@ export class Backlog {
   }
 
   isTooLong({ isBlocked }: { isBlocked: boolean }): boolean {
-    return this.#bytes > (isBlocked ? MOST_BEHIND_WAIT : MOST_BYTES);
+    return this.#bytes > (isBlocked ? MAX_BEHIND_WAIT : MAX_BYTES);
   }
 
   push(turn: Turn): void {

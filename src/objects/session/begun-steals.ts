@@ -1,6 +1,6 @@
 const STEALS = "steals";
 /** As many as may be under way at once: one that is sent again was under way when its socket was lost. */
-const MOST_STEALS = 1_024;
+const MAX_STEALS = 1_024;
 
 /**
  * The tags of the steals that a resumable session has begun. The key knows a repeated request only as long as it holds
@@ -17,7 +17,7 @@ export class BegunSteals {
   begin(tag: string): boolean {
     const tags = this.#kv.get<readonly string[]>(STEALS) ?? [];
     if (tags.includes(tag)) return false;
-    this.#kv.put(STEALS, [...tags, tag].slice(-MOST_STEALS));
+    this.#kv.put(STEALS, [...tags, tag].slice(-MAX_STEALS));
     return true;
   }
 }

@@ -2,7 +2,7 @@ import type { Transport } from "../directory/directory-object.ts";
 import type { Rights } from "./rights.ts";
 
 /** How a client came in. It travels in this header of the upgrade, which only the Worker writes. */
-export interface Entry {
+export interface ClientEntry {
   readonly transport: Transport;
   readonly address: string;
   /** The upgrade has shown who the client is. */
@@ -20,6 +20,6 @@ export const ENTRY_HEADER = "X-Holdfast-Entry";
 export const RESUME_HEADER = "X-Holdfast-Resume";
 
 /** Headers hold nothing but Latin letters; labels and keys may. */
-export const encodeEntry = (entry: Entry) => encodeURIComponent(JSON.stringify(entry));
+export const encodeEntry = (entry: ClientEntry) => encodeURIComponent(JSON.stringify(entry));
 export const decodeEntry = (headers: Headers) =>
-  JSON.parse(decodeURIComponent(headers.get(ENTRY_HEADER) ?? "")) as Entry;
+  JSON.parse(decodeURIComponent(headers.get(ENTRY_HEADER) ?? "")) as ClientEntry;

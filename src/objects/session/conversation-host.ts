@@ -21,7 +21,7 @@ export const CLOSE = {
 } as const;
 
 /** What a conversation needs from the object that hosts it. */
-export interface Host {
+export interface ConversationHost {
   send(line: string): void;
   /** The conversation is over: closes the connection and ends the session. */
   close(code: number): void;

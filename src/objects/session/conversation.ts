@@ -7,28 +7,28 @@ import { parseRequest, splitTag } from "../../protocols/wire/requests.ts";
 import type { Loss, Notice } from "../calls/notices.ts";
 import type { Fate, KeyRequest, Operations } from "../session-common/operations.ts";
 import { Backlog } from "./backlog.ts";
-import { CLOSE, type ConversationState, FAILURES, type Host, type Standing } from "./conversation-host.ts";
-import { type AtOnce, answerAtOnce, isAtOnce, tellLoss } from "./immediate-requests.ts";
+import { CLOSE, type ConversationHost, type ConversationState, FAILURES, type Standing } from "./conversation-host.ts";
+import { answerImmediately, type ImmediateRequest, isImmediate, tellLoss } from "./immediate-requests.ts";
 import { mustWait, patienceFor, ReturnTurns } from "./paced-returns.ts";
-import { Repeats } from "./repeated-requests.ts";
-import { Voice } from "./replies.ts";
+import { RepeatedRequests } from "./repeated-requests.ts";
+import { Replies } from "./replies.ts";
 import { type ReportRequest, Reports } from "./report-requests.ts";
 import { allows, principalShown, rightsOf, wrongCredential } from "./rights.ts";
-import { type Running, RunningRequests } from "./running-requests.ts";
+import { type RunningRequest, RunningRequests } from "./running-requests.ts";
 
 /**
  * One client's side of the protocol: bytes in, lines out. Untagged requests run one at a time in the order sent,
  * tagged ones at once; a request that waits is only remembered, never awaited, so the host may sleep meanwhile.
  */
 export class Conversation {
-  readonly #host: Host;
-  readonly #voice: Voice;
+  readonly #host: ConversationHost;
+  readonly #voice: Replies;
   readonly #operations: Operations;
   readonly #config: Config;
   readonly #reader: FrameReader;
   readonly #backlog: Backlog;
   readonly #running: RunningRequests;
-  readonly #repeats: Repeats;
+  readonly #repeats: RepeatedRequests;
   readonly #reports: Reports;
   readonly #turns = new ReturnTurns();
   #standing: Standing;
@@ -44,9 +44,9 @@ export class Conversation {
   /** The connection was lost, and may be replaced: what is under way stays as it is. */
   #isDetached = false;
 
-  constructor(host: Host, operations: Operations, config: Config, state: ConversationState) {
+  constructor(host: ConversationHost, operations: Operations, config: Config, state: ConversationState) {
     this.#host = host;
-    this.#voice = new Voice(host);
+    this.#voice = new Replies(host);
     this.#operations = operations;
     this.#config = config;
     const { partial, midFrameSince, turns, waiting, ...standing } = state;
@@ -56,7 +56,7 @@ export class Conversation {
     this.#backlog = new Backlog(turns);
     this.#isDeaf = turns.some(({ type }) => type === "failure");
     this.#running = new RunningRequests(waiting);
-    this.#repeats = new Repeats(host, config);
+    this.#repeats = new RepeatedRequests(host, config);
     this.#reports = new Reports(host);
   }
 
@@ -250,7 +250,7 @@ export class Conversation {
   #start(tag: string | undefined, command: string, frame: Frame): void {
     const parsed = parseRequest(command, frame);
     if (!parsed.ok) this.#voice.refuse(tag, parsed.code);
-    else if (isAtOnce(parsed.request)) this.#answerAtOnce(tag, parsed.request);
+    else if (isImmediate(parsed.request)) this.#answerImmediately(tag, parsed.request);
     else if (parsed.request.type === "cancel") this.#cancel(tag, parsed.request.tag);
     else if (this.#repeats.isTagSpent(this.#standing, tag, parsed.request)) this.#voice.refuse(tag, FAILURES.tag);
     else if (!allows(this.#standing.rights, command, parsed.request, this.#host.now()))
@@ -259,8 +259,8 @@ export class Conversation {
     else this.#runOnKey(tag, parsed.request);
   }
 
-  #answerAtOnce(tag: string | undefined, request: AtOnce): void {
-    const change = answerAtOnce(tag, request, { voice: this.#voice, host: this.#host, standing: this.#standing });
+  #answerImmediately(tag: string | undefined, request: ImmediateRequest): void {
+    const change = answerImmediately(tag, request, { voice: this.#voice, host: this.#host, standing: this.#standing });
     if (change) this.#stand(change);
   }
 
@@ -330,7 +330,7 @@ export class Conversation {
   }
 
   /** A request that is sent again may have been granted while its client was away. */
-  async #lookAgain({ key, id }: Running): Promise<void> {
+  async #lookAgain({ key, id }: RunningRequest): Promise<void> {
     if (key === undefined) return;
     const outcome = await this.#operations.pickUp(key, id).catch(() => undefined);
     if (outcome) this.#finish(id, outcome);
@@ -358,12 +358,12 @@ export class Conversation {
   }
 
   /** Withdraws a request that nobody waits for any more. */
-  #drop(running: Running): void {
+  #drop(running: RunningRequest): void {
     this.#forget(running);
     if (running.key !== undefined) void this.#operations.withdraw(running.key, running.id);
   }
 
-  #forget(running: Running): void {
+  #forget(running: RunningRequest): void {
     this.#running.end(running);
     if (running.tag === undefined && this.#reader.isMidFrame) this.#midFrameSince = this.#host.now();
     if (running.isWaiting) this.#revision += 1;

@@ -1,23 +1,23 @@
 import { wireReply } from "../../protocols/statuses.ts";
 import type { Request } from "../../protocols/wire/requests.ts";
 import type { Loss } from "../calls/notices.ts";
-import { FAILURES, type Host, type Standing } from "./conversation-host.ts";
-import type { Voice } from "./replies.ts";
+import { type ConversationHost, FAILURES, type Standing } from "./conversation-host.ts";
+import type { Replies } from "./replies.ts";
 
 const TYPES = ["auth", "ping", "watch", "resume"] as const;
 
 /** A request that needs neither a key nor time. */
-export type AtOnce = Extract<Request, { readonly type: (typeof TYPES)[number] }>;
+export type ImmediateRequest = Extract<Request, { readonly type: (typeof TYPES)[number] }>;
 
-export function isAtOnce(request: Request): request is AtOnce {
+export function isImmediate(request: Request): request is ImmediateRequest {
   return TYPES.some((type) => type === request.type);
 }
 
 /** Answers the request. What it changes in how the client stands is the result; undefined is nothing. */
-export function answerAtOnce(
+export function answerImmediately(
   tag: string | undefined,
-  { type }: AtOnce,
-  { voice, host, standing }: { voice: Voice; host: Host; standing: Standing },
+  { type }: ImmediateRequest,
+  { voice, host, standing }: { voice: Replies; host: ConversationHost; standing: Standing },
 ): Partial<Standing> | undefined {
   switch (type) {
     case "auth":
@@ -40,6 +40,6 @@ export function answerAtOnce(
   }
 }
 
-export function tellLoss(voice: Voice, { key, token, reason }: Loss): void {
+export function tellLoss(voice: Replies, { key, token, reason }: Loss): void {
   voice.say(undefined, `! lost ${key} ${token} ${reason}`);
 }

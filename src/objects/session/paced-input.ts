@@ -7,7 +7,7 @@ export const ANSWERS_PER_MS = { client: 4, carrier: 64 } as const;
  * Hears what comes in on one connection, in its order. A long message is heard in pieces, so that answers leave and other
  * connections are served in between.
  */
-export class Ear {
+export class PacedInput {
   /** Returns how many answers were given at once. */
   readonly #hear: (piece: Uint8Array) => number;
   readonly #answersPerMs: number;

@@ -1,18 +1,18 @@
-import type { Line } from "./session-socket.ts";
+import type { SessionSocket } from "./session-socket.ts";
 
 /** Asks a client to say anything at all. */
 export const PROBE = "! present\n";
-const MOST_PATIENCE_MS = 2_000;
+const MAX_PATIENCE_MS = 2_000;
 /** The client on the new socket needs most of the grace for itself. */
 const PATIENCE_OF_GRACE = 1 / 4;
 
 /** Finds out whether the client of a socket that looks open is still there: a dead network path shows no close. */
-export class Presence {
+export class PresenceProbe {
   readonly #patienceMs: number;
   #waiting: ((isThere: boolean) => void)[] = [];
 
   constructor(graceMs: number) {
-    this.#patienceMs = Math.min(MOST_PATIENCE_MS, graceMs * PATIENCE_OF_GRACE);
+    this.#patienceMs = Math.min(MAX_PATIENCE_MS, graceMs * PATIENCE_OF_GRACE);
   }
 
   heard(): void {
@@ -24,7 +24,7 @@ export class Presence {
     for (const resolve of this.#waiting.splice(0)) resolve(false);
   }
 
-  async isThere(line: Line): Promise<boolean> {
+  async isThere(line: SessionSocket): Promise<boolean> {
     const answer = Promise.withResolvers<boolean>();
     this.#waiting.push(answer.resolve);
     const timer = setTimeout(() => answer.resolve(false), this.#patienceMs);

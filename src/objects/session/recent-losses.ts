@@ -5,7 +5,7 @@ interface Remembered extends Loss {
 }
 
 const LOSSES = "losses";
-const MOST_LOSSES = 64;
+const MAX_LOSSES = 64;
 /** Beyond the grace: a client counts it from its last answer, which may be older than the loss of its socket. */
 const MARGIN_MS = 30_000;
 
@@ -24,7 +24,7 @@ export class RecentLosses {
 
   remember({ key, token, reason }: Loss, now: number): void {
     const losses = [...this.at(now), { key, token, reason, at: now }];
-    this.#kv.put(LOSSES, losses.slice(-MOST_LOSSES));
+    this.#kv.put(LOSSES, losses.slice(-MAX_LOSSES));
   }
 
   /** Those that still matter at this time, oldest first. */

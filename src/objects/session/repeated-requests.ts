@@ -1,20 +1,23 @@
 import type { Config } from "../../config.ts";
 import type { Request } from "../../protocols/wire/requests.ts";
-import type { Host, Standing } from "./conversation-host.ts";
+import type { ConversationHost, Standing } from "./conversation-host.ts";
 
 /** So many tags are remembered on one socket: of a client that goes on using old ones, most are found out. */
-const MOST_TAGS = 4_096;
+const MAX_TAGS = 4_096;
 
 const isClaim = ({ type }: Request) => type === "acquire" || type === "enqueue" || type === "wait";
 
 /** What a client that resumes its session may send again, by which name it is known, and what it may not. */
-export class Repeats {
-  readonly #host: Pick<Host, "session" | "now" | "beginsSteal">;
+export class RepeatedRequests {
+  readonly #host: Pick<ConversationHost, "session" | "now" | "beginsSteal">;
   readonly #graceMs: number;
   /** Tags of the claims on this socket, oldest first. A sleep forgets them. */
   readonly #claimed = new Set<string>();
 
-  constructor(host: Pick<Host, "session" | "now" | "beginsSteal">, { resumeGraceMs }: Pick<Config, "resumeGraceMs">) {
+  constructor(
+    host: Pick<ConversationHost, "session" | "now" | "beginsSteal">,
+    { resumeGraceMs }: Pick<Config, "resumeGraceMs">,
+  ) {
     this.#host = host;
     this.#graceMs = resumeGraceMs;
   }
@@ -38,7 +41,7 @@ export class Repeats {
     if (this.#claimed.has(tag)) return true;
     this.#claimed.add(tag);
     const [oldest = ""] = this.#claimed;
-    if (this.#claimed.size > MOST_TAGS) this.#claimed.delete(oldest);
+    if (this.#claimed.size > MAX_TAGS) this.#claimed.delete(oldest);
     return false;
   }
 

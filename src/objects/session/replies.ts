@@ -1,12 +1,12 @@
 import { type Outcome, wireReply, wireReplyOf } from "../../protocols/statuses.ts";
-import { FAILURES, type Host } from "./conversation-host.ts";
+import { type ConversationHost, FAILURES } from "./conversation-host.ts";
 
 /** What is said to one client: whole lines, each answer under the tag of its request, and counted. */
-export class Voice {
-  readonly #host: Host;
+export class Replies {
+  readonly #host: ConversationHost;
   #isHushed = false;
 
-  constructor(host: Host) {
+  constructor(host: ConversationHost) {
     this.#host = host;
   }
 

@@ -3,7 +3,7 @@ import type { Request } from "../../protocols/wire/requests.ts";
 import { momentNow } from "../pacing/shared-answers.ts";
 import { Turns } from "../pacing/turns.ts";
 import type { Fate } from "../session-common/operations.ts";
-import type { Host } from "./conversation-host.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 
 export type ReportRequest = Extract<Request, { type: "stats" | "query" }>;
 
@@ -13,10 +13,10 @@ const CHARS_PER_MS = (8 * 2 ** 20) / 1000 / MAX_AT_ONCE;
 
 /** The reports that one client asks for: few at a time, the others in the order in which they were asked for. */
 export class Reports {
-  readonly #host: Host;
+  readonly #host: ConversationHost;
   readonly #turns = new Turns({ width: MAX_AT_ONCE, perPause: MAX_AT_ONCE });
 
-  constructor(host: Host) {
+  constructor(host: ConversationHost) {
     this.#host = host;
   }
 

@@ -4,7 +4,7 @@ import type { Config } from "../../config.ts";
 import type { Frame } from "../../protocols/wire/frames.ts";
 import { familyOf, parseRequest } from "../../protocols/wire/requests.ts";
 import type { KeyRequest } from "../session-common/operations.ts";
-import type { Host } from "./conversation-host.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 
 /** What a client may do. Without a scope: everything that does not need the operator's right. */
 export interface Rights {
@@ -29,7 +29,7 @@ export function principalShown(config: Config, frame: Frame): Promise<Principal 
 }
 
 /** Somebody has shown a wrong credential, and learns of it late: guessing is slow. */
-export async function wrongCredential(host: Pick<Host, "count">): Promise<void> {
+export async function wrongCredential(host: Pick<ConversationHost, "count">): Promise<void> {
   host.count({ type: "auth_failed" });
   await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
 }

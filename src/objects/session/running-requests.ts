@@ -1,10 +1,10 @@
 import { randomHex } from "../../hex.ts";
 
-const MOST_TAGS = 1_024;
+const MAX_TAGS = 1_024;
 const WEIGHT_OF_REQUEST = 128;
 
 /** A request under way: being carried out, or waiting at its key. */
-export interface Running {
+export interface RunningRequest {
   readonly id: string;
   readonly key: string | undefined;
   readonly tag: string | undefined;
@@ -20,12 +20,12 @@ export interface Waiting {
 
 /** The requests of one client that are under way: at most one untagged, and one per tag. */
 export class RunningRequests {
-  readonly #all = new Map<string, Running>();
+  readonly #all = new Map<string, RunningRequest>();
   readonly #tags = new Set<string>();
   /** Ids of this life of the object; those of an earlier life have another beginning. */
   readonly #prefix = randomHex(8);
   #lastId = 0;
-  #current: Running | undefined;
+  #current: RunningRequest | undefined;
 
   constructor(waiting: readonly Waiting[]) {
     for (const each of waiting) this.#add({ ...each, isWaiting: true });
@@ -41,7 +41,7 @@ export class RunningRequests {
   }
 
   /** The untagged request under way. */
-  get current(): Running | undefined {
+  get current(): RunningRequest | undefined {
     return this.#current;
   }
 
@@ -50,30 +50,30 @@ export class RunningRequests {
     return this.#current?.isWaiting === true;
   }
 
-  get waiting(): (Running & Waiting)[] {
+  get waiting(): (RunningRequest & Waiting)[] {
     return [...this.#all.values()].filter(
-      (each): each is Running & Waiting => each.isWaiting && each.key !== undefined,
+      (each): each is RunningRequest & Waiting => each.isWaiting && each.key !== undefined,
     );
   }
 
-  get(id: string): Running | undefined {
+  get(id: string): RunningRequest | undefined {
     return this.#all.get(id);
   }
 
   isTagFree(tag: string): boolean {
-    return !this.#tags.has(tag) && this.#tags.size < MOST_TAGS;
+    return !this.#tags.has(tag) && this.#tags.size < MAX_TAGS;
   }
 
-  tagged(tag: string): Running | undefined {
+  tagged(tag: string): RunningRequest | undefined {
     return [...this.#all.values()].find((running) => running.tag === tag);
   }
 
   /** `id` is for requests that may come again; others get one of their own. */
-  begin(key: string | undefined, tag: string | undefined, id = this.#newId()): Running {
+  begin(key: string | undefined, tag: string | undefined, id = this.#newId()): RunningRequest {
     return this.#add({ id, key, tag, isWaiting: false });
   }
 
-  end({ id, tag }: Running): void {
+  end({ id, tag }: RunningRequest): void {
     this.#all.delete(id);
     if (tag !== undefined) this.#tags.delete(tag);
     else this.#current = undefined;
@@ -84,7 +84,7 @@ export class RunningRequests {
     return `${this.#prefix}.${this.#lastId}`;
   }
 
-  #add(running: Running): Running {
+  #add(running: RunningRequest): RunningRequest {
     this.#all.set(running.id, running);
     if (running.tag !== undefined) this.#tags.add(running.tag);
     else this.#current = running;

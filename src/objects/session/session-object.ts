@@ -17,22 +17,22 @@ import { countAnswer } from "../metrics/count-answer.ts";
 import { Meter } from "../metrics/meter.ts";
 import { type Moment, momentNow } from "../pacing/shared-answers.ts";
 import { Operations } from "../session-common/operations.ts";
-import { type Belongings, belongingsOf } from "../session-common/session-parts.ts";
+import { type SessionParts, sessionPartsOf } from "../session-common/session-parts.ts";
 import { BegunSteals } from "./begun-steals.ts";
-import { decodeEntry, type Entry, RESUME_HEADER } from "./client-entry.ts";
+import { type ClientEntry, decodeEntry, RESUME_HEADER } from "./client-entry.ts";
 import { Conversation } from "./conversation.ts";
-import { CLOSE, type ConversationState, type Happening, type Host } from "./conversation-host.ts";
+import { CLOSE, type ConversationHost, type ConversationState, type Happening } from "./conversation-host.ts";
 import { HandshakeWatch } from "./handshake-deadline.ts";
 import { Keepalives } from "./keepalives.ts";
-import { ANSWERS_PER_MS, Ear } from "./paced-input.ts";
+import { ANSWERS_PER_MS, PacedInput } from "./paced-input.ts";
 import { noteReturn } from "./paced-returns.ts";
-import { Presence } from "./presence-probe.ts";
+import { PresenceProbe } from "./presence-probe.ts";
 import { RecentLosses } from "./recent-losses.ts";
 import { Resumption } from "./resumption.ts";
-import { Line } from "./session-socket.ts";
+import { SessionSocket } from "./session-socket.ts";
 
 const encoder = new TextEncoder();
-const MOST_MESSAGE_BYTES = 1_048_576;
+const MAX_MESSAGE_BYTES = 1_048_576;
 /** A socket that ended without a close frame. */
 const VANISHED = 1006;
 /** When the launcher is gone its guard ends workerd, in a few milliseconds if the machine is not busy. */
@@ -49,19 +49,19 @@ const LOST_CODES: ReadonlySet<number> = new Set([VANISHED, 1012, CLOSE.parted, C
  * stay: a fault of ours takes nobody's lock.
  */
 export class SessionObject extends DurableObject<Env> implements Listener {
-  readonly #own: Belongings;
+  readonly #own: SessionParts;
   readonly #operations: Operations;
   readonly #resumption: Resumption;
   readonly #losses: RecentLosses;
   readonly #steals: BegunSteals;
-  readonly #presence: Presence;
+  readonly #presence: PresenceProbe;
   readonly #handshake: HandshakeWatch;
   readonly #keepalives: Keepalives;
-  #line: Line | undefined;
-  #ear: Ear | undefined;
+  #line: SessionSocket | undefined;
+  #ear: PacedInput | undefined;
   /** The newest line there was, also when it is lost. */
-  #lastLine: Line | undefined;
-  #entry: Entry | undefined;
+  #lastLine: SessionSocket | undefined;
+  #entry: ClientEntry | undefined;
   #conversation: Conversation | undefined;
   #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
   /** From then on reports count this session. */
@@ -81,14 +81,14 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#own = belongingsOf(ctx, env, new Activity(() => this.#restSoon()));
+    this.#own = sessionPartsOf(ctx, env, new Activity(() => this.#restSoon()));
     this.#operations = new Operations(this.#own);
     const { resumeGraceMs } = this.#own.config;
     const wakeUp = { by: (time: number) => this.#own.wakeUp.by(bookWakeUp(env, time)) };
     this.#resumption = new Resumption(ctx.storage, wakeUp, resumeGraceMs, () => this.#restSoon());
     this.#losses = new RecentLosses(ctx.storage, resumeGraceMs);
     this.#steals = new BegunSteals(ctx.storage);
-    this.#presence = new Presence(resumeGraceMs);
+    this.#presence = new PresenceProbe(resumeGraceMs);
     this.#handshake = new HandshakeWatch(this.#own.wakeUp);
     this.#keepalives = new Keepalives(ctx, () => this.#conversation?.isAtWork === true);
     const [socket] = ctx.getWebSockets();
@@ -123,7 +123,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#keepalives.atWork();
     if (message === "") return undefined;
     const bytes = typeof message === "string" ? encoder.encode(message) : new Uint8Array(message);
-    if (bytes.length <= MOST_MESSAGE_BYTES) return this.#ear?.take(bytes);
+    if (bytes.length <= MAX_MESSAGE_BYTES) return this.#ear?.take(bytes);
     this.#conversation?.hangUp();
     this.#close(this.#line, CLOSE.tooLong);
     return undefined;
@@ -248,17 +248,17 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   /** Another socket of the session is lost, not the one it speaks on or spoke on last. */
   #isReplaced(socket: WebSocket): boolean {
     // A close that wakes the object finds its socket no longer among the open ones: only the event has it.
-    this.#entry ??= Line.entryOf(socket);
+    this.#entry ??= SessionSocket.entryOf(socket);
     return this.#lastLine !== undefined && !this.#lastLine.isOn(socket);
   }
 
   /** Whether whoever was on this socket, the session's last, had shown what the service asks for. */
   #isKnownOn(socket: WebSocket): boolean {
-    return this.#conversation?.isKnown ?? Line.phaseOf(socket, this.#own.store) !== "handshake";
+    return this.#conversation?.isKnown ?? SessionSocket.phaseOf(socket, this.#own.store) !== "handshake";
   }
 
   /** Lists the session in the directory; why it may not be, if a cap forbids it. */
-  async #admit(entry: Entry): Promise<string | undefined> {
+  async #admit(entry: ClientEntry): Promise<string | undefined> {
     this.#isOpening = true;
     const { config, session } = this.#own;
     const directory = directoryOfAddress(this.env, entry.address);
@@ -353,7 +353,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   /** What the conversation may ask of this object; nobody else can. */
-  #hostOn(line: Line): Host {
+  #hostOn(line: SessionSocket): ConversationHost {
     return {
       session: this.#own.session,
       send: (text) => line.send(text),
@@ -375,7 +375,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     };
   }
 
-  #close(line: Line, code: number): void {
+  #close(line: SessionSocket, code: number): void {
     line.close(code);
     // Whoever could not show who he is has not got hold of the session, and must not be able to end it.
     const isKnown = code !== CLOSE.auth && this.#conversation?.isKnown !== false;
@@ -398,7 +398,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return (await keyDocument(this.env, key, { history: false }, asked)) ?? "null";
   }
 
-  #makeResumable({ entry }: Line): ReturnType<Host["makeResumable"]> {
+  #makeResumable({ entry }: SessionSocket): ReturnType<ConversationHost["makeResumable"]> {
     // Behind a carrier there is no client that could ask for its session on another connection.
     const secret = entry.hasWindow ? undefined : this.#resumption.enable(entry.address);
     if (secret === undefined) return undefined;
@@ -426,12 +426,12 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (conversation.isKnown) this.#own.wakeUp.by(conversation.readDeadline);
   }
 
-  #open(socket: WebSocket, entry: Entry): void {
+  #open(socket: WebSocket, entry: ClientEntry): void {
     const { authToken, adminToken } = this.#own.config;
     const isKnown = authToken === undefined || entry.isAuthenticated;
     const phase = !isKnown ? "handshake" : (authToken ?? adminToken) === undefined ? "open" : "greeted";
     if (isKnown) this.#resumption.attach();
-    const conversation = this.#converse(Line.open(socket, this.#own.store, entry), {
+    const conversation = this.#converse(SessionSocket.open(socket, this.#own.store, entry), {
       phase,
       rights: entry.rights,
       isResumable: this.#resumption.isOn,
@@ -450,25 +450,25 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #restore(socket: WebSocket): void {
-    const { line, state } = Line.restore(socket, this.#own.store);
+    const { line, state } = SessionSocket.restore(socket, this.#own.store);
     const conversation = this.#converse(line, state);
     line.restored(conversation);
     if (!conversation.isKnown) this.#own.wakeUp.by(Math.min(conversation.readDeadline, this.#resumption.endsAt));
   }
 
-  #converse(line: Line, state: ConversationState): Conversation {
+  #converse(line: SessionSocket, state: ConversationState): Conversation {
     this.#line = line;
     this.#lastLine = line;
     this.#entry = line.entry;
     const conversation = new Conversation(this.#hostOn(line), this.#operations, this.#own.config, state);
     this.#conversation = conversation;
     const pace = line.entry.hasWindow ? ANSWERS_PER_MS.carrier : ANSWERS_PER_MS.client;
-    this.#ear = new Ear((piece) => this.#hear(line, conversation, piece), pace);
+    this.#ear = new PacedInput((piece) => this.#hear(line, conversation, piece), pace);
     return conversation;
   }
 
   /** Hears a piece of input; an empty one is its end. Returns how many answers it was given at once. */
-  #hear(line: Line, conversation: Conversation, bytes: Uint8Array): number {
+  #hear(line: SessionSocket, conversation: Conversation, bytes: Uint8Array): number {
     if (this.#line !== line) return 0;
     const { said } = line;
     line.heard(bytes.length);

@@ -2,7 +2,7 @@ import { randomHex } from "../../hex.ts";
 import { ReceiveWindow } from "../../protocols/carrier/window.ts";
 import { closeSocket } from "../calls/closing.ts";
 import type { SessionStore } from "../session-common/session-store.ts";
-import type { Entry } from "./client-entry.ts";
+import type { ClientEntry } from "./client-entry.ts";
 import type { Conversation } from "./conversation.ts";
 import type { ConversationState, Phase } from "./conversation-host.ts";
 import { ALL_BUT_ADMIN } from "./rights.ts";
@@ -14,13 +14,13 @@ const SAVE_EVERY_MS = 250;
 /** What is kept with the socket while the object sleeps. Without `state` it is to be found in storage. */
 interface Attachment {
   readonly id: string;
-  readonly entry: Entry;
+  readonly entry: ClientEntry;
   readonly state: ConversationState | undefined;
 }
 
 /** One socket of a session: what is said and heard on it, and what is kept with it while the object sleeps. */
-export class Line {
-  readonly entry: Entry;
+export class SessionSocket {
+  readonly entry: ClientEntry;
   readonly #id: string;
   readonly #socket: WebSocket;
   readonly #store: SessionStore;
@@ -42,20 +42,23 @@ export class Line {
     this.entry = entry;
   }
 
-  static open(socket: WebSocket, store: SessionStore, entry: Entry): Line {
-    return new Line(socket, store, { id: randomHex(8), entry });
+  static open(socket: WebSocket, store: SessionStore, entry: ClientEntry): SessionSocket {
+    return new SessionSocket(socket, store, { id: randomHex(8), entry });
   }
 
   /** The line of a socket that has outlived a sleep, and what was said on it so far. */
-  static restore(socket: WebSocket, store: SessionStore): { readonly line: Line; readonly state: ConversationState } {
+  static restore(
+    socket: WebSocket,
+    store: SessionStore,
+  ): { readonly line: SessionSocket; readonly state: ConversationState } {
     const attachment = socket.deserializeAttachment() as Attachment;
-    const line = new Line(socket, store, attachment);
+    const line = new SessionSocket(socket, store, attachment);
     line.#isSpilled = attachment.state === undefined;
     return { line, state: attachment.state ?? (store.spilled() as ConversationState) };
   }
 
   /** How the client of a socket came in; a socket that wakes its object by closing is known to nobody else. */
-  static entryOf(socket: WebSocket): Entry | undefined {
+  static entryOf(socket: WebSocket): ClientEntry | undefined {
     return (socket.deserializeAttachment() as Attachment | null)?.entry;
   }
 

@@ -4,7 +4,7 @@ import { expectAfter, expectError, expectJson, expectNoContent, grantIn } from "
 import { Api, type Body, freshKey, type RestSession } from "../../support/rest.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 
-const MOST_BODY_BYTES = 1_048_576;
+const MAX_BODY_BYTES = 1_048_576;
 const GONE = { error: "session_gone" };
 
 let server: TestServer;
@@ -112,7 +112,7 @@ describe.concurrent("a body", () => {
   it("has at most a mebibyte [HC92]", async () => {
     const k = freshKey();
     const object = '{"acquire_timeout_s":0}';
-    const longest = `${" ".repeat(MOST_BODY_BYTES - object.length)}${object}`;
+    const longest = `${" ".repeat(MAX_BODY_BYTES - object.length)}${object}`;
     expectError(await s.post(`/v1/locks/${k}`, ` ${longest}`), 400, "bad_request", "body");
     grantIn(await s.post(`/v1/locks/${k}`, longest), "ok", 33);
   });

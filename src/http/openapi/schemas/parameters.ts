@@ -2,7 +2,7 @@ import { z } from "@hono/zod-openapi";
 import { MAX_TICKET_LENGTH } from "../../../auth/tickets.ts";
 import { hexDigits, isWithinBytes, labelText, unbrokenText } from "./rules.ts";
 
-const MOST_KEYS = 10_000;
+const MAX_KEYS = 10_000;
 
 export const SESSION_HEADER = "X-Dflockd-Session";
 export const LABEL_HEADER = "X-Holdfast-Label";
@@ -76,7 +76,7 @@ export const statsQuery = z.object({
     .refine(isWithinBytes, prefixRule)
     .optional()
     .openapi({ param: { description: "Only keys that begin with this text.", example: "build/" } }),
-  limit: numberInQuery(1, MOST_KEYS, MOST_KEYS).openapi({ param: { description: "Most keys to list.", example: 100 } }),
+  limit: numberInQuery(1, MAX_KEYS, MAX_KEYS).openapi({ param: { description: "Most keys to list.", example: 100 } }),
   cursor: z
     .string({ error: "must be a cursor of an earlier reply" })
     .min(1, { error: "must be a cursor of an earlier reply" })

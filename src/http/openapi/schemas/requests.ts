@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import { seconds, unbrokenText, wholeNumber } from "./rules.ts";
 
-const MOST_SLOTS = 1_048_576;
-const MOST_PATTERNS = 64;
+const MAX_SLOTS = 1_048_576;
+const MAX_PATTERNS = 64;
 const LONGEST_TICKET_S = 86_400;
 
 const acquireTimeout = seconds()
@@ -14,7 +14,7 @@ const waitTimeout = seconds()
 const lease = seconds().default(0).openapi({
   description: "Lease in seconds: how long the slot stays held unless renewed. 0 or absent: the default lease.",
 });
-const limit = wholeNumber(1, MOST_SLOTS).openapi({
+const limit = wholeNumber(1, MAX_SLOTS).openapi({
   description: "Slots of the semaphore. Everyone who uses the key must name the same number.",
 });
 const token = unbrokenText().openapi({ description: "The token of the grant; at most 256 bytes." });
@@ -34,7 +34,7 @@ export const createSessionRequest = z.strictObject({}).openapi("CreateSessionReq
 
 const ticketOperation = z.enum(["lock", "semaphore", "stats"], { error: "must be one of lock, semaphore, stats" });
 
-const patternsRule = { error: `must be a list of 1 to ${MOST_PATTERNS} keys or prefixes` };
+const patternsRule = { error: `must be a list of 1 to ${MAX_PATTERNS} keys or prefixes` };
 const operationsRule = { error: "must be a list of lock, semaphore, stats, each at most once" };
 
 export const ticketRequest = z
@@ -42,7 +42,7 @@ export const ticketRequest = z
     keys: z
       .array(unbrokenText(), patternsRule)
       .min(1, patternsRule)
-      .max(MOST_PATTERNS, patternsRule)
+      .max(MAX_PATTERNS, patternsRule)
       .openapi({ description: "Keys the ticket is good for: exact ones, or prefixes that end in `*`." }),
     operations: z
       .array(ticketOperation, operationsRule)

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { MAX_SECONDS } from "../../../config.ts";
 
-const MOST_BYTES = 256;
+const MAX_BYTES = 256;
 const LABEL = /^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;
 
 /** A whole number within bounds, as JSON writes one: 64 bits, no fraction, no exponent. */
@@ -17,18 +17,18 @@ export function seconds() {
 
 /** Text of 1 to 256 bytes without blanks: what a key, a pattern of keys and a token have in common. */
 export function unbrokenText() {
-  const rule = { error: `must be a string of 1 to ${MOST_BYTES} bytes without space, tab or line break` };
+  const rule = { error: `must be a string of 1 to ${MAX_BYTES} bytes without space, tab or line break` };
   return z
     .string(rule)
     .min(1, rule)
-    .max(MOST_BYTES, rule)
+    .max(MAX_BYTES, rule)
     .regex(/^[^ \t\n\r]*$/, rule)
     .refine(isWithinBytes, rule);
 }
 
 /** True also for what is shorter in characters than in bytes. Text that is not valid Unicode has no bytes of its own. */
 export function isWithinBytes(text: string): boolean {
-  return text.isWellFormed() && new TextEncoder().encode(text).length <= MOST_BYTES;
+  return text.isWellFormed() && new TextEncoder().encode(text).length <= MAX_BYTES;
 }
 
 /** A name a client gives itself for people to read. Invisible characters could make one label look like another. */
