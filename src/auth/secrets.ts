@@ -1,6 +1,6 @@
 /**
- * Whether two secrets are the same, in a time that tells nothing about where or in what length they differ: not they
- * are compared but their digests.
+ * Whether two secrets are equal, in a time that reveals nothing about where or in what length they differ: their
+ * digests are compared.
  */
 export async function sameSecret(given: Uint8Array | string, expected: string): Promise<boolean> {
   const encoder = new TextEncoder();
