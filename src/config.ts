@@ -17,10 +17,7 @@ export interface Config {
    * Keys whose objects may be awake in one isolate; 0 means no limit. Only self-hosting needs one, for its open files.
    */
   readonly maxAwakeKeys: number;
-  /**
-   * Idle HTTP sessions whose objects may be awake in one isolate; 0 means no limit. For self-hosting, like
-   * `maxAwakeKeys`.
-   */
+  /** Idle HTTP sessions whose objects may be awake in one isolate; 0 means no limit. See `maxAwakeKeys`. */
   readonly maxAwakeSessions: number;
   readonly autoRelease: boolean;
   readonly draining: boolean;
@@ -37,10 +34,7 @@ export interface Config {
   /** Size of an address's bucket; 0 means the rate. */
   readonly httpRateLimitBurst: number;
   readonly corsOrigins: readonly string[];
-  /**
-   * Host names the service answers to besides localhost and IP addresses, in lower case. `*` or an empty list means
-   * any.
-   */
+  /** Host names served besides localhost and IP addresses, in lower case. `*` or an empty list means any. */
   readonly allowedHosts: readonly string[];
   readonly debug: boolean;
   /** Header that names the client's address; empty if no header is trusted. */

@@ -1,9 +1,6 @@
 type Level = "error" | "warn" | "debug";
 
-/**
- * In a flood of failures the first lines tell everything: beyond this many of one event per period, lines are only
- * counted.
- */
+/** In a flood of failures the first lines tell everything: beyond this many per event and period, only count. */
 const MAX_LINES = 10;
 const PERIOD_MS = 10_000;
 /** Further groups are counted with their event, so that an unbounded number of groups cannot use unbounded memory. */

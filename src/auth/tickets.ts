@@ -52,10 +52,7 @@ export async function readTicket(secrets: Secrets, text: string, now: number): P
   }
 }
 
-/**
- * Others who know the secret may sign tickets too, without naming an issuer; but a ticket for another audience is
- * refused.
- */
+/** Other holders of the secret may sign tickets without an issuer; a ticket for another audience is refused. */
 function isForUs({ iss = HOLDFAST, aud = HOLDFAST }: JWTPayload): boolean {
   return iss === HOLDFAST && (Array.isArray(aud) ? aud.includes(HOLDFAST) : aud === HOLDFAST);
 }

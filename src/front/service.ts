@@ -101,10 +101,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
 /** The default share of all connections that one address may have. */
 const HTTP_SHARE = 0.75;
 
-/**
- * Keeps one address from taking all connections. A proxy that sends its clients' addresses is exempt: it stands for all
- * of them.
- */
+/** Keeps one address from taking all connections. A proxy that sends its clients' addresses is exempt. */
 function httpShare({ connections }: FileBudget, clientIpHeader: string | undefined): number {
   return clientIpHeader === undefined ? Math.ceil(connections * HTTP_SHARE) : 0;
 }

@@ -36,10 +36,7 @@ export type Refresh =
   | { readonly kind: "not-owner"; readonly holder: Holder }
   | { readonly kind: "refreshed"; readonly timestamp: number };
 
-/**
- * Sets the timestamp of the owner's lock file to the current time, and its tag if one is given. Same file, same nonce;
- * never creates it.
- */
+/** Sets the owner's lock file to the current time, and its tag if given. Same file, same nonce; never creates it. */
 export function refresh(where: LockPath, owner: Owner, tag: string | undefined): Refresh | undefined {
   const seen = examineLock(where);
   if (seen.kind === "absent") return { kind: "free" };

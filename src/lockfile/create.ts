@@ -42,8 +42,7 @@ export function createLock(where: LockPath, { pid, tag }: Claim): MadeLock | und
     const text = formatLockText(fields);
     const { own, linked } = linkNew(where, text);
     if (linked === "exists") return undefined;
-    // The new file was swept as a leftover, because this process was suspended for a minute: its timestamp is outdated
-    // too.
+    // Swept as a leftover, because this process was suspended for a minute: its timestamp is outdated too.
     if (linked === "swept") continue;
     const made = linked === "linked" ? own : createDirectly(where, text);
     if (!made) return undefined;

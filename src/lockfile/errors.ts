@@ -3,10 +3,7 @@ import type { Holder } from "./holder.ts";
 
 export type FileLockErrorKind = "held" | "timeout" | "not_owner" | "path" | "io";
 
-/**
- * Base class of all errors of this library. Bad arguments throw a `RangeError`; an aborted signal rejects with its own
- * reason.
- */
+/** Base class of this library's errors. Bad arguments throw a `RangeError`; an aborted signal, its own reason. */
 export abstract class FileLockError extends Error {
   abstract readonly kind: FileLockErrorKind;
   /** As given to the lock. */

@@ -33,10 +33,7 @@ export function examineLock({ path, given }: LockPath): Exclude<Examined, { kind
   return examined;
 }
 
-/**
- * Whether it is the same file, unchanged. File systems may reuse the inode of a removed file, so the bytes are compared
- * too.
- */
+/** Whether it is the same file, unchanged. Inodes of removed files are reused, so the bytes are compared too. */
 export function isSameLock(a: ExaminedLock, b: Examined): boolean {
   return b.kind === "lock" && isSameInode(a, b) && Buffer.compare(a.bytes, b.bytes) === 0;
 }

@@ -16,10 +16,7 @@ export interface LockPath {
   readonly guard: string;
 }
 
-/**
- * Stays valid when the process changes its directory. Not normalised: after a link to a directory, ".." is not the
- * path's parent.
- */
+/** Stays valid when the process changes directory. Not normalised: ".." after a link leads elsewhere. */
 export const absolutePath = (given: string) => (isAbsolute(given) ? given : `${process.cwd()}/${given}`);
 
 /** The path of a file in whose directory a lock can be. Throws a `PathError` otherwise. Accesses only the directory. */

@@ -43,10 +43,7 @@ export function readConfigOf(env: Env): ConfigResult {
   return result;
 }
 
-/**
- * The configuration of an object. The Worker rejects all requests before they reach an object while a variable is
- * invalid.
- */
+/** The configuration of an object. While a variable is invalid, the Worker lets no request reach an object. */
 export function configOf(env: Env): Config {
   const result = readConfigOf(env);
   if (!result.ok) throw new Error(`invalid configuration variable ${result.bad[0].name}`);

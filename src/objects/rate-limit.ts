@@ -11,10 +11,7 @@ interface Bucket {
 
 const TOKEN = 1000;
 const STORED_AS = "bucket";
-/**
- * An idle object keeps its memory for 10 s. A bucket that refills well before that needs no row: losing it changes
- * nothing.
- */
+/** An idle object keeps its memory for 10 s. A bucket that refills well before needs no row: losing it is harmless. */
 const REMEMBERED_MS = 5_000;
 const DROPPED_AFTER_MS = 600_000;
 

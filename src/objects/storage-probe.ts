@@ -18,10 +18,7 @@ export class StorageProbeObject extends DurableObject<Env> {
   }
 }
 
-/**
- * The last result, for everything in this process. Only values are shared: a promise belongs to the request that made
- * it.
- */
+/** The last result, shared in this process. Only values are shared: a promise belongs to its request. */
 let known = { isWritable: true, until: Number.NEGATIVE_INFINITY };
 
 /**

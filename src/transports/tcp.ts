@@ -9,10 +9,7 @@ import { openSession } from "./session.ts";
 const MAX_UNWRITTEN = 16 * 1024 * 1024;
 const CHUNK = 65_536;
 
-/**
- * Carries one TCP connection over a WebSocket to its session, byte for byte. It ends, and closes the connection, when
- * the session closes.
- */
+/** Carries one TCP connection over a WebSocket to its session, byte for byte. The connection ends with the session. */
 export async function serveTcp(socket: Socket, env: Env): Promise<void> {
   const config = readConfigOf(env);
   if (!config.ok) {

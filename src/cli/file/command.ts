@@ -41,8 +41,7 @@ function write(descriptor: 1 | 2, text: string): void {
     try {
       rest = rest.subarray(writeSync(descriptor, rest));
     } catch (error) {
-      // EAGAIN: a full non-blocking pipe. Any other error means that there is no reader; the exit code still tells the
-      // result.
+      // EAGAIN: a full non-blocking pipe. Otherwise there is no reader; the exit code still tells the result.
       if ((error as { readonly code?: string }).code !== "EAGAIN") return;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }

@@ -13,10 +13,7 @@ import type { CommandName } from "./usage.ts";
 
 const OWNER_VARIABLE = "HOLDFAST_OWNER_PID";
 
-/**
- * The process that owns the locks: the calling shell, or the one named by the variable. Undefined if that is no process
- * id.
- */
+/** The process that owns the locks: the calling shell, or the variable's value. Undefined if that is no process id. */
 export function readOwnerPid(env: Readonly<Record<string, string | undefined>>): number | undefined {
   const text = env[OWNER_VARIABLE];
   if (text === undefined) return process.ppid;

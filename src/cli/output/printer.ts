@@ -4,10 +4,7 @@ import { printable } from "./printable.ts";
 /** Text for people, JSON for programs, or nothing. */
 export type OutputMode = "text" | "json" | "quiet";
 
-/**
- * Results go to standard output, errors to standard error; with `--json`, everything is a line of JSON on standard
- * output.
- */
+/** Results go to stdout, errors to stderr; with `--json`, everything is a line of JSON on stdout. */
 export class Printer {
   readonly #mode: OutputMode;
 

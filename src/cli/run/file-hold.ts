@@ -10,10 +10,7 @@ export interface WantedFile {
   readonly tag: string | undefined;
 }
 
-/**
- * A lost lock whose file is still there becomes stale soon: try to release it, but do not delay the end of the command
- * for it.
- */
+/** A lost lock becomes stale soon: try to release its file, but do not delay the end of the command for it. */
 const LOST_RELEASE_S = 1;
 
 /** Holds a lock file for this process, and refreshes it. If the process is killed, the file becomes stale. */

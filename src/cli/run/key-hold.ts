@@ -2,10 +2,7 @@ import { decimalFence, type KeptLock, takeLock, type Waiting, type Wanted } from
 import type { Target } from "../service/target.ts";
 import type { Hold } from "./hold.ts";
 
-/**
- * Holds a key at a server. It is renewed until it is released; if the process is killed, it is freed when the session's
- * grace period ends.
- */
+/** Holds and renews a key until it is released. If the process is killed, the session's grace period frees it. */
 export async function holdKey(target: Target, wanted: Wanted, waiting: Waiting): Promise<Hold> {
   const kept = await takeLock(target, wanted, waiting);
   let isLost = false;

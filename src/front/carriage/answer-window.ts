@@ -1,7 +1,4 @@
-/**
- * How many requests a client may be ahead of its session's answers. A session accepts 1,024 requests at a time and
- * refuses more.
- */
+/** Requests a client may be ahead of its session's answers. A session takes 1,024 at a time and refuses more. */
 const MAX_AHEAD = 1_280;
 const LINES_PER_REQUEST = 3;
 /** A session silent for this long is only waiting. */
@@ -45,8 +42,7 @@ export class AnswerWindow {
 
   /** Counts an answer. */
   answered(): void {
-    // While open, credit one line extra: line fragments are counted too and get no answer. While shut, everything must
-    // be answered.
+    // While open, credit one extra line: line fragments count but get no answer. While shut, all must be answered.
     this.#ahead = Math.max(0, this.#ahead - LINES_PER_REQUEST - (this.#isShut ? 0 : 1));
     this.#quietSince = this.#now();
     // Lines of an incomplete request will not be answered.

@@ -17,8 +17,7 @@ const OF_CONNECTION = new Set([
   "proxy-connection",
   "proxy-authenticate",
   "proxy-authorization",
-  // Without extensions nothing is compressed: a message is as long as its frames say, and no connection keeps
-  // compression buffers.
+  // Without extensions nothing is compressed: frames tell a message's length, and no compression buffers are kept.
   "sec-websocket-extensions",
   "te",
   "trailer",

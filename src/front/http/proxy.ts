@@ -99,10 +99,7 @@ function isLast({ complete }: IncomingMessage, { shouldKeepAlive }: ServerRespon
   return !complete || !shouldKeepAlive;
 }
 
-/**
- * Ends the reply, which the client already has, once the rest of the request's body has been read or is too long to
- * read.
- */
+/** Ends a reply that was already sent, once the rest of the request's body is read or proves too long. */
 function afterBody(incoming: IncomingMessage, end: () => void): void {
   incoming.unpipe();
   if (!incoming.complete) {

@@ -41,10 +41,7 @@ export interface Entrance {
   readonly passage: Passage;
 }
 
-/**
- * Asks workerd for a WebSocket on a client's behalf when it is the client's turn. Resolves when it is open or has
- * failed.
- */
+/** Asks workerd for a WebSocket when it is the client's turn. Resolves when it is open or has failed. */
 export async function upgrade(
   incoming: IncomingMessage,
   client: Duplex,

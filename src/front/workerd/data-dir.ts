@@ -74,10 +74,7 @@ export async function openDataDir(dataDir: string): Promise<OpenDataDir> {
   }
 }
 
-/**
- * While the server runs only sessions are swept: an ended session never stores anything again, but a key may at any
- * time.
- */
+/** While the server runs, only sessions are swept: an ended session stores nothing again, a key may at any time. */
 function sweepWhileRunning(dataDir: string): NodeJS.Timeout {
   const sweeping = setInterval(() => {
     for (const kind of [NAMESPACES.SESSION, NAMESPACES.HTTP_SESSION]) {
@@ -100,10 +97,7 @@ function makeDirectory(path: string): void {
   mkdirSync(full, { mode: 0o700 });
 }
 
-/**
- * Reports files that would keep workerd from starting, because workerd does not name them. Databases in use are only
- * read.
- */
+/** Names files that would keep workerd from starting: workerd does not. Databases in use are only read. */
 function checkFiles(dataDir: string): void {
   for (const name of ["serve.lock", "workerd.pid", "workerd.capnp"]) check(join(dataDir, name), "file");
   const objects = objectsDir(dataDir);
@@ -172,10 +166,7 @@ async function lock(dataDir: string): Promise<() => void> {
 
 const LEFTOVER_LIMIT_MS = 5_000;
 
-/**
- * Ends the workerd of a launcher that was killed. It holds the directory as long as it lives, so nothing may start
- * before.
- */
+/** Ends the workerd of a killed launcher. It holds the directory as long as it lives, so nothing may start before. */
 async function endLeftover(dataDir: string, paths: SocketPaths): Promise<void> {
   const deadline = Date.now() + LEFTOVER_LIMIT_MS;
   while (await isAlive(paths)) {

@@ -15,10 +15,7 @@ export function etagOf({ fence }: CurrentHold): string {
   return `"${fenceFromHex(fence)}"`;
 }
 
-/**
- * When the lease was last set, in ms by the key's clock. For a session's renewed hold only the latest possible time is
- * known.
- */
+/** When the lease was last set, in ms by the key's clock. For a renewed session hold: the latest possible time. */
 export function leaseBegan({ expiresAt, leaseSeconds, at }: CurrentHold): number {
   return Math.min(at, expiresAt - leaseSeconds * 1000);
 }

@@ -38,10 +38,7 @@ export function noteIdle(env: Env, session: string): void {
   if (isLimited(env)) idle.set(session, Date.now());
 }
 
-/**
- * When a session without a client that wants an alarm at `time` may have it: an alarm opens its files before it can
- * make room.
- */
+/** When a session that wants an alarm at `time` may have it: an alarm opens its files before it can make room. */
 export function bookWakeUp(env: Env, time: number): number {
   const { maxAwakeSessions } = configOf(env);
   return maxAwakeSessions === 0 ? time : calendar.book(time, Date.now(), maxAwakeSessions * WAKES_PER_PLACE);

@@ -1,10 +1,7 @@
 /** The platform stores alarms as 64-bit nanoseconds and accepts none beyond the year 2189; a lease may last longer. */
 const FARTHEST_MS = 30 * 24 * 3600 * 1000;
 
-/**
- * An object's one alarm. Setting it costs a row, so an alarm that is too early is kept: the object checks again when it
- * wakes.
- */
+/** An object's one alarm. Setting it costs a row, so an early alarm is kept: the object checks again when it wakes. */
 export class WakeUp {
   readonly #storage: DurableObjectStorage;
   readonly #book: (time: number) => number;

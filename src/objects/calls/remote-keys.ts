@@ -70,10 +70,7 @@ const MAX_OPEN_STUBS = 256;
 /** Concurrent calls of one session. More would not be answered sooner and would delay other sessions. */
 const CALLS = { width: 16, perPause: 16 };
 
-/**
- * Keys behind their Durable Objects. Calls that fail with a retryable platform error are repeated: all are safe to
- * repeat.
- */
+/** Keys behind their Durable Objects. Retryable platform errors are retried: every call is safe to repeat. */
 export class RemoteKeys implements Keys, SessionlessKeys {
   readonly #env: Env;
   /** One per key: only calls on the same stub are guaranteed to arrive in order. */

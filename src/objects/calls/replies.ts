@@ -6,10 +6,7 @@ export interface Answered<Answer = Outcome> {
   readonly outcome: Answer;
 }
 
-/**
- * What a session, or a key without one, replies to a request: the answer, or that the session does not exist (any
- * longer).
- */
+/** The reply of a session, or of a key without one: the answer, or that the session does not exist (any longer). */
 export type Reply<Answer = Outcome> = Answered<Answer> | { readonly type: "gone" };
 
 /** How the Worker ends a poll: the answer reached the client, or the client hung up. */

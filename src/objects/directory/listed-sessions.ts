@@ -32,10 +32,7 @@ const SCHEMA = `
 const SOCKET_BELIEVED_MS = 60_000;
 /** An HTTP session ends by silence, after two seconds at the earliest. */
 const NEW_HTTP_BELIEVED_MS = 2_000;
-/**
- * Each probe costs a request and wakes the session: about a hundred HTTP sessions are probed per second, each at most
- * once per second.
- */
+/** A probe costs a request and wakes the session: about 100 HTTP sessions a second, each at most once a second. */
 const HTTP_ASKED_EVERY_MS = 10;
 const HTTP_BELIEVED_AT_LEAST_MS = 1_000;
 const ASKED_AT_ONCE = 8;

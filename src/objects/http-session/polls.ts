@@ -79,10 +79,7 @@ export class Polls {
     for (const { socket } of this.#polls.values()) tell(socket, { type: "gone" });
   }
 
-  /**
-   * Handles the Worker's close of a poll. `isUnheard`: the client did not receive the outcome, so the request must be
-   * withdrawn.
-   */
+  /** Handles the Worker's close of a poll. If `isUnheard`, the client got no outcome: withdraw the request. */
   closed(socket: WebSocket, code: number): { readonly poll: Poll; readonly isUnheard: boolean } {
     const { told, ...poll } = socket.deserializeAttachment() as Attachment;
     this.#polls.delete(poll.id);

@@ -274,10 +274,7 @@ export class KeyObject extends DurableObject<Env> {
     return { now: this.#clock.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
   }
 
-  /**
-   * Loads the stored state, discarding memory. If it cannot be read, the object and its requests fail rather than
-   * guess.
-   */
+  /** Loads the stored state, discarding memory. If it is unreadable, the object and its requests fail. */
   #load(): void {
     try {
       const stored = this.#store.load();
@@ -469,10 +466,7 @@ export class KeyObject extends DurableObject<Env> {
     return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
   }
 
-  /**
-   * Where open files are limited, notifying many sessions does not wake them all at once. A slow session delays the
-   * others only briefly.
-   */
+  /** If open files are limited, many sessions are not woken at once. A slow session delays others only briefly. */
   async #tellInTurn(engine: KeyEngine, event: KeyEvent): Promise<void> {
     if (!isLimited(this.env)) return this.#tell(engine, event);
     let told: Promise<void> | undefined;

@@ -12,10 +12,7 @@ import { waitUntil } from "cloudflare:workers";
 const MAX_RUNNING = 4;
 /** A report that takes longer is considered stuck and no longer counts as running. */
 const GIVEN_UP_MS = 15_000;
-/**
- * If the object making a report dies, the platform ends the report silently. One without a heartbeat for this long has
- * ended.
- */
+/** The platform ends a report silently with its object. One without a heartbeat for this long has ended. */
 const SILENT_MS = 1_000;
 const SIGN_OF_LIFE_EVERY_MS = 100;
 /** Answers are kept this long, and at most this many, for requests that asked before the report began. */

@@ -98,10 +98,7 @@ export class Operations {
     }
   }
 
-  /**
-   * Fetches the outcome of a waiting request; undefined while it still waits. A request that the key has lost is an
-   * error.
-   */
+  /** The outcome of a waiting request; undefined while it waits. A request that the key has lost is an error. */
   async pickUp(key: string, id: string): Promise<Outcome | undefined> {
     const outcome = await this.#activity.during(() => this.#keys.pickUp(key, id));
     switch (outcome.status) {
@@ -153,10 +150,7 @@ export class Operations {
     this.#withdrawals.delete(id);
   }
 
-  /**
-   * Stops the withdrawal of a request that is made again, and waits for an attempt in flight, so that it cannot cancel
-   * the new one.
-   */
+  /** Stops the withdrawal of a repeated request and awaits the attempt in flight, so it cannot cancel the new one. */
   async #remake(id: string): Promise<void> {
     const withdrawal = this.#withdrawals.get(id);
     if (!withdrawal) return;

@@ -55,10 +55,7 @@ export type Happening =
 /** Codes of failures that the request parser does not detect. */
 export const FAILURES = { unknown: 3, deadline: 10, endOfInput: 11, tooLong: 12, tag: 14, backlog: 15 } as const;
 
-/**
- * `handshake`: the first frame must be `auth`. `greeted`: it may be, because no token is required or the upgrade has
- * shown it.
- */
+/** `handshake`: the first frame must be `auth`. `greeted`: it may be, as none is required or the upgrade showed it. */
 export type Phase = "handshake" | "greeted" | "open";
 
 /** The client's state towards the service. */

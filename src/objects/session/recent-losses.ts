@@ -6,10 +6,7 @@ interface Remembered extends Loss {
 
 const LOSSES = "losses";
 const MAX_LOSSES = 64;
-/**
- * Kept beyond the grace period: a client counts it from its last answer, which may be older than the loss of its
- * socket.
- */
+/** Added to the grace period: a client counts it from its last answer, which may precede the loss of its socket. */
 const MARGIN_MS = 30_000;
 
 /**

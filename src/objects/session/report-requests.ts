@@ -8,10 +8,7 @@ import type { ConversationHost } from "./conversation-host.ts";
 export type ReportRequest = Extract<Request, { type: "stats" | "query" }>;
 
 const MAX_AT_ONCE = 2;
-/**
- * All turns together send 8 MiB a second: a client that does not read is disconnected before its answers fill the
- * memory.
- */
+/** All turns together send 8 MiB a second: a client that does not read is cut off before answers fill the memory. */
 const CHARS_PER_MS = (8 * 2 ** 20) / 1000 / MAX_AT_ONCE;
 
 /** The reports requested by one client: few run at a time, the others wait in order. */

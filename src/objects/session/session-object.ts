@@ -37,10 +37,7 @@ const MAX_MESSAGE_BYTES = 1_048_576;
 const VANISHED = 1006;
 /** When the launcher dies, its guard kills workerd, within milliseconds unless the machine is busy. */
 const GUARD_KILLS_WITHIN_MS = 250;
-/**
- * How often a session without a client checks whether its counts are reported and its socket is closed before it rests
- * anyway.
- */
+/** How often a session without a client checks for unreported counts and an open socket before it rests anyway. */
 const MAX_LOOKS = 20;
 /** Close codes with which a client has lost or given up its socket, but has not left. */
 const LOST_CODES: ReadonlySet<number> = new Set([VANISHED, 1012, CLOSE.parted, CLOSE.auth]);
@@ -228,8 +225,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (this.#hasClient || this.#isDetached) return true;
     if (this.#isOver) return false;
     const { store } = this.#own;
-    // Its grace period is over and its alarm late. Not awaited: ending it calls the directory, which is waiting for
-    // this answer.
+    // Its grace period is over, its alarm late. Not awaited: ending it calls the directory, which awaits this answer.
     if (this.#resumption.isOn) this.ctx.waitUntil(this.#end());
     else if (store.keys().length > 0) await store.deleteAll();
     return false;

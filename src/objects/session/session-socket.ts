@@ -84,10 +84,7 @@ export class SessionSocket {
     return this.#said;
   }
 
-  /**
-   * Sends one line. A client gets each in its own frame; a carrier, which only wants the bytes, gets as few frames as
-   * possible.
-   */
+  /** Sends one line. A client gets each in its own frame; a carrier, which only wants bytes, in as few as possible. */
   send(line: string): void {
     if (this.#isOver) return;
     this.#said += 1;
