@@ -168,7 +168,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     // The notice may arrive before the request has been answered: its poll is not open yet then.
     await this.#underWay.get(notice.request)?.done.catch(() => {});
     const poll = this.#polls.find(notice.request);
-    // A `wait` without a poll may have been cut off by a restart. Had its client left, the poll's close withdraws it.
+    // No poll: a restart may have cut off the `wait`. A client that leaves is handled by its poll's close.
     if (!poll) return notice.hasPlace ? "noted" : "gone";
     if (notice.kind === "granted") return this.#grantOnce(poll);
     this.#answer(poll, this.#operations.giveUp(poll.key, poll.id, notice.kind));

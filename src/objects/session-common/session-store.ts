@@ -62,7 +62,7 @@ export class SessionStore implements KeyMemory {
     return this.#storage.kv.get(SPILL);
   }
 
-  /** Records that the client has left before all keys know. Without this mark, a lost socket is our own fault. */
+  /** Records that the client has left before all keys know. Without this mark, a lost socket counts as our fault. */
   noteEnding(): void {
     this.#storage.kv.put(ENDING, true);
   }
