@@ -1,6 +1,6 @@
 /**
- * The service's variables, read once into one typed value. This file is the only home of defaults and ranges.
- * It imports nothing, so that the self-hosting launcher checks flags against the very same table.
+ * The service's variables, read once into one typed value. This is the only place for defaults and ranges. It imports
+ * nothing, so that the self-hosting launcher can check flags against the same table.
  */
 export interface Config {
   readonly authToken: string | undefined;
@@ -13,32 +13,34 @@ export interface Config {
   readonly maxWaiters: number;
   readonly maxConnections: number;
   readonly maxConnectionsPerIp: number;
-  /** Keys whose objects may be awake in one isolate; 0 is no limit. Only self-hosting needs one, for its open files. */
+  /**
+   * Keys whose objects may be awake in one isolate; 0 means no limit. Only self-hosting needs one, for its open files.
+   */
   readonly maxAwakeKeys: number;
-  /** HTTP sessions whose objects may be awake in one isolate with nothing to do; 0 is no limit. For self-hosting, like the above. */
+  /** Idle HTTP sessions whose objects may be awake in one isolate; 0 means no limit. See `maxAwakeKeys`. */
   readonly maxAwakeSessions: number;
   readonly autoRelease: boolean;
   readonly draining: boolean;
-  /** How long a session whose socket was lost may be taken up again; 0 is not at all. */
+  /** How long a session that lost its socket may be resumed; 0 means not at all. */
   readonly resumeGraceMs: number;
   readonly fenceFloor: bigint;
-  /** What a client is told; a session may be silent for twice as long. 0 is for ever. */
+  /** The value told to clients; a session may be silent for twice as long. 0 means no limit. */
   readonly httpSessionIdleSeconds: number;
   readonly httpSessionIdleMs: number;
   readonly httpMaxSessions: number;
   readonly httpMaxSessionsPerIp: number;
-  /** Requests per second and address; 0 is no limit. */
+  /** Requests per second and address; 0 means no limit. */
   readonly httpRateLimitPerIp: number;
-  /** Size of an address's bucket; 0 is the rate. */
+  /** Size of an address's bucket; 0 means the rate. */
   readonly httpRateLimitBurst: number;
   readonly corsOrigins: readonly string[];
-  /** Host names the service answers to besides localhost and IP addresses, in lower case; `*` is any, an empty list as well. */
+  /** Host names served besides localhost and IP addresses, in lower case. `*` or an empty list means any. */
   readonly allowedHosts: readonly string[];
   readonly debug: boolean;
-  /** Header that names the client's address, or empty when no header may be believed. */
+  /** Header that names the client's address; empty if no header is trusted. */
   readonly clientIpHeader: string;
   readonly bridgeSecret: string | undefined;
-  /** Opens the administration routes, and everything that `authToken` opens. */
+  /** Allows the administration routes, and everything that `authToken` allows. */
   readonly adminToken: string | undefined;
   /** Signs tickets; without it `authToken` does. */
   readonly ticketSecret: string | undefined;
@@ -56,7 +58,7 @@ export const MAX_SECONDS = 9_223_372_036;
 const MAX_COUNT = Number.MAX_SAFE_INTEGER;
 const MAX_FENCE_FLOOR = 2n ** 63n - 1n;
 const MAX_SECRET_BYTES = 65_536;
-/** As long as the digest it is used with: a shorter one could be guessed from a ticket, without asking the service. */
+/** As long as the digest it is used with: a shorter one could be guessed offline from a ticket. */
 const MIN_TICKET_SECRET_BYTES = 32;
 
 interface IntegerRule {
@@ -80,7 +82,7 @@ const count: IntegerRule = { kind: "integer", min: 0, max: MAX_COUNT, fallback: 
 const rate: IntegerRule = { kind: "integer", min: 0, max: 1_000_000, fallback: 0 };
 const secret = { kind: "secret", minBytes: 1 } as const;
 
-/** Every variable of the service, in the order in which a bad one is named. */
+/** Every variable of the service, in the order in which bad ones are reported. */
 export const VARIABLES = {
   AUTH_TOKEN: secret,
   READ_TIMEOUT_S: seconds(23, 1),
@@ -118,15 +120,15 @@ export const VARIABLES = {
   TICKET_SECRET_FILE: { kind: "unsupported" },
 } as const satisfies Record<string, Rule>;
 
-/** dflockd's settings without a counterpart: accepted, so that its start scripts go on working, and named in the log. */
+/** dflockd's settings without a counterpart: accepted, so that its start scripts keep working, and named in the log. */
 export const WITHOUT_COUNTERPART = ["SHUTDOWN_TIMEOUT_S", "FENCE_STATE_FILE"] as const;
 
-/** Settings of listeners, which only a launcher has. */
+/** Settings of listeners, which only the launcher has. */
 export const OF_LISTENERS = ["HTTP_PORT", "HTTP_HOST", "HTTP_MAX_CONNECTIONS_PER_IP"] as const;
 
 export type VariableName = keyof typeof VARIABLES;
 
-/** What a variable must look like, in words for a log line or an error message. */
+/** A variable's rule in words, for a log line or an error message. */
 export function ruleInWords(name: VariableName): string {
   const rule: Rule = VARIABLES[name];
   switch (rule.kind) {
@@ -151,7 +153,7 @@ export function ruleInWords(name: VariableName): string {
 
 type Value = string | number | boolean | bigint | undefined;
 
-/** Text of a variable as set, or undefined when it counts as unset. Blank secrets are kept, to be refused. */
+/** The text of a variable, or undefined if it counts as unset. Blank secrets are kept, so that they are refused. */
 function textOf(raw: unknown, rule: Rule): string | undefined {
   if (raw === undefined || raw === null) return undefined;
   const text = String(raw);
@@ -160,7 +162,7 @@ function textOf(raw: unknown, rule: Rule): string | undefined {
   return trimmed === "" && rule.kind !== "header" ? undefined : trimmed;
 }
 
-/** Blanks as the wire protocol knows them, so that a token is cut alike on both sides. */
+/** Trims the wire protocol's blanks, so that a token is trimmed alike on both sides. */
 function trimBlanks(text: string): string {
   return text.replace(/^[ \t\v\f\r\n]+|[ \t\v\f\r\n]+$/g, "");
 }
@@ -213,7 +215,7 @@ function fallbackOf(rule: Rule): Value {
   }
 }
 
-/** Checks one variable as the service would; undefined means that it is fine. */
+/** Validates one variable as the service would; undefined means that it is valid. */
 export function checkVariable(name: VariableName, raw: unknown): BadVariable | undefined {
   const rule: Rule = VARIABLES[name];
   const text = textOf(raw, rule);
@@ -225,7 +227,7 @@ export type ConfigResult =
   | { readonly ok: true; readonly config: Config }
   | { readonly ok: false; readonly bad: readonly [BadVariable, ...BadVariable[]] };
 
-/** Reads all variables. Either every one is good, or all bad ones are listed in table order. */
+/** Reads all variables. Either all are valid, or all bad ones are listed in table order. */
 export function readConfig(variables: Variables): ConfigResult {
   const values = {} as Record<VariableName, Value>;
   const bad: BadVariable[] = [];
@@ -276,7 +278,7 @@ export function readConfig(variables: Variables): ConfigResult {
   };
 }
 
-/** As browsers write them: scheme, host and port, nothing else. Pages without an origin of their own are `null`. */
+/** As browsers write them: scheme, host and port, nothing else. Pages without their own origin are `null`. */
 function isOrigin(text: string): boolean {
   return text === "*" || text === "null" || /^[a-z][a-z0-9+.-]*:\/\/[^/?#\s@]+$/i.test(text);
 }

@@ -1,4 +1,4 @@
-/** FNV-1a over UTF-16 code units: spreads names over shards, and always the same way. */
+/** FNV-1a over UTF-16 code units. Stable: spreads names over shards in the same way forever. */
 export function hash(text: string): number {
   let value = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) {

@@ -1,16 +1,16 @@
 type Level = "error" | "warn" | "debug";
 
-/** In a flood of failures the first lines say it all: more than so many of one event in so long are only counted. */
+/** In a flood of failures the first lines tell everything: beyond this many per event and period, only count. */
 const MAX_LINES = 10;
 const PERIOD_MS = 10_000;
-/** Groups beyond these are counted with their event, so that a group with no end of names costs no end of memory. */
+/** Further groups are counted with their event, so that an unbounded number of groups cannot use unbounded memory. */
 const MAX_GROUPS = 200;
 
 const counts = new Map<string, { since: number; lines: number }>();
 
 /**
- * One line of JSON on the log: an event's name and what belongs to it. Never a token or a secret. Events of one name
- * that have different causes name a `group` each: floods are cut per group, so that none hides the first of another.
+ * Logs one line of JSON: an event's name and its fields. Never a token or a secret. Events with one name but different
+ * causes have a `group` each: floods are limited per group, so that none hides the first line of another.
  */
 export function log(level: Level, event: string, fields: Readonly<Record<string, unknown>> = {}, group = ""): void {
   const now = Date.now();
@@ -31,7 +31,7 @@ function countedAs(event: string, group: string): string {
   return counts.has(finer) || counts.size < MAX_GROUPS ? finer : event;
 }
 
-/** Logs what was caught, and goes on. */
+/** Returns a handler that logs a caught error and continues. */
 export function logged(event: string): (error: unknown) => void {
   return (error) => log("warn", event, { error: String(error) });
 }

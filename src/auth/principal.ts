@@ -3,19 +3,19 @@ import { type Operation, permits, type Scope } from "./scope.ts";
 import { sameSecret } from "./secrets.ts";
 import { readTicket } from "./tickets.ts";
 
-/** Who asks. `open` is anybody, on a service without token. */
+/** The authenticated caller. `open` is any caller of a service without a token. */
 export type Principal =
   | { readonly type: "open" }
   | { readonly type: "token" }
   | { readonly type: "admin" }
   | { readonly type: "ticket"; readonly scope: Scope };
 
-/** How long a refusal is held back, to slow down who guesses. */
+/** How long a refusal is delayed, to slow down guessing. */
 export const AUTH_FAILURE_PAUSE_MS = 100;
 
 type Secrets = Pick<Config, "authToken" | "adminToken" | "ticketSecret">;
 
-/** Who an `Authorization` header speaks for, where the token may also be the password of Basic authentication. */
+/** Authenticates an `Authorization` header in which the token may also be the password of Basic authentication. */
 export function authenticateAnyScheme(
   secrets: Secrets,
   credential: string | undefined,
@@ -24,7 +24,7 @@ export function authenticateAnyScheme(
   return basic === undefined ? authenticate(secrets, credential) : authenticateSecret(secrets, passwordIn(basic));
 }
 
-/** The password of Basic credentials, whatever the user name; empty if there is none. */
+/** The password of Basic credentials, with any user name; empty if there is none. */
 function passwordIn(encoded: string): Uint8Array {
   try {
     const bytes = Uint8Array.from(atob(encoded), (character) => character.charCodeAt(0));
@@ -35,15 +35,15 @@ function passwordIn(encoded: string): Uint8Array {
   }
 }
 
-/** Who an `Authorization` header speaks for; undefined is nobody, to be refused. */
+/** Authenticates an `Authorization` header; undefined means refused. */
 export function authenticate(secrets: Secrets, credential: string | undefined): Promise<Principal | undefined> {
   const bearer = /^bearer\s(.*)$/is.exec(credential?.trim() ?? "")?.[1];
   return authenticateSecret(secrets, bearer?.trim() ?? "");
 }
 
 /**
- * Who a bare token or ticket speaks for; undefined is nobody. It is compared with every secret there is, in a time that
- * does not tell which one it came close to.
+ * Authenticates a bare token or ticket; undefined means refused. It is compared with every secret, in a time that does
+ * not reveal which one it came close to.
  */
 export async function authenticateSecret(secrets: Secrets, shown: Uint8Array | string): Promise<Principal | undefined> {
   const [isAdminToken, isAuthToken] = await Promise.all([
@@ -56,7 +56,7 @@ export async function authenticateSecret(secrets: Secrets, shown: Uint8Array | s
   return ticketHolder(secrets, typeof shown === "string" ? shown : new TextDecoder().decode(shown));
 }
 
-/** As `authenticateSecret`, for what stands in an address: only tickets count, since addresses end up in logs. */
+/** Like `authenticateSecret`, for credentials in a URL: only tickets are accepted, since URLs end up in logs. */
 export async function authenticateTicket(secrets: Secrets, shown: string): Promise<Principal | undefined> {
   return secrets.authToken === undefined ? { type: "open" } : ticketHolder(secrets, shown);
 }
@@ -70,19 +70,19 @@ async function isSecret(shown: Uint8Array | string, secret: string | undefined):
   return secret !== undefined && sameSecret(shown, secret);
 }
 
-/** Whether the operation is open to the principal: on this key, or at all when none is named. */
+/** Whether the principal may use the operation: on this key or, without a key, at all. */
 export function mayUse(principal: Principal, operation: Operation, key?: string): boolean {
   if (principal.type !== "ticket") return true;
   const { scope } = principal;
   return key === undefined ? scope.operations.includes(operation) : permits(scope, operation, key);
 }
 
-/** Whether the principal may make, keep and end a session: whoever may lock something needs one. */
+/** Whether the principal may create, keep and end a session: required for locking anything. */
 export function mayHaveSession(principal: Principal): boolean {
   return mayUse(principal, "lock") || mayUse(principal, "semaphore");
 }
 
-/** Whether the principal may use what no ticket opens: metrics, and the issuing of tickets. */
+/** Whether the principal may do what no ticket allows: read metrics and issue tickets. */
 export function isTrusted(principal: Principal): boolean {
   return principal.type !== "ticket";
 }

@@ -2,12 +2,12 @@ export const OPERATIONS = ["lock", "semaphore", "stats"] as const;
 
 export type Operation = (typeof OPERATIONS)[number];
 
-/** What a ticket opens. */
+/** What a ticket allows. */
 export interface Scope {
-  /** Exact keys, or prefixes when they end in `*`. Only the last character is special; `*` alone is every key. */
+  /** Exact keys, or prefixes if they end in `*`. Only the last character is special; `*` alone means every key. */
   readonly keys: readonly string[];
   readonly operations: readonly Operation[];
-  /** In milliseconds; from this instant on the scope opens nothing. */
+  /** In milliseconds; from this instant on the scope allows nothing. */
   readonly expiresAt: number;
 }
 
@@ -15,7 +15,7 @@ export function permits(scope: Scope, operation: Operation, key: string): boolea
   return scope.operations.includes(operation) && seesKey(scope, key);
 }
 
-/** Whether the scope knows of the key at all, whatever it may do with it. */
+/** Whether the scope includes the key, for any operation. */
 export function seesKey({ keys }: Scope, key: string): boolean {
   return keys.some((pattern) => (pattern.endsWith("*") ? key.startsWith(pattern.slice(0, -1)) : key === pattern));
 }

@@ -1,6 +1,6 @@
 /**
- * Whether two secrets are the same, in a time that tells nothing about where or in what length they differ: not they
- * are compared but their digests.
+ * Whether two secrets are equal. Compares digests, so that its time does not reveal where, or in what length, they
+ * differ.
  */
 export async function sameSecret(given: Uint8Array | string, expected: string): Promise<boolean> {
   const encoder = new TextEncoder();

@@ -2,13 +2,13 @@ import { errors, type JWTPayload, jwtVerify, SignJWT } from "jose";
 import type { Config } from "../config.ts";
 import { OPERATIONS, type Operation, type Scope } from "./scope.ts";
 
-/** The part of the configuration that decides whose tickets are believed. */
+/** The part of the configuration that decides which tickets are accepted. */
 type Secrets = Pick<Config, "authToken" | "ticketSecret">;
 
 export const MAX_TICKET_KEYS = 64;
-/** The longest key, and a star. */
+/** The longest key, plus a star. */
 const MAX_PATTERN_BYTES = 257;
-/** One that is longer is not believed. */
+/** Longer tickets are refused. */
 export const MAX_TICKET_LENGTH = 32_768;
 
 const ALGORITHM = "HS256";
@@ -18,8 +18,8 @@ const EVERY_KEY = "*";
 const COMPACT_FORM = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 /**
- * A signed text that opens `scope` for at least `ttlSeconds`, and less than a second longer. Anybody may read what is
- * in it. Who issues it must see to it that it is not too long.
+ * A signed text that grants `scope` for at least `ttlSeconds`, and less than a second longer. Its content is not
+ * secret. The caller must make sure that it is not too long.
  */
 export async function issueTicket(
   secrets: Secrets,
@@ -36,7 +36,7 @@ export async function issueTicket(
     .sign(await signingKey(secrets));
 }
 
-/** What a ticket opens, or undefined when it is no ticket of ours, was tampered with or has expired. */
+/** What a ticket allows, or undefined if it is not one of ours, was tampered with or has expired. */
 export async function readTicket(secrets: Secrets, text: string, now: number): Promise<Scope | undefined> {
   if (text.length > MAX_TICKET_LENGTH || !COMPACT_FORM.test(text)) return undefined;
   try {
@@ -52,12 +52,12 @@ export async function readTicket(secrets: Secrets, text: string, now: number): P
   }
 }
 
-/** Whoever knows the secret may sign tickets too, and need not name itself; but one for somebody else is not for us. */
+/** Other holders of the secret may sign tickets without an issuer; a ticket for another audience is refused. */
 function isForUs({ iss = HOLDFAST, aud = HOLDFAST }: JWTPayload): boolean {
   return iss === HOLDFAST && (Array.isArray(aud) ? aud.includes(HOLDFAST) : aud === HOLDFAST);
 }
 
-/** What is not restricted is open. A signature tells who wrote the claims, not that they make sense. */
+/** A missing claim means no restriction. A signature proves who wrote the claims, not that they are valid. */
 function scopeOf({ exp, keys = [EVERY_KEY], ops = [...OPERATIONS] }: JWTPayload): Scope | undefined {
   if (!Number.isSafeInteger(exp) || !isKeyList(keys) || !isOperationList(ops)) return undefined;
   return { keys, operations: ops, expiresAt: Number(exp) * 1000 };
@@ -80,18 +80,18 @@ const HMAC = { name: "HMAC", hash: "SHA-256" } as const;
 
 let known: { readonly source: string; readonly key: CryptoKey } | undefined;
 
-/** The key of tickets, made once: an isolate lives with one configuration. */
+/** The signing key of tickets, created once: an isolate has one configuration. */
 async function signingKey({ authToken, ticketSecret }: Secrets): Promise<CryptoKey> {
   const secret = ticketSecret ?? authToken;
   const source = JSON.stringify(secret ?? null);
   if (known?.source === source) return known.key;
-  // An open service checks no ticket; it issues them so that what was written against a closed one runs unchanged.
+  // An open service checks no tickets; it issues them so that clients written for a closed one run unchanged.
   const bytes =
     secret === undefined
       ? crypto.getRandomValues(new Uint8Array(32))
       : new Uint8Array(new TextEncoder().encode(secret));
   const key = await crypto.subtle.importKey("raw", bytes, HMAC, false, ["sign", "verify"]);
-  // Of two calls at once the first one counts, or a random key would not open what it has signed.
+  // If two calls race, the first key wins; otherwise a random key could not verify what it has signed.
   if (known?.source !== source) known = { source, key };
   return known.key;
 }

@@ -12,7 +12,7 @@ export interface BridgeSettings {
   /** Whether every connection opens with a PROXY protocol header. */
   readonly expectsProxyHeader: boolean;
   readonly secret: string | undefined;
-  /** How long a client may take no byte while some wait for it; 0 is for ever. */
+  /** How long a client may leave pending bytes unread; 0 means no limit. */
   readonly writeTimeoutMs: number;
 }
 
@@ -41,7 +41,7 @@ export const BRIDGE_HELP: readonly (readonly [string, string])[] = [
   ["--write-timeout <seconds>", "close a client that leaves replies unread for so long, 0 = never (default: 5)"],
 ];
 
-/** Reads and checks everything. Throws a `UsageFailure` that names the culprit and the rule it breaks. */
+/** Reads and validates all settings. Throws a `UsageFailure` that names the setting and the rule it breaks. */
 export function readBridgeSettings(flags: BridgeFlags, env: Environment): BridgeSettings {
   if (flags.listen === undefined) throw new UsageFailure("--listen is missing, for example --listen 127.0.0.1:6388");
   if (flags.to === undefined) throw new UsageFailure("--to is missing, for example --to wss://locks.example.com/v1/ws");

@@ -35,7 +35,7 @@ export interface RunningBridge {
   stop(): Promise<void>;
 }
 
-/** Resolves once the bridge accepts connections. `log` gets one line for each connection that came to nothing. */
+/** Resolves once the bridge accepts connections. `log` gets one line for each connection that failed. */
 export async function startBridge(settings: BridgeSettings, log: (line: string) => void): Promise<RunningBridge> {
   const tls = settings.tls && createSecureContext({ cert: settings.tls.cert, key: settings.tls.key });
   const clients = new Set<Socket>();
@@ -43,7 +43,7 @@ export async function startBridge(settings: BridgeSettings, log: (line: string) 
   const listener = await listen(settings.listen, (client) => {
     clients.add(client);
     client.once("close", () => clients.delete(client));
-    // Until the pump takes over, a reset needs no more than the close that follows it.
+    // Until the pump takes over, a reset only needs the close that follows it.
     client.on("error", () => client.destroy());
     void accept(client, settings, tls, log, pumps);
   });

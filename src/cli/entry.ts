@@ -1,4 +1,4 @@
-/** The start of the `holdfast` command: loads no more than the command at hand needs. */
+/** Entry point of the `holdfast` command: loads only what the command needs. */
 const [name = "", ...words] = process.argv.slice(2);
 
 if (name === "file") {

@@ -10,7 +10,7 @@ export interface KeyPair {
   readonly key: Buffer;
 }
 
-/** A path as the user gave it, and the name of the flag or variable that gave it. */
+/** A path as given, and the name of the flag or variable that gave it. */
 export interface NamedPath {
   readonly label: string;
   readonly path: string;
@@ -32,7 +32,7 @@ export function readSecretFile(file: NamedPath): string {
   return secret;
 }
 
-/** Reads certificate and key and makes sure that they belong together. */
+/** Reads certificate and key and checks that they belong together. */
 export function readKeyPair(cert: NamedPath, key: NamedPath): KeyPair {
   const pair = {
     certPath: resolve(cert.path),
@@ -58,7 +58,7 @@ export function readKeyPair(cert: NamedPath, key: NamedPath): KeyPair {
   return pair;
 }
 
-/** Both of the pair, or none. */
+/** Either both of the pair, or none. */
 export function readOptionalKeyPair(
   cert: NamedPath | undefined,
   key: NamedPath | undefined,

@@ -62,19 +62,19 @@ function flagsOf(values: Record<string, string | true>): Record<string, string> 
   return flags;
 }
 
-/** What prints the help for a command line that begins with this word. */
+/** The command that prints the help for a command line that begins with this word. */
 function helpCommand(word: string | undefined): string {
   return word === "serve" || word === "bridge" ? `holdfast ${word} --help` : "holdfast --help";
 }
 
-/** What to tell the user, in one line, and the exit code. */
+/** The message for the user, in one line, and the exit code. */
 function verdictOn(error: unknown): { readonly message: string; readonly exitCode: number } {
   if (error instanceof Failure) return { message: error.message, exitCode: error.exitCode };
   if (!(error instanceof CommanderError)) return { message: `internal error: ${reasonOf(error)}`, exitCode: 1 };
   if (error.exitCode === 0) return { message: "", exitCode: 0 };
   if (error.code === "commander.help")
     return { message: "no command given; see holdfast --help", exitCode: USAGE_EXIT_CODE };
-  // A mistyped `--auth-tokn=secret` must not end up in a log: cut the value.
+  // A mistyped `--auth-tokn=secret` must not end up in a log: remove the value.
   const message = error.message
     .replace(/^error: /, "")
     .replace(/'(--[^'=]+)=.*'/s, "'$1'")
@@ -85,7 +85,7 @@ function verdictOn(error: unknown): { readonly message: string; readonly exitCod
 }
 
 for (const stream of [process.stdout, process.stderr]) {
-  // A reader of our output that went away is no reason to stop serving locks.
+  // If the reader of our output goes away, keep serving locks.
   stream.on("error", () => {});
 }
 

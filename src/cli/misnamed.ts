@@ -2,12 +2,12 @@ import type { Environment, Flags, Setting } from "./settings.ts";
 
 const PREFIX = /^(?:DFLOCKD|HOLDFAST)_/;
 
-/** Without a prefix these are in many environments for other programs, and say nothing about us. */
+/** Without a prefix, these are set in many environments for other programs. */
 const COMMON_NAMES: ReadonlySet<string> = new Set(["HOST", "PORT", "DEBUG", "DATA_DIR"]);
 
 /**
- * A line for every environment variable that was meant for a setting, as far as its name tells, but is not read: the
- * setting's name without its prefix, with the other one, or without the unit. Ignored silently, `AUTH_TOKEN=… npm start`
+ * A line for every environment variable that was apparently meant for a setting but is not read: the setting's name
+ * without its prefix, with the other prefix, or without the unit. If it were ignored silently, `AUTH_TOKEN=… npm start`
  * would leave a service open that its operator believes closed. Values never appear.
  */
 export function misnamedVariables(settings: readonly Setting[], flags: Flags, env: Environment): string[] {

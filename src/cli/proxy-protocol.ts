@@ -1,13 +1,15 @@
 /**
  * The PROXY protocol header (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt), with which a TCP proxy
- * tells the address of the client it speaks for. Versions 1 (a text line) and 2 (binary).
+ * passes on the address of its client. Versions 1 (a text line) and 2 (binary).
  */
 import { isIPv4, isIPv6 } from "node:net";
 
 export type ProxyHeader =
   | { readonly kind: "incomplete" }
   | { readonly kind: "invalid" }
-  /** `address` is undefined where the proxy speaks for itself or does not know. The stream proper starts at `length`. */
+  /**
+   * `address` is undefined if the proxy speaks for itself or does not know it. The stream proper starts at `length`.
+   */
   | { readonly kind: "header"; readonly address: string | undefined; readonly length: number };
 
 const INCOMPLETE: ProxyHeader = { kind: "incomplete" };
@@ -17,10 +19,13 @@ const V1_START = Buffer.from("PROXY ");
 const V1_LONGEST = 107;
 const V2_START = Buffer.from("\r\n\r\n\0\r\nQUIT\n", "latin1");
 const V2_FIXED = 16;
-/** Room for the addresses and generous extensions; a proxy that announces more is not one. */
+/** Room for the addresses and generous extensions; anything that announces more is no proxy. */
 const V2_LONGEST_REST = 4_096;
 
-/** Reads the header at the start of a connection from the bytes seen so far. Asked again with more, it says the same or more. */
+/**
+ * Parses the header at the start of a connection from the bytes seen so far. More bytes never change a result other
+ * than `incomplete`.
+ */
 export function parseProxyHeader(bytes: Buffer): ProxyHeader {
   if (startsLike(bytes, V2_START)) return parseV2(bytes);
   return startsLike(bytes, V1_START) ? parseV1(bytes) : INVALID;
@@ -38,7 +43,7 @@ function parseV1(bytes: Buffer): ProxyHeader {
   const [, family, source, destination, sourcePort, destinationPort, ...more] = bytes
     .toString("latin1", 0, end)
     .split(" ");
-  // "UNKNOWN" may be followed by anything, which is to be ignored.
+  // "UNKNOWN" may be followed by anything, which must be ignored.
   if (family === "UNKNOWN") return { kind: "header", address: undefined, length };
   const isAddress = family === "TCP4" ? isIPv4 : family === "TCP6" ? isIPv6 : () => false;
   const isGood =

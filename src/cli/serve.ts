@@ -34,7 +34,7 @@ export async function serve(settings: ServeSettings): Promise<void> {
 
 const FEW_OPEN_FILES = 8_192;
 
-/** Too few open files show late, as refusals: better said at the start. */
+/** Too few open files would show up late, as refusals: warn at startup. */
 function warnOfFewOpenFiles({ openFiles, connections, awakeKeys, awakeSessions }: FileBudget): void {
   if (openFiles >= FEW_OPEN_FILES) return;
   console.error(

@@ -7,7 +7,7 @@ import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } fro
 type NotForWorkers = SecretFile | "TLS_CERT" | "TLS_KEY";
 type ServedVariable = Exclude<VariableName, NotForWorkers>;
 
-/** Secrets that a file may hold instead of the command line, where other users would see them. */
+/** Files for secrets, as an alternative to the command line, where other users could see them. */
 type SecretFile = "AUTH_TOKEN_FILE" | "ADMIN_TOKEN_FILE" | "TICKET_SECRET_FILE";
 const FILES: Partial<Record<ServedVariable, SecretFile>> = {
   AUTH_TOKEN: "AUTH_TOKEN_FILE",
@@ -15,7 +15,7 @@ const FILES: Partial<Record<ServedVariable, SecretFile>> = {
   TICKET_SECRET: "TICKET_SECRET_FILE",
 };
 
-/** What `holdfast serve` hands to the Worker, with the words of `--help`. The names give flag and environment. */
+/** Variables passed to the Worker, with their help texts. Flag and environment names are derived from the names. */
 const SERVED: Record<ServedVariable, string> = {
   AUTH_TOKEN: "clients must present this token (visible to other users in `ps`: prefer the file)",
   READ_TIMEOUT_S: "seconds a client may take for one request",
@@ -68,7 +68,7 @@ const LAUNCHER = {
 
 const DEFAULTS = { HOST: "127.0.0.1", PORT: 6388, HTTP_PORT: 6389, DATA_DIR: ".holdfast" } as const;
 
-/** A list has effect as soon as it names something, and loopback names are allowed by every list. */
+/** A list takes effect as soon as it has an entry, and every list allows loopback names. */
 const LOOPBACK_NAMES_ONLY = "localhost";
 
 type SettingName = ServedVariable | keyof typeof LAUNCHER | (typeof WITHOUT_COUNTERPART)[number];
@@ -91,14 +91,14 @@ export interface Setting extends SettingLabels {
 
 function fallbackOf(name: string): string | undefined {
   if (name in DEFAULTS) return String(DEFAULTS[name as keyof typeof DEFAULTS]);
-  // What holds on Cloudflare's network does not hold here.
+  // The defaults for Cloudflare do not apply here.
   if (name === "CLIENT_IP_HEADER" || name === "MAX_AWAKE_KEYS" || name === "MAX_AWAKE_SESSIONS") return undefined;
   const rule = name in VARIABLES ? VARIABLES[name as VariableName] : undefined;
   if (rule && "fallback" in rule && rule.fallback !== "") return String(rule.fallback);
   return name === "FENCE_FLOOR" ? "0" : undefined;
 }
 
-/** dflockd's flag for this setting is longer than its variable; here either name works in both places. */
+/** dflockd's flag for this setting is longer than its variable; here both names work in both places. */
 const SESSION_IDLE = {
   flag: "--http-session-idle-timeout",
   env: "DFLOCKD_HTTP_SESSION_IDLE_S",
@@ -140,9 +140,9 @@ export interface ServeSettings {
   readonly tls: KeyPair | undefined;
   /** Undefined: the service decides. */
   readonly httpMaxConnectionsPerIp: number | undefined;
-  /** What the Worker gets: only what is set. */
+  /** What is passed to the Worker: only what is set. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Flags and variables that were given but mean nothing here. */
+  /** Flags and variables that were given but have no effect here. */
   readonly ignored: readonly string[];
 }
 
@@ -155,8 +155,8 @@ export type Flags = Readonly<Record<string, string>>;
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads flags (by flag name, `--port`) over environment variables over defaults. Throws a `UsageFailure` that names
- * the culprit and the rule it breaks.
+ * Reads flags (by flag name, `--port`) over environment variables over defaults. Throws a `UsageFailure` that names the
+ * setting and the rule it breaks.
  */
 export function readSettings(flags: Flags, env: Environment): ServeSettings {
   const byName = new Map(SETTINGS.map((each) => [each.name, given(each, flags, env)]));
@@ -177,7 +177,7 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
     if (bad) throw new UsageFailure(`${value.label} ${bad.rule}`);
     variables[name] = value.text;
   }
-  // An open service must not be readable under a DNS name that somebody else controls.
+  // An open service must not be readable under a DNS name that an attacker controls.
   if (variables.AUTH_TOKEN === undefined) variables.HTTP_ALLOWED_HOSTS ??= LOOPBACK_NAMES_ONLY;
   return {
     host,
@@ -199,7 +199,7 @@ function parseCount(text: string): number | undefined {
   return /^[0-9]+$/.test(text) && Number.isSafeInteger(count) ? count : undefined;
 }
 
-/** An empty environment variable counts as unset; an empty flag was typed by somebody and is refused. */
+/** An empty environment variable counts as unset; an empty flag was typed on purpose and is refused. */
 function given(setting: Setting, flags: Flags, env: Environment): Given | undefined {
   const labels = setting.alias ? [setting, setting.alias] : [setting];
   const flag = onlyOne(labels.flatMap(({ flag }) => givenAs(flag, flags[flag])));
@@ -230,7 +230,7 @@ function pathOf(value: Given | undefined): NamedPath | undefined {
   return value && { label: value.label, path: value.text };
 }
 
-/** The secret itself or its file. Neither can turn out blank: a service meant to be closed never opens by accident. */
+/** The secret itself or its file. Neither can be blank: a service meant to be closed never opens by accident. */
 function readSecret(secret: Given | undefined, file: Given | undefined): Given | undefined {
   if (secret && file) throw new UsageFailure(`${secret.label} and ${file.label} exclude each other`);
   if (file === undefined) return secret;

@@ -1,4 +1,4 @@
-/** Resolves at the first request to stop; a second request calls `hurry`. */
+/** Resolves on the first request to stop; every further one calls `hurry`. */
 export function stopRequested(hurry: () => void): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let isStopping = false;

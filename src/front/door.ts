@@ -16,30 +16,30 @@ export interface DoorOptions {
   readonly http: Address;
   readonly tls: { readonly cert: Buffer; readonly key: Buffer } | undefined;
   readonly caps: ConnectionCaps;
-  /** How fast connections are let in. */
+  /** How fast connections are admitted. */
   readonly admission?: AdmissionLimits;
   readonly writeTimeoutMs: number;
   readonly readTimeoutMs: number;
-  /** Opens the Worker's ear for the addresses of TCP clients. */
+  /** Makes the Worker trust the client addresses we send for TCP clients. */
   readonly ownSecret: string;
-  /** That of bridges elsewhere, if there are any. */
+  /** The secret of external bridges, if there are any. */
   readonly bridgeSecret: string | undefined;
   /** The header that names the address of an HTTP client. */
   readonly clientIpHeader: string;
   readonly upstream: Upstream;
-  /** Gets one line for each connection that came to nothing. */
+  /** Receives one line for each connection that failed. */
   readonly log: (line: string) => void;
 }
 
-/** Refused connections that are still being told so; beyond these nobody is told. */
+/** Refused connections that may be sent an answer at a time; any beyond that are closed without one. */
 const MAX_GOODBYES = 32;
 
-/** A secret for one run of the server, where the operator has set none. */
+/** A secret for one run of the server, used if the operator has set none. */
 export const newBridgeSecret = () => randomBytes(24).toString("hex");
 
 /**
- * The server's own listeners. What one connection can cost is bounded here, before workerd hears of it: how many there
- * are, how long a message may be, how much may wait for a client that does not read.
+ * The server's own listeners. They bound what one connection can cost before workerd sees it: how many connections
+ * there are, how long a message may be, how much may be buffered for a client that does not read.
  */
 export class FrontDoor {
   readonly #connections: Connections;
@@ -89,7 +89,7 @@ export class FrontDoor {
     return this.#listeners[1]?.port ?? 0;
   }
 
-  /** Connections that wait for their turn to be let in. */
+  /** Connections waiting to be admitted. */
   get waiting(): number {
     return this.#admission.waiting;
   }
@@ -116,7 +116,7 @@ export class FrontDoor {
     }
     client.on("error", () => client.destroy());
     this.#http.closeIdleConnections();
-    // Their places come back when they have closed.
+    // Their slots are freed once they have closed.
     setImmediate(() => {
       if (client.destroyed) return;
       if (this.#connections.hasRoom) this.#take(client, kind);
@@ -129,13 +129,13 @@ export class FrontDoor {
     if (kind === "http") client.once("close", this.#connections.openHttp(client));
     this.#sockets.add(client);
     client.once("close", () => this.#sockets.delete(client));
-    // Until somebody takes over, a reset needs no more than the close that follows it.
+    // Until another handler takes over, a reset only needs the close that follows it.
     client.on("error", () => client.destroy());
     if (kind === "http") this.#http.emit("connection", client);
     else void this.#tcp.accept(client);
   }
 
-  /** There are no files left for another connection. */
+  /** Refuses a connection because the limit of open files is reached. */
   #refuseForFiles(client: Socket, kind: "tcp" | "http"): void {
     const { caps, log } = this.#options;
     log(`a connection was refused: ${caps.sockets} are open, and the limit of open files allows no more`);

@@ -14,36 +14,36 @@ export interface ServiceOptions {
   /** Path of the bundled Worker. */
   readonly worker: string;
   readonly dataDir: string;
-  /** Port 0 takes a free one. */
+  /** Port 0 picks a free port. */
   readonly tcp: Address;
   readonly http: Address;
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
-  /** Connections of one address to the HTTP port, without WebSockets; 0 is no limit. */
+  /** Connections of one address to the HTTP port, without WebSockets; 0 means no limit. */
   readonly httpMaxConnectionsPerIp?: number | undefined;
-  /** Handed to the Worker as they are, unchecked. */
+  /** Passed to the Worker as they are, unchecked. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Receives what the Worker logs and what the front door has to say; the default is standard error. */
+  /** Receives the logs of the Worker and of the front door; the default is standard error. */
   readonly log?: (text: string) => void;
 }
 
 export interface RunningService {
   readonly tcpPort: number;
   readonly httpPort: number;
-  /** The process id of the workerd that runs, or ran last. */
+  /** The process id of the current or last workerd. */
   readonly workerdPid: number;
   readonly budget: FileBudget;
-  /** Resolves if the service cannot go on. */
+  /** Resolves if the service cannot continue. */
   readonly failed: Promise<Failure>;
-  /** Stops in order: nothing more is accepted, workerd ends, every connection is closed. */
+  /** Stops in order: stops accepting, ends workerd, closes every connection. */
   stop(): Promise<void>;
-  /** Ends everything at once. Safe: whatever a client was told is on disk. */
+  /** Ends everything immediately. Safe: everything a client was told is on disk. */
   kill(): Promise<void>;
 }
 
-/** What holds where the Worker's variables cannot be read: nobody is served then but its probes. */
+/** Used if the Worker's variables are invalid: only its probes are served then. */
 const WHEN_MISCONFIGURED = { writeTimeoutMs: 5_000, readTimeoutMs: 23_000, maxConnections: 0, maxConnectionsPerIp: 0 };
 
-/** Starts the service on this machine. Rejects with a one-line `Failure`, and then nothing is left running. */
+/** Starts the service on this machine. Rejects with a one-line `Failure`, leaving nothing running. */
 export async function startService(options: ServiceOptions): Promise<RunningService> {
   const write = options.log ?? ((text: string) => process.stderr.write(text));
   const budget = budgetFor(openFileLimit());
@@ -69,7 +69,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
   const supervisor = new Supervisor(launch, (line) => write(`holdfast: ${line}\n`));
   let door: FrontDoor | undefined;
   try {
-    // Before workerd: a port that is taken costs nothing then.
+    // Before workerd, so that a port in use is detected cheaply.
     door = await FrontDoor.open({
       tcp: options.tcp,
       http: options.http,
@@ -98,10 +98,10 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
   }
 }
 
-/** What one address may have of all connections by default. */
+/** The default share of all connections that one address may have. */
 const HTTP_SHARE = 0.75;
 
-/** Keeps one address from taking all connections. A proxy that tells its clients' addresses may: it stands for all of them. */
+/** Keeps one address from taking all connections. A proxy that sends its clients' addresses is exempt. */
 function httpShare({ connections }: FileBudget, clientIpHeader: string | undefined): number {
   return clientIpHeader === undefined ? Math.ceil(connections * HTTP_SHARE) : 0;
 }

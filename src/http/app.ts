@@ -54,7 +54,7 @@ const HANDLERS: Readonly<Record<OperationId, Handler>> = {
   giveUpKey,
 };
 
-/** The HTTP side of the service. Paths are matched as they were sent; the first check that fails answers. */
+/** The HTTP side of the service. Paths are matched as sent; the first check that fails answers. */
 export const app = new Hono<AppEnv>({ strict: true, getPath: rawPath });
 
 app.use(configure, checkHost, cors, observe, limitRate, authorize);

@@ -3,13 +3,13 @@ import { type Examined, type ExaminedLock, examine, isSameLock } from "./examine
 import { auxiliaryName, type LockPath } from "./paths.ts";
 import { link, look, remove, rename, unless } from "./system.ts";
 
-/** A guard or a claim that is as old as this was left by a process that crashed. */
+/** A guard or a claim older than this was left by a crashed process. */
 const ABANDONED_MS = 10_000;
 
 /**
- * Removes the guard of a process that crashed, and no other. Only one process at a time breaks a given guard: the one that
- * has linked it to a name made of the guard's identity. Otherwise a second one, late, could move away the guard that a third
- * has taken since.
+ * Removes the guard of a crashed process, and no other. Only one process at a time breaks a given guard: the one that
+ * has linked it to a name derived from the guard's identity. Otherwise a second, late process could move away a guard
+ * that a third has taken since.
  */
 export function breakAbandoned(where: LockPath): void {
   const seen = examine(where.guard);
@@ -45,14 +45,14 @@ function makeClaim(where: LockPath, claim: string): boolean {
     if (code === "ENOENT") return false;
     // Without hard links there are no claims.
     if (code !== "EEXIST") return true;
-    // A link has no time of its own, but making it changes the file's. The next attempt makes the claim again.
+    // A link has no time of its own, but creating it changes the file's. The next attempt makes the claim again.
     const made = look(claim);
     if (made && isLongAgo(made.ctimeNs)) remove(claim);
     return false;
   }
 }
 
-/** Even a process that slept between two calls removes no guard but the one it saw. */
+/** Even a process that was suspended between two calls removes only the guard it saw. */
 function moveAway(where: LockPath, seen: ExaminedLock): void {
   const moved = auxiliaryName(where, "hf-old");
   if (!unless(["ENOENT"], () => rename(where.guard, moved) ?? true)) return;

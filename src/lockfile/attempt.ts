@@ -14,14 +14,14 @@ export type Attempt =
   | { readonly kind: "held" | "busy"; readonly holder: Holder | undefined };
 
 export interface Wish extends Claim {
-  /** Whole seconds after which a lock may be taken over; 0 for never. */
+  /** Whole seconds after which a lock may be taken over; 0 means never. */
   readonly stale: number;
   readonly warn: Warn;
 }
 
 /**
- * One attempt to make the lock file. Of all contenders, those that take over a stale lock included, exactly one acquires:
- * the removal of the stale file gives nobody an advantage, and only one creation can succeed.
+ * One attempt to create the lock file. Of all contenders, including those that take over a stale lock, exactly one
+ * acquires: removing the stale file gives no contender an advantage, and only one creation can succeed.
  */
 export async function attempt(where: LockPath, wish: Wish, limits: Limits): Promise<Attempt> {
   let tookOver = false;
@@ -48,7 +48,7 @@ export async function attempt(where: LockPath, wish: Wish, limits: Limits): Prom
   return { kind: "held", holder };
 }
 
-/** Removes a stale lock if it is still the one that was seen. To be called under the guard. */
+/** Removes a stale lock if it is still the one that was seen. Must be called under the guard. */
 export function removeStale(
   where: LockPath,
   seen: ExaminedLock,

@@ -7,15 +7,15 @@ import { removeLock, type Warn } from "./remove.ts";
 import { close, isFound, look, openToRewrite, remove, sync, unless, writeWhole } from "./system.ts";
 
 /**
- * What is done to existing lock files. Everything here is to be called under the guard, and gives undefined when another
- * program has changed the file meanwhile: call it again.
+ * Changes to existing lock files. All functions must be called under the guard, and return undefined if another program
+ * has changed the file meanwhile: call them again.
  */
 
 const LEFTOVER_NS = 60_000_000_000n;
 
 export type Release = { readonly kind: "free" } | { readonly kind: "released" | "not-owner"; readonly holder: Holder };
 
-/** Removes the lock file if it belongs to the owner, or whoever it belongs to for `"anyone"`. */
+/** Removes the lock file if it belongs to the owner, or any lock file for `"anyone"`. */
 export function release(where: LockPath, owner: Owner | "anyone", warn: Warn): Release | undefined {
   const seen = examineLock(where);
   if (seen.kind === "absent") return { kind: "free" };
@@ -36,7 +36,7 @@ export type Refresh =
   | { readonly kind: "not-owner"; readonly holder: Holder }
   | { readonly kind: "refreshed"; readonly timestamp: number };
 
-/** Gives the owner's lock file the current time, and another tag if one is given. Same file, same nonce; never creates it. */
+/** Sets the owner's lock file to the current time, and its tag if given. Same file, same nonce; never creates it. */
 export function refresh(where: LockPath, owner: Owner, tag: string | undefined): Refresh | undefined {
   const seen = examineLock(where);
   if (seen.kind === "absent") return { kind: "free" };
@@ -64,7 +64,7 @@ export type Cleaning =
   | { readonly kind: "cleaned"; readonly isRemoved: boolean; readonly leftovers: number }
   | { readonly kind: "held"; readonly holder: Holder };
 
-/** Removes the lock file if it is stale, and auxiliary files of this lock that have been there for over a minute. */
+/** Removes the lock file if it is stale, and auxiliary files of this lock that are older than a minute. */
 export function clean(where: LockPath, stale: number, warn: Warn): Cleaning | undefined {
   const seen = examineLock(where);
   const leftovers = removeLeftovers(where);

@@ -15,20 +15,20 @@ import {
   writeWhole,
 } from "./system.ts";
 
-/** What a lock file says about the one who makes it. */
+/** What a lock file says about its creator. */
 export interface Claim {
   readonly pid: number;
   readonly tag: string | undefined;
 }
 
-/** The text of a lock that was made. */
+/** The text of a lock that was created. */
 export type MadeLock = LockFields & { readonly nonce: string };
 
 type Linked = "linked" | "exists" | "swept" | "unsupported";
 
 /**
- * Makes the lock file, complete and durable, if nothing is at the path; undefined if something is. After an error or a crash
- * there is either a complete lock file or none, where the file system has hard links.
+ * Creates the lock file, complete and durable, if nothing is at the path; undefined if something is. On file systems
+ * with hard links, an error or a crash leaves either a complete lock file or none.
  */
 export function createLock(where: LockPath, { pid, tag }: Claim): MadeLock | undefined {
   for (;;) {
@@ -42,7 +42,7 @@ export function createLock(where: LockPath, { pid, tag }: Claim): MadeLock | und
     const text = formatLockText(fields);
     const { own, linked } = linkNew(where, text);
     if (linked === "exists") return undefined;
-    // Swept away as a leftover, because this process was stopped for a minute: the timestamp is old, too.
+    // Swept as a leftover, because this process was suspended for a minute: its timestamp is outdated too.
     if (linked === "swept") continue;
     const made = linked === "linked" ? own : createDirectly(where, text);
     if (!made) return undefined;
@@ -68,14 +68,16 @@ function tryLink(name: string, path: string): Linked {
     const code = codeOf(error) ?? "";
     if (code === "EEXIST") return "exists";
     if (code === "ENOENT") return "swept";
-    // Windows refuses the name of a file that is just being removed.
+    // Windows refuses the name of a file that is being removed.
     if (process.platform === "win32" && ["EPERM", "EACCES", "EBUSY"].includes(code)) return "exists";
     if (["EPERM", "EACCES", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK"].includes(code)) return "unsupported";
     throw error;
   }
 }
 
-/** For file systems without hard links: for an instant the file is there without its text, which readers take as held. */
+/**
+ * For file systems without hard links: for an instant the file exists without its text, which readers treat as held.
+ */
 function createDirectly({ path }: LockPath, text: string): Inode | undefined {
   try {
     return writeNew(path, text);
@@ -85,7 +87,7 @@ function createDirectly({ path }: LockPath, text: string): Inode | undefined {
   }
 }
 
-/** Creates the file with the text, on disk. Nothing is left of it after an error. */
+/** Creates the file with the text, durably. An error leaves nothing behind. */
 function writeNew(path: string, text: string): Inode {
   const file = openNew(path);
   try {
@@ -100,7 +102,7 @@ function writeNew(path: string, text: string): Inode {
   }
 }
 
-/** If the action fails, nobody learns that the file was made: it must not stay. */
+/** If the action fails, the caller never learns that the file was created, so it must not stay. */
 function orRemove<T>(path: string, own: Inode, action: () => T): T {
   try {
     return action();

@@ -3,10 +3,10 @@ import type { Holder } from "./holder.ts";
 
 export type FileLockErrorKind = "held" | "timeout" | "not_owner" | "path" | "io";
 
-/** What every error of this library is. Bad arguments are a `RangeError`; an aborted signal's reason stays what it is. */
+/** Base class of this library's errors. Bad arguments throw a `RangeError`; an aborted signal, its own reason. */
 export abstract class FileLockError extends Error {
   abstract readonly kind: FileLockErrorKind;
-  /** As it was given to the lock. */
+  /** As given to the lock. */
   readonly path: string;
 
   constructor(path: string, message: string, cause?: unknown) {
@@ -19,7 +19,7 @@ export abstract class FileLockError extends Error {
 export class HeldError extends FileLockError {
   override readonly name = "HeldError";
   readonly kind = "held";
-  /** Undefined when the file came and went too fast to be read. */
+  /** Undefined if the file came and went too fast to be read. */
   readonly holder: Holder | undefined;
 
   constructor(path: string, holder: Holder | undefined) {
@@ -28,11 +28,11 @@ export class HeldError extends FileLockError {
   }
 }
 
-/** The time to wait is over, and no file of this lock is left. */
+/** The timeout has passed. No file of this lock is left. */
 export class TimeoutError extends FileLockError {
   override readonly name = "TimeoutError";
   readonly kind = "timeout";
-  /** Who held the lock at the last attempt, if that could be read. */
+  /** The holder at the last attempt, if it could be read. */
   readonly holder: Holder | undefined;
 
   constructor(path: string, holder: Holder | undefined) {
@@ -41,11 +41,11 @@ export class TimeoutError extends FileLockError {
   }
 }
 
-/** The lock file is not, or no longer, the one of this lock. Nothing was touched. */
+/** The lock file is not, or no longer, this lock's. Nothing was changed. */
 export class NotOwnerError extends FileLockError {
   override readonly name = "NotOwnerError";
   readonly kind = "not_owner";
-  /** Who holds the lock instead; undefined when there is no lock file. */
+  /** The current holder; undefined if there is no lock file. */
   readonly holder: Holder | undefined;
 
   constructor(path: string, holder: Holder | undefined) {
@@ -54,11 +54,11 @@ export class NotOwnerError extends FileLockError {
   }
 }
 
-/** The path cannot be that of a lock file. Nothing was touched. */
+/** The path cannot be that of a lock file. Nothing was changed. */
 export class PathError extends FileLockError {
   override readonly name = "PathError";
   readonly kind = "path";
-  /** The system's error code, if it was the system that refused the path. */
+  /** The system's error code, if the system refused the path. */
   readonly code: string | undefined;
 
   constructor(path: string, message: string, cause?: unknown) {
@@ -71,7 +71,7 @@ export class PathError extends FileLockError {
 export class IoError extends FileLockError {
   override readonly name = "IoError";
   readonly kind = "io";
-  /** The system's error code; `EBUSY` when the guard was not free in time. */
+  /** The system's error code; `EBUSY` if the guard was not free in time. */
   readonly code: string | undefined;
 
   constructor(path: string, message: string, code: string | undefined, cause?: unknown) {
@@ -84,10 +84,10 @@ export function codeOf(error: unknown): string | undefined {
   return (error as { readonly code?: string } | undefined)?.code;
 }
 
-/** Codes by which the system says that the path itself is at fault. */
+/** Codes by which the system reports that the path itself is at fault. */
 const PATH_CODES = new Set(["ENOENT", "ENOTDIR", "ENAMETOOLONG", "ELOOP", "EISDIR"]);
 
-/** The error of this library for one of the system; any other error stays what it is. */
+/** Converts a system error to one of this library; other errors are returned unchanged. */
 export function asFileLockError(path: string, error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof FileLockError) return error;
   const { errno } = error as { readonly errno?: number };

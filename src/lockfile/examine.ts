@@ -4,7 +4,7 @@ import type { SeenLock } from "./holder.ts";
 import type { LockPath } from "./paths.ts";
 import { close, type Found, type Inode, isFound, isSameInode, look, openToRead, readStart } from "./system.ts";
 
-/** A regular file and what it contained. */
+/** A regular file and its content. */
 export interface ExaminedLock extends SeenLock, Inode {
   readonly kind: "lock";
   readonly bytes: Uint8Array;
@@ -12,7 +12,7 @@ export interface ExaminedLock extends SeenLock, Inode {
 
 export type Examined = ExaminedLock | { readonly kind: "absent" } | { readonly kind: "not-regular" };
 
-/** Reads what is at a path, without following a link and without waiting for a pipe. */
+/** Reads what is at a path, without following a link and without blocking on a pipe. */
 export function examine(path: string): Examined {
   for (;;) {
     const found = look(path);
@@ -26,19 +26,19 @@ export function examine(path: string): Examined {
   }
 }
 
-/** What is at the path of a lock. Throws a `PathError` if it is anything but a regular file. */
+/** What is at the path of a lock. Throws a `PathError` if it is not a regular file. */
 export function examineLock({ path, given }: LockPath): Exclude<Examined, { kind: "not-regular" }> {
   const examined = examine(path);
   if (examined.kind === "not-regular") throw new PathError(given, "not a regular file");
   return examined;
 }
 
-/** Whether it is the same file, unchanged. File systems give the inode of a removed file to the next one: hence the bytes. */
+/** Whether it is the same file, unchanged. Inodes of removed files are reused, so the bytes are compared too. */
 export function isSameLock(a: ExaminedLock, b: Examined): boolean {
   return b.kind === "lock" && isSameInode(a, b) && Buffer.compare(a.bytes, b.bytes) === 0;
 }
 
-/** The content of the file that was found; empty if it may not be read. */
+/** The content of the file that was found; empty if it is not readable. */
 function readFound(path: string, found: Found): Uint8Array | "replaced" {
   const file = openFound(path);
   if (typeof file !== "number") return file;

@@ -9,7 +9,7 @@ import { type FileLockOptions, readOptions, type Settings } from "./options.ts";
 import { absolutePath, checkPath, type LockPath } from "./paths.ts";
 import { deadlineAfter, type Limits, until } from "./waiting.ts";
 
-/** How long to wait, in seconds; without a timeout there is no limit, and 0 is exactly one attempt. */
+/** How long to wait, in seconds. Without a timeout there is no limit; 0 means exactly one attempt. */
 export interface WaitOptions {
   readonly timeout?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -25,13 +25,13 @@ export interface RefreshOptions {
   readonly timeout?: number | undefined;
 }
 
-/** A lock that was acquired: what its file says, and how it was got. */
+/** An acquired lock: what its file says, and how it was acquired. */
 export interface Acquired {
   readonly pid: number;
   readonly timestamp: number;
   readonly tag: string | null;
   readonly nonce: string;
-  /** Whether a stale lock was removed to get it. */
+  /** Whether a stale lock was removed to acquire it. */
   readonly tookOver: boolean;
   readonly waitedMs: number;
 }
@@ -58,10 +58,10 @@ export class FileLock implements AsyncDisposable {
   readonly path: string;
   readonly #settings: Settings;
   readonly #absolutePath: string;
-  /** Whose lock file counts as this lock's; undefined while there is none. */
+  /** The owner whose lock file counts as this lock's; undefined while there is none. */
   #owner: Owner | undefined;
 
-  /** Throws a `RangeError` for bad options. Looks at no file yet. */
+  /** Throws a `RangeError` for bad options. Accesses no file yet. */
   constructor(path: string, options: FileLockOptions = {}) {
     this.path = path;
     this.#absolutePath = absolutePath(path);
@@ -81,8 +81,8 @@ export class FileLock implements AsyncDisposable {
   }
 
   /**
-   * Waits until the lock is yours. Rejects with a `TimeoutError` when the time is over, and with the signal's reason when that
-   * aborts; no file of this lock is left then. Contenders are not served in order.
+   * Waits until the lock is yours. Rejects with a `TimeoutError` when the timeout has passed, and with the signal's
+   * reason if it aborts; no file of this lock is left then. Contenders are not served in order.
    */
   acquire({ timeout, signal }: WaitOptions = {}): Promise<Acquired> {
     return this.#do(async (where) => {
@@ -109,9 +109,10 @@ export class FileLock implements AsyncDisposable {
   }
 
   /**
-   * Removes the lock file if it is this lock's, durably. Rejects with a `NotOwnerError` if it was lost to another holder.
-   * Calling it again changes nothing. With `force`, removes whatever lock file there is. Another process that is just changing
-   * the file is waited for, `timeout` seconds at most (default and maximum: 15); then it rejects with an `IoError`, `EBUSY`.
+   * Removes the lock file if it is this lock's, durably. Rejects with a `NotOwnerError` if it was lost to another
+   * holder. Calling it again changes nothing. With `force`, removes any lock file. If another process is changing the
+   * file, waits for it for at most `timeout` seconds (default and maximum: 15), then rejects with an `IoError`,
+   * `EBUSY`.
    */
   release({ force = false, timeout }: ReleaseOptions = {}): Promise<Released> {
     return this.#do(async (where) => {
@@ -126,8 +127,8 @@ export class FileLock implements AsyncDisposable {
   }
 
   /**
-   * Gives the lock file the current time, so that it does not become stale, and another tag if one is given. Rejects with a
-   * `NotOwnerError` if the lock is no longer this one's. `timeout` is as for `release`.
+   * Sets the timestamp of the lock file to the current time, so that it does not become stale, and its tag if one is
+   * given. Rejects with a `NotOwnerError` if the file is no longer this lock's. `timeout` is as for `release`.
    */
   refresh({ tag, timeout }: RefreshOptions = {}): Promise<{ readonly timestamp: number }> {
     return this.#do(async (where) => {
@@ -150,7 +151,7 @@ export class FileLock implements AsyncDisposable {
     });
   }
 
-  /** Resolves once the path is free or stale; takes nothing. Rejects as `acquire` does. */
+  /** Resolves once the path is free or stale; acquires nothing. Rejects like `acquire`. */
   waitFree({ timeout, signal }: WaitOptions = {}): Promise<{ readonly waitedMs: number }> {
     return this.#do(async () => {
       const startedAt = performance.now();
@@ -172,8 +173,8 @@ export class FileLock implements AsyncDisposable {
   }
 
   /**
-   * Removes a stale lock file and what crashed processes have left beside it for over a minute. Rejects with a `HeldError` if
-   * the lock is held; that lock stays.
+   * Removes a stale lock file, and files that crashed processes have left beside it for over a minute. Rejects with a
+   * `HeldError` if the lock is held; that lock stays.
    */
   clean(): Promise<{ readonly isRemoved: boolean; readonly leftovers: number }> {
     return this.#do(async (where) => {
@@ -193,7 +194,7 @@ export class FileLock implements AsyncDisposable {
     return { pid, timestamp, tag: tag ?? null, nonce, tookOver, waitedMs: performance.now() - startedAt };
   }
 
-  /** Checks the path and turns errors of the system into those of this library. */
+  /** Checks the path and converts system errors to those of this library. */
   async #do<T>(operation: (where: LockPath) => Promise<T>): Promise<T> {
     try {
       return await operation(checkPath(this.path, this.#absolutePath));

@@ -11,10 +11,11 @@ const PATIENCE_MS = 15_000;
 export type Guarded<T> = { readonly kind: "done"; readonly value: T } | { readonly kind: "busy" | "moot" };
 
 /**
- * Runs a section while no other process has the guard of this lock. Everything that removes, moves or rewrites an existing
- * lock file does so in a section. The section is synchronous, so no process waits while it has the guard. A section that
- * gives undefined found the file changed by a program that knows no guard, and runs again. Busy: not done within 15
- * seconds, or by the deadline if that is earlier. Moot: there was nothing left to do before the guard was free.
+ * Runs a section while no other process has the guard of this lock. Everything that removes, moves or rewrites an
+ * existing lock file does so in a section. The section is synchronous, so no process waits while it has the guard. A
+ * section that returns undefined found the file changed by a program that does not use guards, and runs again. Busy:
+ * not done within 15 seconds, or by the deadline if that is earlier. Moot: there was nothing left to do before the
+ * guard was free.
  */
 export async function withGuard<T>(
   where: LockPath,
@@ -38,7 +39,7 @@ export async function withGuard<T>(
   }
 }
 
-/** As `withGuard`, with a timeout in seconds, and a guard that stays busy is an `IoError` with the code `EBUSY`. */
+/** Like `withGuard`, with a timeout in seconds; throws an `IoError` with the code `EBUSY` if the guard stays busy. */
 export async function underGuard<T>(where: LockPath, section: () => T | undefined, timeout?: number): Promise<T> {
   const guarded = await withGuard(where, { deadline: deadlineAfter(timeout) }, section);
   if (guarded.kind === "done") return guarded.value;
@@ -62,7 +63,7 @@ function createGuard(path: string): Inode | undefined {
   const own = inodeOf(file);
   try {
     const text = formatLockText({ pid: process.pid, timestamp: nowSeconds(), nonce: newNonce() });
-    // The text is for people. A full disk must not keep a lock from being released.
+    // The text is only for people. A full disk must not keep a lock from being released.
     unless(["ENOSPC", "EDQUOT", "EFBIG"], () => writeWhole(file, text));
     return own;
   } catch (error) {

@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { cleanText, type LockText } from "../protocols/lockfile/index.ts";
 
-/** Who holds a lock, as far as the text of its file tells. Everything but the age is null when the file is malformed. */
+/** The holder of a lock, as far as its file tells. Everything but the age is null if the file is malformed. */
 export interface Holder {
   readonly pid: number | null;
   /** When the lock was acquired or last refreshed, in Unix seconds. */
@@ -9,17 +9,17 @@ export interface Holder {
   readonly tag: string | null;
   readonly host: string | null;
   readonly nonce: string | null;
-  /** Seconds since the timestamp; since the last change of a malformed file. Negative when that is in the future. */
+  /** Seconds since the timestamp or, for a malformed file, since its last change. Negative if that is in the future. */
   readonly age: number;
 }
 
-/** Who a lock file belongs to: one acquisition, or a process of this host. */
+/** The owner of a lock file: one acquisition, or a process of this host. */
 export type Owner = { readonly kind: "nonce"; readonly nonce: string } | { readonly kind: "pid"; readonly pid: number };
 
 export const nowSeconds = () => Math.floor(Date.now() / 1000);
 export const hostName = () => cleanText(hostname());
 
-/** A lock file that was seen. */
+/** A lock file as seen. */
 export interface SeenLock {
   readonly text: LockText;
   readonly mtimeNs: bigint;
@@ -30,7 +30,7 @@ export function ageOf({ text, mtimeNs }: SeenLock): number {
   return nowSeconds() - since;
 }
 
-/** Whether the lock may be taken over. Whether its process still runs plays no part. */
+/** Whether the lock may be taken over. Does not depend on whether its process still runs. */
 export function isStale(lock: SeenLock, staleSeconds: number): boolean {
   return staleSeconds > 0 && ageOf(lock) > staleSeconds;
 }

@@ -6,9 +6,9 @@ import { isDirectory } from "./system.ts";
 const MAX_BASE_BYTES = 220;
 const SEPARATORS = process.platform === "win32" ? ["/", "\\"] : ["/"];
 
-/** A path that may be that of a lock file, and the names beside it. */
+/** A valid path for a lock file, and the names beside it. */
 export interface LockPath {
-  /** As it was given: for messages. */
+  /** As given, for messages. */
   readonly given: string;
   readonly path: string;
   readonly directory: string;
@@ -16,10 +16,10 @@ export interface LockPath {
   readonly guard: string;
 }
 
-/** Stays right when the process changes its directory. Not normalised: after a link to a directory, ".." is not what it seems. */
+/** Stays valid when the process changes directory. Not normalised: ".." after a link leads elsewhere. */
 export const absolutePath = (given: string) => (isAbsolute(given) ? given : `${process.cwd()}/${given}`);
 
-/** The path of a file in whose directory a lock can be. Throws a `PathError` otherwise. Looks at the directory only. */
+/** The path of a file in whose directory a lock can be. Throws a `PathError` otherwise. Accesses only the directory. */
 export function checkPath(given: string, path: string): LockPath {
   if (given === "") throw new PathError(given, "the path is empty");
   if (given.includes("\0")) throw new PathError(given, "the path contains a NUL character");
@@ -49,12 +49,12 @@ function checkDirectory(given: string, directory: string): void {
 /** 16 random hex digits. (`node:crypto` would take a tenth of the command's time to load.) */
 export const newNonce = () => Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString("hex");
 
-/** A name beside the lock, which no other call gets: `.hf-new` for a text that becomes the lock, `.hf-old` for a lock moved away. */
+/** A unique name beside the lock: `.hf-new` for a text that becomes the lock, `.hf-old` for a lock moved away. */
 export function auxiliaryName({ directory, base }: LockPath, suffix: "hf-new" | "hf-old", digits = newNonce()): string {
   return `${directory}.${base}.${digits}.${suffix}`;
 }
 
-/** Whether a name in the directory of the lock is such a name of this lock. */
+/** Whether a name in the lock's directory is an auxiliary name of this lock. */
 export function isAuxiliaryName({ base }: LockPath, name: string): boolean {
   const start = `.${base}.`;
   return name.startsWith(start) && /^[0-9a-f]{16}\.hf-(new|old)$/.test(name.slice(start.length));

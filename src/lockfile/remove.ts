@@ -5,12 +5,12 @@ import { link, look, remove, rename, syncDirectory } from "./system.ts";
 
 export type Warn = (message: string) => void;
 
-/** `changed`: something else is, or may be, at the path; look again. */
+/** `changed`: something else is, or may be, at the path; check again. */
 export type Removal = "removed" | "gone" | "changed";
 
 /**
- * Removes a lock file that was examined, and no other, durably. To be called under the guard. A program that knows no guard
- * may change the path meanwhile: what it made is moved away, recognised, and put back.
+ * Removes a lock file that was examined, and no other, durably. Must be called under the guard. A program that does not
+ * use guards may change the path meanwhile: its file is moved away, recognised, and put back.
  */
 export function removeLock(where: LockPath, seen: ExaminedLock, warn: Warn): Removal {
   const moved = auxiliaryName(where, "hf-old");
@@ -36,7 +36,7 @@ function putBack({ path, given }: LockPath, moved: string, warn: Warn): void {
   } catch (error) {
     const code = codeOf(error);
     if (code === "ENOENT") return;
-    // No hard link can be made, of a directory or on this file system.
+    // No hard link is possible, for a directory or on this file system.
     if (code !== "EEXIST" && !look(path)) rename(moved, path);
     else warn(`${given}: changed by another program while it was removed; two programs may hold the lock`);
   }

@@ -16,19 +16,19 @@ import {
 import { codeOf } from "./errors.ts";
 
 /**
- * System calls, synchronous on purpose: what is done under the guard must not wait for the event loop or a free thread.
- * None follows a link at the end of a path, and each is repeated when a signal interrupts it.
+ * System calls, synchronous on purpose: work under the guard must not wait for the event loop or a free thread. None
+ * follows a link at the end of a path, and each is repeated when a signal interrupts it.
  */
 
 /** Windows lacks some of the flags. */
 const { O_NOFOLLOW = 0, O_NONBLOCK = 0 } = constants as Partial<typeof constants>;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | O_NOFOLLOW;
-/** Non-blocking, so that a pipe put in the file's place cannot stop us. */
+/** Non-blocking, so that a pipe put in the file's place cannot block us. */
 const READ = constants.O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
 const REWRITE = constants.O_WRONLY | O_NOFOLLOW | O_NONBLOCK;
 const MODE = 0o644;
 
-/** What tells two files apart. Whole numbers: inodes may exceed what a double holds. */
+/** Identifies a file. BigInts, because inodes may exceed what a double holds. */
 export interface Inode {
   readonly dev: bigint;
   readonly ino: bigint;
@@ -52,7 +52,7 @@ function uninterrupted<T>(call: () => T): T {
   }
 }
 
-/** What the call gives, or undefined if it fails with one of the codes. */
+/** The result of the call, or undefined if it fails with one of the codes. */
 export function unless<T>(codes: readonly string[], call: () => T): T | undefined {
   try {
     return call();
@@ -62,7 +62,7 @@ export function unless<T>(codes: readonly string[], call: () => T): T | undefine
   }
 }
 
-/** What is at the path, a link not followed; undefined if nothing is. */
+/** What is at the path, without following a link; undefined if nothing is. */
 export function look(path: string): Found | undefined {
   const stats = unless(["ENOENT"], () => uninterrupted(() => lstatSync(path, { bigint: true })));
   if (!stats) return undefined;
@@ -74,7 +74,7 @@ export function isDirectory(path: string): boolean {
   return uninterrupted(() => statSync(path)).isDirectory();
 }
 
-/** Creates a file that was not there. */
+/** Creates a file; fails if it exists. */
 export const openNew = (path: string) => uninterrupted(() => openSync(path, CREATE, MODE));
 export const openToRead = (path: string) => uninterrupted(() => openSync(path, READ));
 export const openToRewrite = (path: string) => uninterrupted(() => openSync(path, REWRITE));
@@ -87,13 +87,13 @@ export function inodeOf(file: number): Inode {
   return { dev, ino };
 }
 
-/** Whether the open file is the regular file that was found. A pipe may have got the inode of a file just removed. */
+/** Whether the open file is the regular file that was found. A pipe may have reused the inode of a removed file. */
 export function isFound(file: number, found: Inode): boolean {
   const stats = uninterrupted(() => fstatSync(file, { bigint: true }));
   return stats.isFile() && isSameInode(stats, found);
 }
 
-/** At most so many bytes from the start of the file. */
+/** At most `maxBytes` bytes from the start of the file. */
 export function readStart(file: number, maxBytes: number): Uint8Array {
   const bytes = new Uint8Array(maxBytes);
   let length = 0;
@@ -105,7 +105,7 @@ export function readStart(file: number, maxBytes: number): Uint8Array {
   return bytes.slice(0, length);
 }
 
-/** Makes the text the whole content of the file. */
+/** Replaces the whole content of the file with the text. */
 export function writeWhole(file: number, text: string): void {
   const bytes = new TextEncoder().encode(text);
   let length = 0;
@@ -114,7 +114,7 @@ export function writeWhole(file: number, text: string): void {
   uninterrupted(() => ftruncateSync(file, bytes.length));
 }
 
-/** Closes without asking whether it worked: whatever had to be on disk has been synced before. */
+/** Closes and ignores errors: everything that had to be on disk was synced before. */
 export function close(file: number): void {
   try {
     closeSync(file);
@@ -123,21 +123,21 @@ export function close(file: number): void {
   }
 }
 
-/** Removes the name if it is there. */
+/** Removes the name if it exists. */
 export function remove(path: string): void {
   unless(["ENOENT"], () => uninterrupted(() => unlinkSync(path)));
 }
 
-/** Removes the name if it still stands for this file. */
+/** Removes the name if it still refers to this file. */
 export function removeOwn(path: string, own: Inode): void {
   const found = look(path);
   if (found && isSameInode(found, own)) remove(path);
 }
 
-/** Codes of a system that syncs no directories, or lets us not open this one. */
+/** Error codes of systems that cannot sync directories, or do not let us open this one. */
 const NO_DIRECTORY_SYNC = ["EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EISDIR", "EPERM", "EACCES", "EBADF"];
 
-/** Makes created, renamed and removed names durable, where the file system can. */
+/** Makes created, renamed and removed names durable, if the file system can. */
 export function syncDirectory(path: string): void {
   unless(NO_DIRECTORY_SYNC, () => {
     const directory = uninterrupted(() => openSync(path, constants.O_RDONLY));

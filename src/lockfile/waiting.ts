@@ -1,17 +1,17 @@
-/** How long something may take, and what ends it earlier. */
+/** How long something may take, and what may end it earlier. */
 export interface Limits {
-  /** On the clock of `performance.now()`, in milliseconds; Infinity for no limit. */
+  /** On the clock of `performance.now()`, in milliseconds; Infinity means no limit. */
   readonly deadline: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The end of a timeout in seconds. Throws a `RangeError` if it is not a length of time. */
+/** The deadline of a timeout in seconds. Throws a `RangeError` if it is negative or not a number. */
 export function deadlineAfter(seconds = Number.POSITIVE_INFINITY): number {
   if (!(seconds >= 0)) throw new RangeError(`timeout must not be negative: ${seconds}`);
   return performance.now() + seconds * 1000;
 }
 
-/** Resolves after the time, and not later than the deadline. Rejects with the signal's reason when that aborts first. */
+/** Resolves after the time, but not later than the deadline. Rejects with the signal's reason if it aborts first. */
 export function sleep(ms: number, { deadline, signal }: Limits): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
@@ -31,8 +31,8 @@ export function sleep(ms: number, { deadline, signal }: Limits): Promise<void> {
 }
 
 /**
- * Repeats a step until it gives something, about every `retryMs`; undefined when the deadline has passed. At least one
- * attempt is made, and the last one at the deadline.
+ * Repeats a step about every `retryMs` until it returns something; undefined when the deadline has passed. Makes at
+ * least one attempt, and the last one at the deadline.
  */
 export async function until<T>(
   step: () => Promise<T | undefined>,
@@ -44,7 +44,7 @@ export async function until<T>(
     const result = await step();
     if (result !== undefined) return result;
     if (performance.now() >= limits.deadline) return undefined;
-    // Contenders that began together must not stay in step.
+    // Contenders that started together must not stay in step.
     await sleep(retryMs * (0.75 + Math.random() / 2), limits);
   }
 }

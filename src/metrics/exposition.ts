@@ -2,7 +2,7 @@ import { FAMILIES, type FamilyName, type FamilyRule, type GaugeName, type Labels
 import { parseSeries, type Series, SUM, UNBOUNDED } from "./series.ts";
 import type { Sums } from "./tally.ts";
 
-/** A gauge without labels has a value; one with labels is about the labels, and its value is 1. */
+/** A gauge without labels has a value; one with labels carries its information in them and has the value 1. */
 export type Gauges = {
   readonly [Name in GaugeName]: Record<never, never> extends LabelsOf<Name> ? number : LabelsOf<Name>;
 };
@@ -13,15 +13,15 @@ const PREFIX = "dflockd_";
 
 type Labels = readonly (readonly [name: string, value: string])[];
 
-/** A series of which at least one sum is known; a counter's sum stands under the empty part. */
+/** A series with at least one known sum; a counter's sum has an empty part. */
 interface Sample {
   readonly values: readonly string[];
   readonly parts: Map<string, number>;
 }
 
 /**
- * The metrics in Prometheus' text format. Every family is there, in the order of its table; series are sorted by their
- * label values. Sums of series that the table does not know are left out, so the text is bounded whatever was counted.
+ * The metrics in Prometheus' text format. Every family is included, in the order of its table; series are sorted by
+ * their label values. Series that the table does not know are left out, so the text is bounded whatever was counted.
  */
 export function renderExposition(sums: Sums, gauges: Gauges): string {
   const samples = samplesByFamily(sums);

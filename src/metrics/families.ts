@@ -1,6 +1,6 @@
 import { STATUSES, type Status } from "../protocols/statuses.ts";
 
-/** The values a label may have: a closed set, or a pattern where the set is not known here. */
+/** The values a label may have: a closed set, or a pattern if the set is not known here. */
 export type LabelRule = readonly string[] | RegExp;
 
 interface CounterRule {
@@ -13,7 +13,7 @@ interface GaugeRule extends Omit<CounterRule, "type"> {
 }
 interface HistogramRule extends Omit<CounterRule, "type"> {
   readonly type: "histogram";
-  /** Upper bounds in seconds, rising; the bucket without a bound is understood. */
+  /** Upper bounds in seconds, ascending; the unbounded bucket is implied. */
   readonly buckets: readonly number[];
 }
 export type FamilyRule = CounterRule | GaugeRule | HistogramRule;
@@ -21,7 +21,7 @@ export type FamilyRule = CounterRule | GaugeRule | HistogramRule;
 export const METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "LOCK", "UNLOCK", "OTHER"] as const;
 export const UNMATCHED = "unmatched";
 
-/** A route template; never a path as it was asked for, which may hold a key or a session. */
+/** A route template; never an actual path, which may contain a key or a session. */
 const PATH = /^(?:\/[!-{}~]{0,100}|unmatched)$/;
 const HTTP_STATUS = /^[1-5][0-9]{2}$/;
 const PROTOCOL_CODE = /^(?:[3-9]|1[0-5])$/;
@@ -50,8 +50,8 @@ const histogram = <const Labels extends CounterRule["labels"]>(
 ) => ({ type: "histogram", help, labels, buckets }) as const;
 
 /**
- * Everything the service measures, in the order of the exposition, names without their prefix.
- * No label ever holds a key, a token, a session or an address.
+ * Everything the service measures, in the order of the exposition, names without their prefix. No label ever contains a
+ * key, a token, a session or an address.
  */
 export const FAMILIES = {
   http_requests_total: counter("Finished HTTP requests.", ofRequest),
@@ -101,12 +101,12 @@ export type HistogramName = NamesOf<"histogram">;
 
 type ValueOf<Rule> = Rule extends readonly (infer Value)[] ? Value : string | number;
 
-/** The labels that a series of this family must have, each with a value it may have. */
+/** The labels that a series of this family must have, each with its allowed values. */
 export type LabelsOf<Name extends FamilyName> = {
   readonly [Label in keyof (typeof FAMILIES)[Name]["labels"]]: ValueOf<(typeof FAMILIES)[Name]["labels"][Label]>;
 };
 
-/** Whether a status word is one of those that `errors_total` counts. */
+/** Whether a status word is counted by `errors_total`. */
 export function isErrorWord(word: StatusWord): word is ErrorWord {
   return word.startsWith("error_");
 }

@@ -15,14 +15,14 @@ export interface Series {
   readonly family: CountedName;
   /** The values of the labels, in the order of the family's table. */
   readonly values: readonly string[];
-  /** Of a histogram: `sum`, or the bound of a bucket. Empty for a counter. */
+  /** For a histogram: `sum`, or the bound of a bucket. Empty for a counter. */
   readonly part: string;
 }
 
 export const SUM = "sum";
 export const UNBOUNDED = "+Inf";
 
-/** Stands between the parts of a name. No label value may hold it. */
+/** Separates the parts of a name. No label value may contain it. */
 const SEPARATOR = "|";
 
 /** The name of a counter's series, such as `grants_total|lock|immediate`. */
@@ -37,13 +37,13 @@ export function partName(series: string, part: string): string {
   return series + SEPARATOR + part;
 }
 
-/** The bucket that an observation falls into, named after its upper bound, which belongs to it. */
+/** The bucket of an observation, named after its inclusive upper bound. */
 export function bucketOf(family: HistogramName, seconds: number): string {
   const bound = FAMILIES[family].buckets.find((candidate) => seconds <= candidate);
   return bound === undefined ? UNBOUNDED : String(bound);
 }
 
-/** Takes a name apart; undefined for whatever is no counter or histogram of the table, with labels as they may be. */
+/** Parses a name; undefined if it is no counter or histogram of the table, or a label value is not allowed. */
 export function parseSeries(name: string): Series | undefined {
   const [family = "", ...values] = name.split(SEPARATOR);
   if (!isFamily(family)) return undefined;

@@ -1,13 +1,13 @@
 import type { CounterName, HistogramName, LabelsOf } from "./families.ts";
 import { bucketOf, parseSeries, partName, SUM, seriesName } from "./series.ts";
 
-/** Sums by the name of their series, as they travel between objects and are stored. */
+/** Sums by series name, as passed between objects and stored. */
 export type Sums = Readonly<Record<string, number>>;
 
-/** Far more than the service has. It keeps a mistake from filling the memory, and the tally within one stored row. */
+/** Far more than the service has. It keeps a bug from filling the memory, and the tally within one stored row. */
 const MAX_SUMS = 10_000;
 
-/** What has been counted. Sums only ever grow; what the table of families does not know is not taken in. */
+/** What has been counted. Sums only ever grow; series that are not in the table of families are ignored. */
 export class Tally {
   readonly #sums = new Map<string, number>();
 
@@ -15,7 +15,7 @@ export class Tally {
     return this.#sums.size === 0;
   }
 
-  /** New series are no longer taken in. */
+  /** New series are no longer accepted. */
   get isFull(): boolean {
     return this.#sums.size >= MAX_SUMS;
   }
@@ -26,7 +26,7 @@ export class Tally {
 
   observe<Name extends HistogramName>(family: Name, labels: LabelsOf<Name>, seconds: number): void {
     if (!Number.isFinite(seconds)) return;
-    // A clock that was set back makes negative times of short ones.
+    // A clock that was set back can make a short time negative.
     const elapsed = Math.max(0, seconds);
     const series = seriesName(family, labels);
     this.#add(partName(series, bucketOf(family, elapsed)), 1);
@@ -43,7 +43,7 @@ export class Tally {
     return Object.fromEntries(this.#sums);
   }
 
-  /** Hands the sums over and starts at nothing. */
+  /** Returns the sums and resets the tally. */
   take(): Sums {
     const sums = this.read();
     this.#sums.clear();

@@ -9,9 +9,9 @@ import type { SessionObject } from "./session/session-object.ts";
 import type { StorageProbeObject } from "./storage-probe.ts";
 
 /**
- * The objects. Their methods take and give plain values, never stubs, functions or streams: so no answer has to be disposed
- * of, and none is. One that is kept does not keep its object awake (workerd 2026-11). A method that gives a stub would
- * break this rule, and every caller would need `using`.
+ * The objects. Their methods take and return plain values, never stubs, functions or streams, so results need no
+ * disposal, and a result that is kept does not keep its object awake (workerd 2026-11). A method that returned a stub
+ * would break this rule, and every caller would need `using`.
  */
 export interface Env {
   readonly KEY: DurableObjectNamespace<KeyObject>;
@@ -21,15 +21,15 @@ export interface Env {
   readonly METRICS: DurableObjectNamespace<MetricsObject>;
   readonly RATE_LIMIT: DurableObjectNamespace<RateLimitObject>;
   readonly STORAGE_PROBE: DurableObjectNamespace<StorageProbeObject>;
-  /** Set where `holdfast serve` runs the Worker: its disk may fill up. */
+  /** Set if `holdfast serve` runs the Worker: its disk may fill up. */
   readonly SELF_HOSTED?: string;
-  /** The platform's own rate limiter, where one is bound: a guard in front of ours, never instead. */
+  /** The platform's own rate limiter, if one is bound: checked in addition to ours, never instead. */
   readonly RATE_LIMIT_GUARD?: RateLimit;
 }
 
 let known: { readonly env: Env; readonly result: ConfigResult } | undefined;
 
-/** The configuration, read once. What is wrong with it is logged then, by name and rule, never by value. */
+/** The configuration, read once. Invalid variables are logged then, by name and rule, never by value. */
 export function readConfigOf(env: Env): ConfigResult {
   if (known?.env === env) return known.result;
   const result = readConfig(env as unknown as Record<string, unknown>);
@@ -43,7 +43,7 @@ export function readConfigOf(env: Env): ConfigResult {
   return result;
 }
 
-/** The configuration of an object. The Worker lets nobody reach an object while a variable is bad. */
+/** The configuration of an object. While a variable is invalid, the Worker lets no request reach an object. */
 export function configOf(env: Env): Config {
   const result = readConfigOf(env);
   if (!result.ok) throw new Error(`invalid configuration variable ${result.bad[0].name}`);

@@ -3,7 +3,7 @@ import type { Env } from "./env.ts";
 
 export type Take = { readonly isAllowed: true } | { readonly isAllowed: false; readonly retryAfterS: number };
 
-/** A bucket at some moment. Tokens are counted in thousandths, so that a rate per second is a whole number per ms. */
+/** A bucket at some moment. Tokens are counted in thousandths, so a rate per second is a whole number per ms. */
 interface Bucket {
   readonly level: number;
   readonly at: number;
@@ -11,21 +11,18 @@ interface Bucket {
 
 const TOKEN = 1000;
 const STORED_AS = "bucket";
-/**
- * An object that is idle keeps its memory for 10 s. A bucket that is full again well before that needs no row: losing
- * it then loses nothing.
- */
+/** An idle object keeps its memory for 10 s. A bucket that refills well before needs no row: losing it is harmless. */
 const REMEMBERED_MS = 5_000;
 const DROPPED_AFTER_MS = 600_000;
 
 /**
- * The token bucket of one client address: `burst` requests at once, `rate` a second in the long run, a refused one
- * takes nothing. A bucket that is new or forgotten is full. After a crash of its object it may have up to five seconds'
- * worth of tokens too many; what takes longer to fill is stored.
+ * The token bucket of one client address: allows bursts of `burst` requests and `rate` requests a second on average; a
+ * refused request takes no token. A new or forgotten bucket is full. After a crash of its object it may have up to five
+ * seconds' worth of tokens too many; buckets that take longer to refill are stored.
  */
 export class RateLimitObject extends DurableObject<Env> {
   #bucket: Bucket | undefined;
-  /** The alarm is set, as far as this life of the object knows. */
+  /** The alarm has been set since the object started. */
   #isWatched = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -33,7 +30,7 @@ export class RateLimitObject extends DurableObject<Env> {
     this.#bucket = ctx.storage.kv.get<Bucket>(STORED_AS);
   }
 
-  /** Takes one token if there is one. A burst of 0 is as large as the rate. */
+  /** Takes one token if there is one. A burst of 0 means a burst as large as the rate. */
   take(rate: number, burst: number): Take {
     const now = Date.now();
     const full = (burst || rate) * TOKEN;
@@ -46,7 +43,7 @@ export class RateLimitObject extends DurableObject<Env> {
     return { isAllowed };
   }
 
-  /** Drops a bucket that nobody has asked for in ten minutes, and with it everything that is stored. */
+  /** Drops a bucket unused for ten minutes, and everything stored. */
   override async alarm(): Promise<void> {
     this.#isWatched = false;
     const idleSince = this.#bucket?.at ?? 0;
@@ -58,7 +55,7 @@ export class RateLimitObject extends DurableObject<Env> {
     await this.ctx.storage.deleteAll();
   }
 
-  /** The answer does not wait for the disk: a bucket lost in a crash only makes the service generous for once. */
+  /** Does not wait for the disk: a bucket lost in a crash only allows a few more requests once. */
   #store(bucket: Bucket): void {
     void this.ctx.storage.put(STORED_AS, bucket, { allowUnconfirmed: true });
     if (!this.#isWatched) this.#watch(bucket.at);

@@ -1,6 +1,6 @@
 /**
  * The one table from what a key or the service decided to what a client is told: the wire protocol's status word, and
- * HTTP's error code, which is undefined where HTTP answers 2xx. No status word stands anywhere else.
+ * HTTP's error code, which is undefined if HTTP answers 2xx. No status word is defined anywhere else.
  */
 export const STATUSES = {
   ok: { wire: "ok", http: undefined },
@@ -24,7 +24,7 @@ export const STATUSES = {
 
 export type Status = keyof typeof STATUSES;
 
-/** What a request is answered with, whatever the protocol. */
+/** The answer to a request, in any protocol. */
 export interface Outcome {
   readonly status: Status;
   readonly token?: string;

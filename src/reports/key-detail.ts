@@ -6,15 +6,15 @@ import type { HistoryView, PastGrant } from "../objects/key/history.ts";
 import type { KeyDescription } from "../objects/key/key-object.ts";
 import { labelOfTag } from "../objects/key/tag-label.ts";
 
-/** Who somebody is. Field order is part of the format. */
+/** Identifies a holder or waiter. Field order is part of the format. */
 export interface Identity {
   owner_conn_id: number;
-  /** Only of a holder or waiter without a session. */
+  /** Only for a holder or waiter without a session. */
   protocol?: SessionlessProtocol;
   label?: string;
 }
 
-/** Who holds a slot. Field order is part of the format. */
+/** A holder of a slot. Field order is part of the format. */
 export interface HolderDetail extends Identity {
   /** 16 hex digits. */
   fence: string;
@@ -26,14 +26,14 @@ export interface HolderDetail extends Identity {
   lease_expires_in_s: number;
 }
 
-/** Who waits for a slot. Field order is part of the format. */
+/** A waiter for a slot. Field order is part of the format. */
 export interface WaiterDetail extends Identity {
   /** 1 is next. */
   position: number;
   /** RFC 3339, UTC. */
   since: string;
   waited_s: number;
-  /** Absent for a place that nobody waits on yet: it has no deadline. */
+  /** Absent for a place without a `wait` yet: it has no deadline. */
   timeout_in_s?: number;
 }
 
@@ -43,27 +43,27 @@ export interface MembersDetail {
   queue: WaiterDetail[];
 }
 
-/** A grant that has been made. Field order is part of the format. */
+/** A past or current grant. Field order is part of the format. */
 export interface GrantDetail extends Identity {
   /** 16 hex digits. */
   fence: string;
   /** RFC 3339, UTC. */
   granted_at: string;
-  /** Absent where it is not known any more. */
+  /** Absent if no longer known. */
   waited_s?: number;
-  /** Absent, like `ended`, while the hold stands. */
+  /** Absent, like `ended`, while the slot is held. */
   held_s?: number;
   ended?: EndReason;
 }
 
-/** The newest two hundred grants of a key, in the order of their hand-over. */
+/** The newest two hundred grants of a key, oldest first. */
 export interface HistoryDetail {
-  /** What the clock shows by which all times are told. RFC 3339, UTC. */
+  /** The current time of the clock that all times refer to. RFC 3339, UTC. */
   now: string;
   grants: GrantDetail[];
 }
 
-/** What those who appear on these keys call themselves, looked up once for all. */
+/** The labels of all sessions that appear on these keys, looked up at once. */
 export function labelsOn(
   env: Env,
   keys: readonly Pick<KeyDescription, "holders" | "queue" | "history">[],
@@ -75,7 +75,7 @@ export function labelsOn(
   );
 }
 
-/** The history, with the labels of sessions that are gone as they were last seen. */
+/** The history. Sessions that are gone have the label they were last seen with. */
 export function historyOf({ now, grants }: HistoryView, labels: Labels): HistoryDetail {
   return { now: new Date(now).toISOString(), grants: grants.map((grant) => grantDetail(grant, labels)) };
 }
@@ -130,7 +130,7 @@ export function identityOf(session: string, label: string | undefined): Identity
   return { owner_conn_id: ownerIdOf(session), ...(protocol && { protocol }), ...(label !== undefined && { label }) };
 }
 
-/** Clocks of two machines may differ by a little: never below zero. */
+/** Never negative: the clocks of two machines may differ a little. */
 export function seconds(ms: number): number {
   return Math.max(0, ms) / 1000;
 }

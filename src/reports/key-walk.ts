@@ -3,20 +3,20 @@ import type { ListedKey, Transport } from "../objects/directory/directory-object
 import type { DescribedKeys, Range } from "../objects/directory/listed-keys.ts";
 import type { Env } from "../objects/env.ts";
 
-/** Which keys to look at, and how closely. */
+/** Which keys to visit, and in how much detail. */
 export interface Walk {
   readonly prefix?: string;
-  /** Begins behind this key. */
+  /** Starts after this key. */
   readonly after?: string;
-  /** So many existing keys at most. */
+  /** Maximum number of existing keys. */
   readonly limit: number;
-  /** With all holders and waiters that a key shows. */
+  /** Include all holders and waiters that a key reports. */
   readonly detail?: boolean;
-  /** Keys for which this is false are passed over. */
+  /** Keys for which this is false are skipped. */
   readonly sees?: (key: string) => boolean;
 }
 
-/** A stretch of the walk. */
+/** One page of the walk. */
 export interface Stretch {
   /** In the order of their UTF-8 bytes. */
   readonly keys: readonly ListedKey[];
@@ -26,13 +26,13 @@ export interface Stretch {
   readonly sessions: Readonly<Record<Transport, number>>;
 }
 
-/** What is asked of a shard at once: a call may ask few thousand objects, and carry 32 MiB back. */
+/** Limits for one call to a shard: it can reach a few thousand objects and return 32 MiB. */
 const KEYS_AT_ONCE = 2_000;
 const DETAILED_KEYS_AT_ONCE = 200;
 
 /**
- * Asks the directory which keys exist and each key how it stands, stretch by stretch: there may be more than memory
- * holds. Nothing changes by asking. There is always a first stretch, though it may be empty.
+ * Asks the directory which keys exist, and each key for its state, page by page: there may be more than memory holds.
+ * Changes nothing. There is always a first page, though it may be empty.
  */
 export async function* walkKeys(env: Env, walk: Walk): AsyncGenerator<Stretch, void> {
   const { prefix = "", limit, detail = false, sees = () => true } = walk;
@@ -46,14 +46,14 @@ export async function* walkKeys(env: Env, walk: Walk): AsyncGenerator<Stretch, v
     const wanted = seen.slice(0, missing);
     const { keys, unreachable } = await describeKeys(env, wanted, detail);
     missing -= keys.length;
-    // Where few are to be seen, longer steps find them sooner.
+    // If few keys are visible, longer steps find them sooner.
     width = Math.min(atOnce, width * 2);
     after = seen.length > wanted.length ? wanted.at(-1) : listing.next;
     yield { keys, unreachable, sessions: listing.sessions };
   }
 }
 
-/** The first keys of a range. What all shards list first is complete up to the last of them. */
+/** The first keys of a range. Merging the first keys of all shards is complete up to the last one returned. */
 async function listKeys(env: Env, range: Range) {
   const listings = await Promise.all(allDirectories(env).map((directory) => directory.list(range)));
   const keys = listings
@@ -63,7 +63,7 @@ async function listKeys(env: Env, range: Range) {
   const sum = (transport: Transport) => listings.reduce((total, { sessions }) => total + sessions[transport], 0);
   return {
     keys,
-    /** Where to go on; undefined where nothing follows. */
+    /** Where to continue; undefined at the end. */
     next: keys.length === range.limit ? keys.at(-1) : undefined,
     sessions: { tcp: sum("tcp"), ws: sum("ws"), http: sum("http") },
   };
@@ -79,7 +79,7 @@ async function describeKeys(env: Env, keys: readonly string[], detail: boolean):
   };
 }
 
-/** The order of the texts' UTF-8 bytes, which is that of their code points. */
+/** Orders texts by their UTF-8 bytes, which is the order of their code points. */
 export function compareBytes(a: string, b: string): number {
   const [left, right] = [a[Symbol.iterator](), b[Symbol.iterator]()];
   for (;;) {

@@ -32,7 +32,7 @@ export interface IdleStats {
   idle_s: number;
 }
 
-/** The service at a glance, as every protocol reports it. Field order is part of the format. */
+/** The service at a glance, as reported by every protocol. Field order is part of the format. */
 export interface Stats {
   connections: number;
   locks: LockStats[];
@@ -41,22 +41,22 @@ export interface Stats {
   idle_semaphores: IdleStats[];
   /** Keys that exist but cannot be read, the first hundred of them; absent if there are none. */
   unreachable?: string[];
-  /** How many there are of those. */
+  /** The number of all unreachable keys. */
   unreachable_count?: number;
-  /** There are more keys than a document without pages shows. */
+  /** There are more keys than an unpaged document shows. */
   truncated?: true;
-  /** The last key of a page behind which another one follows. */
+  /** The last key of a page, if another page follows. */
   next_cursor?: string;
 }
 
-/** Which part of the service to show. `connections` is always the whole number. */
+/** Which part of the service to show. `connections` always counts all sessions. */
 export interface StatsOptions {
   readonly prefix?: string;
-  /** Makes the document a page of so many keys, 1 to 10,000. */
+  /** Makes the document a page of this many keys, 1 to 10,000. */
   readonly limit?: number;
-  /** The `next_cursor` of the page before. */
+  /** The `next_cursor` of the previous page. */
   readonly cursor?: string;
-  /** Adds who holds and who waits to every lock and semaphore. */
+  /** Adds holders and waiters to every lock and semaphore. */
   readonly detail?: boolean;
   /** Shows only keys for which this is true. */
   readonly sees?: (key: string) => boolean;
@@ -69,19 +69,18 @@ export interface KeyDetail extends MembersDetail {
   limit: number;
   holders: number;
   waiters: number;
-  /** Only of a key that nobody holds or waits for. */
+  /** Only for a key without holders and waiters. */
   idle_s?: number;
-  /** Only where asked for. */
+  /** Only if asked for. */
   history?: HistoryDetail;
 }
 
-/** The service in numbers. */
 export interface Gauges {
   sessions: Record<Transport, number>;
-  /** Keys of limit 1 that are held. */
+  /** Held keys with limit 1. */
   locksHeld: number;
   lockWaiters: number;
-  /** Slots held on keys of a higher limit. */
+  /** Slots held on keys with a higher limit. */
   semaphoreHolders: number;
   semaphoreWaiters: number;
   /** Keys that could be read. */
@@ -93,13 +92,13 @@ export interface Gauges {
 const MAX_KEYS = 10_000;
 const MAX_UNREACHABLE_NAMED = 100;
 
-/** Who asks, as far as it decides what is shown, and what for. */
+/** The options of a report, and the rights of the caller that limit it. */
 export interface StatsQuestion extends Omit<StatsOptions, "sees"> {
   /** Shows only the keys of this scope. */
   readonly scope?: Scope | undefined;
 }
 
-/** The service as JSON, as it stood after the moment `asked`. Equal questions asked at the same time share the answer. */
+/** The service as JSON, as of a time after the moment `asked`. Equal concurrent questions share the answer. */
 export function statsDocument(env: Env, { scope, ...options }: StatsQuestion, asked: Moment): Promise<string> {
   const sees = scope && ((key: string) => seesKey(scope, key));
   return sharedAnswer(`stats ${JSON.stringify([options, scope?.keys])}`, asked, async () =>
@@ -107,7 +106,9 @@ export function statsDocument(env: Env, { scope, ...options }: StatsQuestion, as
   );
 }
 
-/** One key as JSON, as it stood after the moment `asked`, or undefined if it does not exist. Shared as all reports are. */
+/**
+ * One key as JSON, as of a time after the moment `asked`, or undefined if it does not exist. Shared like all reports.
+ */
 export function keyDocument(
   env: Env,
   key: string,
@@ -120,7 +121,7 @@ export function keyDocument(
   });
 }
 
-/** The service as it stands now. Nothing changes by asking. */
+/** The current state of the service. Changes nothing. */
 export async function gatherStats(env: Env, options: StatsOptions = {}): Promise<Stats> {
   const { prefix = "", limit = MAX_KEYS, cursor = "", detail = false, sees } = options;
   const stats: Stats = { connections: 0, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
@@ -143,7 +144,7 @@ export async function gatherStats(env: Env, options: StatsOptions = {}): Promise
   return stats;
 }
 
-/** One key as it stands now, or undefined if it does not exist. Asking creates nothing. */
+/** The current state of one key, or undefined if it does not exist. Creates nothing. */
 export async function gatherKey(
   env: Env,
   key: string,
@@ -153,7 +154,7 @@ export async function gatherKey(
   const view = isListed && (await askKey(env, key, (object) => object.describe({ detail: true, history })));
   if (!view) return undefined;
   const labels = await labelsOn(env, [view]);
-  // Who has left has no label any more: what is known now is left with the key for the next who asks.
+  // Sessions that have ended have no label in the directory: store the labels known now with the key.
   if (view.history && hasNewLabels(view.history, labels))
     await askKey(env, key, (object) => object.rememberLabels(labels)).catch(logged("key_unreachable"));
   const now = Date.now();
@@ -170,7 +171,7 @@ export async function gatherKey(
   };
 }
 
-/** The numbers of the whole service, however many keys there are. */
+/** The numbers of the whole service, for any number of keys. */
 export async function gatherGauges(env: Env): Promise<Gauges> {
   const gauges: Gauges = {
     sessions: { tcp: 0, ws: 0, http: 0 },
@@ -221,7 +222,7 @@ function nameUnreachable(stats: Stats, keys: readonly string[]): void {
   stats.unreachable_count = keys.length;
 }
 
-/** The document shows a part only: a page says where the next one begins. */
+/** Marks a partial document: a page says where the next one begins. */
 function markCut(stats: Stats, cursor: string | undefined): void {
   if (cursor === undefined) stats.truncated = true;
   else stats.next_cursor = cursor;

@@ -3,18 +3,18 @@ import { newSessionId } from "../objects/calls/session-names.ts";
 import type { Env } from "../objects/env.ts";
 import { type ClientEntry, ENTRY_HEADER, encodeEntry, RESUME_HEADER } from "../objects/session/client-entry.ts";
 
-/** What a client shows to take up a session that has lost its socket. */
+/** What a client shows to resume a session that has lost its socket. */
 export interface Credential {
   readonly session: string;
   readonly secret: string;
 }
 
-/** Starts a session of its own for one client. Without a `webSocket` in the reply it was refused. */
+/** Opens a new session for one client. A reply without a `webSocket` is a refusal. */
 export function openSession(env: Env, entry: ClientEntry): Promise<Response> {
   return knock(env, newSessionId(), entry, {});
 }
 
-/** Takes up the session that the client has had before. */
+/** Resumes the client's earlier session. */
 export function resumeSession(env: Env, entry: ClientEntry, { session, secret }: Credential): Promise<Response> {
   return knock(env, session, entry, { [RESUME_HEADER]: secret });
 }

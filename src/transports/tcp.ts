@@ -5,14 +5,11 @@ import { SendWindow } from "../protocols/carrier/window.ts";
 import { wireReply } from "../protocols/statuses.ts";
 import { openSession } from "./session.ts";
 
-/** Replies that may wait for a slow reader, in characters; a client that lets more pile up is cut off. */
+/** Limit for unwritten replies, in characters; a client that lets more pile up is cut off. */
 const MAX_UNWRITTEN = 16 * 1024 * 1024;
 const CHUNK = 65_536;
 
-/**
- * Carries one TCP connection over a WebSocket to its session, byte for byte. It ends when the session closes, and with
- * it the connection.
- */
+/** Carries one TCP connection over a WebSocket to its session, byte for byte. The connection ends with the session. */
 export async function serveTcp(socket: Socket, env: Env): Promise<void> {
   const config = readConfigOf(env);
   if (!config.ok) {
@@ -20,7 +17,7 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
     return;
   }
   const { remoteAddress } = await socket.opened;
-  // Without one it did not come in by the TCP listener: plain workerd hands over HTTP's CONNECT as well (2026-11).
+  // Without an address it did not come from the TCP listener: plain workerd passes on HTTP's CONNECT as well (2026-11).
   if (remoteAddress === undefined) {
     await socket.close();
     return;
@@ -45,7 +42,7 @@ class Carriage {
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #window = new SendWindow();
   readonly #encoder = new TextEncoder();
-  /** Replies that wait until the one before has been taken. */
+  /** Replies waiting for the previous write to finish. */
   #unwritten: string[] = [];
   #unwrittenLength = 0;
   #isWriting = false;
@@ -122,7 +119,7 @@ class Carriage {
     else if (!this.#isWriting) this.#written = this.#writeAll();
   }
 
-  /** Writes what has come, all of it at once each time, or hangs up on a client that does not take it in time. */
+  /** Writes everything pending at once, repeatedly, or hangs up on a client that does not take it in time. */
   async #writeAll(): Promise<void> {
     const { writeTimeoutMs } = this.#config;
     this.#isWriting = true;
@@ -131,7 +128,7 @@ class Carriage {
         const bytes = this.#encoder.encode(this.#unwritten.join(""));
         this.#unwritten = [];
         this.#unwrittenLength = 0;
-        // In pieces, so that a client which reads slowly, but reads, is not taken for one that does not.
+        // In pieces, so that a client that reads slowly is not mistaken for one that does not read.
         for (let at = 0; at < bytes.length; at += CHUNK) {
           const timer = writeTimeoutMs > 0 ? setTimeout(() => this.#hangUp(), writeTimeoutMs) : undefined;
           await this.#writer.write(bytes.subarray(at, at + CHUNK));
@@ -144,7 +141,7 @@ class Carriage {
     this.#isWriting = false;
   }
 
-  /** Ends the session, and drops the connection without waiting for what is still to be written. */
+  /** Ends the session and drops the connection, discarding unwritten replies. */
   #hangUp(): void {
     if (!this.#isOver) {
       this.#isOver = true;

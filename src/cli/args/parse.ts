@@ -1,10 +1,10 @@
 import { UsageError } from "../output/errors.ts";
 import { type CommandSpec, type Flag, operandCounts } from "./spec.ts";
 
-/** A command line that keeps the rules of its command. Values of flags are still text. */
+/** A command line that follows the rules of its command. Values of flags are still text. */
 export class Arguments {
   readonly operands: readonly string[];
-  /** What follows `--`, for commands that run one. */
+  /** What follows `--`, for commands that run another command. */
   readonly command: readonly string[];
   readonly #values: ReadonlyMap<string, string>;
 
@@ -18,15 +18,16 @@ export class Arguments {
     return this.#values.has(flag.name);
   }
 
-  /** The value of a flag, as it was typed; the last one if it was given more than once. */
+  /** The value of a flag as typed; the last one if it was given more than once. */
   text(flag: Flag): string | undefined {
     return this.#values.get(flag.name);
   }
 }
 
 /**
- * Reads the words after the name of the command. Flags may stand before or after operands, `--flag=value` is `--flag value`,
- * `--` ends the flags, and of a repeated flag the last one counts. Throws a `UsageError`, which never shows a value.
+ * Parses the words after the name of the command. Flags may come before or after operands, `--flag=value` equals
+ * `--flag value`, `--` ends the flags, and of a repeated flag the last one counts. Throws a `UsageError`, which never
+ * shows a value.
  */
 export function parseArguments(spec: CommandSpec, words: readonly string[]): Arguments {
   const values = new Map<string, string>();

@@ -2,21 +2,21 @@
 export interface Flag {
   readonly name: `--${string}`;
   readonly short?: `-${string}`;
-  /** What stands for its value in the help. A flag without one is a switch. */
+  /** Placeholder for its value in the help. A flag without one is a switch. */
   readonly value?: string;
-  /** The values it takes, if they can be listed. */
+  /** The accepted values, if they can be listed. */
   readonly choices?: readonly string[];
   readonly help: string;
 }
 
-/** What may stand on the command line of one command. Help, parser, completion and documents are made from it. */
+/** The command line of one command. Help, parser, completion and documentation are generated from it. */
 export interface CommandSpec {
   readonly name: string;
   /** One line of `holdfast --help`. */
   readonly summary: string;
   /** What it does, in a few sentences. */
   readonly about: string;
-  /** Names of its operands, in order: `KEY`, `[PREFIX]` if it may be left out, `KEY…` for one or more. */
+  /** Names of its operands, in order: `KEY`, `[PREFIX]` if optional, `KEY…` for one or more. */
   readonly operands: readonly string[];
   /** Whether a command to run may or must follow `--`. */
   readonly command?: "optional" | "required";
@@ -28,7 +28,7 @@ export interface CommandSpec {
 const isOptional = (operand: string) => operand.startsWith("[");
 const isRepeated = (operand: string) => operand.endsWith("…");
 
-/** How many operands a command wants. */
+/** How many operands a command takes. */
 export function operandCounts({ operands }: CommandSpec): { readonly min: number; readonly max: number } {
   return {
     min: operands.filter((each) => !isOptional(each)).length,

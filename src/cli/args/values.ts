@@ -22,14 +22,14 @@ export function secondsIn(args: Arguments, flag: Flag): number | undefined {
   throw new UsageError(`${flag.name} must be seconds from 0 to ${MAX_SECONDS}, such as 10 or 1.5, not ${shown(text)}`);
 }
 
-/** A lease in whole seconds: the server counts no parts of a second, and a lease is never shorter than asked for. */
+/** A lease in whole seconds, rounded up: the server takes no fractions, and a lease is never shorter than asked for. */
 export function leaseIn(args: Arguments, flag: Flag): number | undefined {
   const seconds = secondsIn(args, flag);
   if (seconds === 0) throw new UsageError(`${flag.name} must be more than 0`);
   return seconds === undefined ? undefined : Math.ceil(seconds);
 }
 
-/** Whole numbers in a flag. */
+/** A whole number in a flag. */
 export function countIn(args: Arguments, flag: Flag, max: number = MAX_SLOTS): number | undefined {
   const text = args.text(flag);
   if (text === undefined) return undefined;
@@ -38,7 +38,7 @@ export function countIn(args: Arguments, flag: Flag, max: number = MAX_SLOTS): n
   throw new UsageError(`${flag.name} must be a whole number from 1 to ${max}, not ${shown(text)}`);
 }
 
-/** A key, as the server takes it. */
+/** A key, as the server accepts it. */
 export function keyIn(text: string, what: string): string {
   if (isKey(text)) return text;
   throw new UsageError(
@@ -46,7 +46,7 @@ export function keyIn(text: string, what: string): string {
   );
 }
 
-/** 32 hex digits: what tokens of locks and ids of sessions look like. */
+/** 32 hex digits: the format of lock tokens and session ids. */
 export function hexIn(text: string, what: string): string {
   if (/^[0-9a-f]{32}$/.test(text)) return text;
   throw new UsageError(`${what} must be 32 hex digits`);

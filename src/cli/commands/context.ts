@@ -10,7 +10,7 @@ export function printerOf(args: Arguments): Printer {
   return new Printer(args.has(QUIET) ? "quiet" : args.has(JSON_OUTPUT) ? "json" : "text");
 }
 
-/** Does the work over one connection to the server, and lets the connection go. */
+/** Runs `work` with one connection to the server, and closes it afterwards. */
 export async function withService(args: Arguments, work: (service: HttpService) => Promise<unknown>): Promise<number> {
   const service = new HttpService(await targetOf(args, process.env));
   try {
@@ -21,20 +21,22 @@ export async function withService(args: Arguments, work: (service: HttpService) 
   }
 }
 
-/** The session that was named. */
+/** The session given with `--session`. */
 export function sessionIn(args: Arguments): string | undefined {
   const text = args.text(SESSION);
   return text === undefined ? undefined : hexIn(text, SESSION.name);
 }
 
-/** A key that can stand in a URL. */
+/** A key that can be part of a URL. */
 export function urlKeyIn(text: string | undefined): string {
   const key = keyIn(text ?? "", "KEY");
   if (key === "." || key === "..") throw new UsageError("the keys . and .. cannot be named here: use lock or run");
   return key;
 }
 
-/** What a grant is to a program, and to a shell: lines that `eval` can read, since no value holds anything but letters and digits. */
+/**
+ * A grant for programs and for shells. The printed lines are safe for `eval`: values contain only letters and digits.
+ */
 export interface Grant {
   readonly token: string;
   readonly lease_ttl_s: number;
@@ -48,7 +50,7 @@ export function grantLines({ token, lease_ttl_s }: Grant): string[] {
   return [`token=${token}`, `fence=${fenceOf(token)}`, `lease=${lease_ttl_s}`];
 }
 
-/** The fence is the first half of a token; decimal, as a command under `run` finds it in HOLDFAST_FENCE. */
+/** The fence is the first half of a token. Printed in decimal, like HOLDFAST_FENCE under `run`. */
 export function fenceOf(token: string): string {
   return BigInt(`0x${token.slice(0, 16)}`).toString();
 }

@@ -5,12 +5,12 @@ import { CommandError, Interrupted, UsageError } from "../output/errors.ts";
 import { type OutputMode, Printer } from "../output/printer.ts";
 import { CLIENT_COMMANDS, type ClientCommand } from "./table.ts";
 
-/** The client command of this name; undefined for those of the server and for unknown ones. */
+/** The client command with this name; undefined for server commands and unknown ones. */
 export function clientCommand(name: string): ClientCommand | undefined {
   return CLIENT_COMMANDS.find((each) => each.name === name);
 }
 
-/** Runs a command to its end. Resolves with the exit code; whatever goes wrong is printed as one line. */
+/** Runs a command. Resolves with the exit code; any error is printed as one line. */
 export async function runClientCommand(command: ClientCommand, words: readonly string[]): Promise<number> {
   const own = words.includes("--") ? words.slice(0, words.indexOf("--")) : words;
   if (own.includes(HELP.name) || own.includes(HELP.short)) {
@@ -27,7 +27,7 @@ export async function runClientCommand(command: ClientCommand, words: readonly s
   }
 }
 
-/** Judged by the words themselves: also a command line that cannot be parsed is answered as it asks to be. */
+/** Decided by the raw words, so that a command line that cannot be parsed is still answered in the requested format. */
 function outputMode(words: readonly string[]): OutputMode {
   if (words.some((word) => word === QUIET.name || word === QUIET.short)) return "quiet";
   return words.includes(JSON_OUTPUT.name) ? "json" : "text";
@@ -43,7 +43,7 @@ function complain(error: unknown, command: ClientCommand, printer: Printer): num
 function asCommandError(error: unknown): CommandError {
   if (error instanceof CommandError) return error;
   const { name, message, exitCode } = error as Partial<Error> & { exitCode?: unknown };
-  // Thrown by what is shared with the server's commands, such as reading secrets from files.
+  // Thrown by code shared with the server's commands, such as reading secrets from files.
   if (name === "Failure" && exitCode === 2) return new UsageError(message ?? "");
   return new CommandError("internal", `internal error: ${String(message ?? error).split("\n", 1)[0]}`);
 }

@@ -8,7 +8,7 @@ import { type Grant, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, 
 
 type Enqueued = ({ readonly status: "acquired" } & Grant) | { readonly status: "queued" };
 
-/** `holdfast enqueue KEY`: a place in the queue, which belongs to a session that outlives this process. */
+/** `holdfast enqueue KEY`: takes a place in the queue for a session that outlives this process. */
 export async function main(args: Arguments): Promise<number> {
   const [key, named] = [urlKeyIn(args.operands[0]), sessionIn(args)];
   const [limit, lease] = [countIn(args, LIMIT) ?? 1, leaseIn(args, LEASE)];
@@ -26,7 +26,7 @@ export async function main(args: Arguments): Promise<number> {
         ...(grant ? grantLines(grant) : []),
       ]);
     } catch (error) {
-      // Nobody else knows of it.
+      // The session id was never printed.
       if (named === undefined) await endSession(service, session).catch(() => {});
       throw error;
     }

@@ -32,7 +32,7 @@ function flagHead(flag: CommandSpec["flags"][number]): string {
   return flag.short ? `${flag.short}, ${flagWords(flag)}` : flagWords(flag);
 }
 
-/** The parts behind the head, with as many on a line as fit, and the other lines indented. */
+/** The parts after the head, as many per line as fit, with the following lines indented. */
 function hanging(head: string, parts: readonly string[], indent: number): string {
   const lines: string[] = [];
   let line = head;

@@ -10,7 +10,7 @@ import { labelOf } from "../service/label.ts";
 import { type Target, targetOf } from "../service/target.ts";
 import { grantDocument, grantLines, printerOf } from "./context.ts";
 
-/** `holdfast lock`: prints the grant, and holds until standard input ends, a signal comes or the lock is lost. */
+/** `holdfast lock`: prints the grant and holds it until standard input ends, a signal arrives or it is lost. */
 export async function main(args: Arguments): Promise<number> {
   const timeout = secondsIn(args, TIMEOUT);
   const wanted: Wanted = {

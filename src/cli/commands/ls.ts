@@ -7,7 +7,7 @@ import { fenceOf, printerOf, withService } from "./context.ts";
 const PAGE = 1_000;
 const HEADINGS = ["KEY", "HELD", "WAITING", "LEASE", "HOLDER"];
 
-/** `holdfast ls [PREFIX]`: every key in use, in the order of the bytes of their names. */
+/** `holdfast ls [PREFIX]`: every key in use, ordered by the bytes of their names. */
 export async function main(args: Arguments): Promise<number> {
   return withService(args, async (service) => {
     const { keys, unreachable } = await everyKey(service, args.operands[0] ?? "");
@@ -30,12 +30,12 @@ async function everyKey(service: HttpService, prefix: string): Promise<Pick<KeyP
   return { keys, unreachable };
 }
 
-/** Fences are decimal in everything a command prints. */
+/** Fences are decimal in all output of commands. */
 export function withDecimalFences(key: KeyInUse): KeyInUse {
   return { ...key, held_by: key.held_by.map((holder) => ({ ...holder, fence: fenceOf(holder.fence) })) };
 }
 
-/** Columns as wide as they need to be; nothing at all if there are no keys. */
+/** Columns as wide as needed; empty if there are no keys. */
 export function table(keys: readonly KeyInUse[]): string[] {
   if (keys.length === 0) return [];
   const rows = [HEADINGS, ...keys.map(cellsOf)];

@@ -4,10 +4,10 @@ import { draining } from "../service/failures.ts";
 import type { HttpService } from "../service/http.ts";
 import { printerOf, sessionIn, withService } from "./context.ts";
 
-/** No key begins with this: nothing has to be looked up or woken to check a token. */
+/** No key begins with this, so checking a token looks up and wakes nothing. */
 const NO_KEY = encodeURIComponent("\u0001holdfast-ping");
 
-/** `holdfast ping`: the server is there, takes new work, and takes the token. */
+/** `holdfast ping`: checks that the server is there, ready, and accepts the token. */
 export async function main(args: Arguments): Promise<number> {
   const session = sessionIn(args);
   return withService(args, async (service) => {
@@ -29,7 +29,7 @@ async function checkToken(service: HttpService): Promise<void> {
   try {
     await service.ask(`/v1/stats?limit=1&prefix=${NO_KEY}`);
   } catch (error) {
-    // A ticket that is good, but not for this.
+    // The ticket is valid, but does not allow this.
     if (!(error instanceof CommandError) || error.code !== "forbidden") throw error;
   }
 }

@@ -6,7 +6,7 @@ import { keyPath } from "../service/sessions.ts";
 import { targetOf } from "../service/target.ts";
 import { printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
 
-/** `holdfast renew KEY TOKEN`: the lease starts again from now. Never revives a lock whose lease has ended. */
+/** `holdfast renew KEY TOKEN`: restarts the lease. Never revives a lock whose lease has ended. */
 export async function main(args: Arguments): Promise<number> {
   const session = sessionIn(args);
   const [keyText = "", tokenText = ""] = args.operands;
@@ -27,7 +27,7 @@ async function renewByToken(args: Arguments, key: string, token: string, lease: 
   return Number(await askByToken(await targetOf(args, process.env), { command: "n", key, arg }));
 }
 
-/** Counts as a use of the session too. */
+/** Also counts as a use of the session. */
 async function renewIn(
   session: string,
   args: Arguments,

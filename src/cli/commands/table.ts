@@ -9,7 +9,7 @@ export interface CommandModule {
   main(args: Arguments): Promise<number>;
 }
 
-/** A command that needs no server software: it runs on Node 20, without workerd. Its module is loaded when it is called. */
+/** A command that needs no server software: it runs on Node 20, without workerd. Its module is loaded on demand. */
 export interface ClientCommand extends CommandSpec {
   load(): Promise<CommandModule>;
 }
@@ -177,7 +177,7 @@ that begins with what stands before it.`,
   },
 ];
 
-/** Commands with a parser of their own: lock files, and the server and its parts. */
+/** Commands with their own parsers: lock files, and the server and its parts. */
 export const OTHER_COMMANDS = [
   { name: "file", summary: "lock files on disk: try, acquire, release, status and more" },
   { name: "serve", summary: "run the service on this machine" },

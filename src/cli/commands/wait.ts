@@ -8,11 +8,13 @@ import { type Grant, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, 
 
 type Waited = ({ readonly status: "ok" } & Grant) | { readonly status: "timeout" };
 
-/** `holdfast wait KEY --session ID`: resolves once the lock is held by the session. A wait that ends without it gives up the place. */
+/**
+ * `holdfast wait KEY --session ID`: returns once the session holds the lock. A wait that times out gives up the place.
+ */
 export async function main(args: Arguments): Promise<number> {
   const [key, session] = [urlKeyIn(args.operands[0]), sessionIn(args)];
   if (session === undefined) throw new UsageError(`${SESSION.name} is missing: enqueue prints it`);
-  // The server counts whole seconds; no wait is shorter than asked for.
+  // The server takes whole seconds; round up, so that no wait is shorter than asked for.
   const timeoutSeconds = Math.ceil(secondsIn(args, TIMEOUT) ?? MAX_SECONDS);
   const limit = countIn(args, LIMIT) ?? 1;
   return withService(args, async (service) => {

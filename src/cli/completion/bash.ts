@@ -1,7 +1,7 @@
 import { candidatesFunction } from "./candidates.ts";
 import type { CompletedCommand } from "./words.ts";
 
-/** What follows `--` is a command of its own, and completed as one. */
+/** What follows `--` is another command, and completed as one. */
 export function bashScript(commands: readonly CompletedCommand[]): string {
   return `# Completion of holdfast for bash: eval "$(holdfast completion bash)"
 ${candidatesFunction(commands)}

@@ -1,8 +1,8 @@
 import { type CompletedCommand, wantsFile } from "./words.ts";
 
 /**
- * A function for any POSIX shell, which prints what may follow: `_holdfast_words COMMAND PREVIOUS` with the command ("" before
- * there is one) and the word before the one that is typed. `@files` stands for names of files, `@any` for anything.
+ * A function for any POSIX shell that prints the candidates: `_holdfast_words COMMAND PREVIOUS` with the command (""
+ * before there is one) and the word before the one being typed. `@files` means file names, `@any` means anything.
  */
 export function candidatesFunction(commands: readonly CompletedCommand[]): string {
   const names = commands.map(({ name }) => name).join(" ");

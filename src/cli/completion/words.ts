@@ -12,18 +12,18 @@ import { SHELLS } from "./shells.ts";
 const FORCE: Flag = { name: "--force", help: "release the lock of another holder" };
 const FILE_FLAGS: readonly Flag[] = [TIMEOUT, STALE, TAG, FORCE];
 
-/** What a shell is to know of one command. */
+/** What a shell needs to know about one command. */
 export interface CompletedCommand {
   readonly name: string;
   readonly summary: string;
   readonly flags: readonly Pick<Flag, "name" | "short" | "value" | "choices" | "help">[];
-  /** Words that may stand as operand. */
+  /** Words that may be used as operand. */
   readonly operands: readonly string[];
-  /** Whether the name of a file follows such a word. */
+  /** Whether a file name follows such a word. */
   readonly takesPath: boolean;
 }
 
-/** Every command, from the same tables that parse and explain them. */
+/** Every command, from the same tables that parse and document them. */
 export function completedCommands(): CompletedCommand[] {
   const flagsOf = { file: fileFlags(), serve: serveFlags(), bridge: bridgeFlags() };
   const operandsOf = { file: Object.keys(FILE_COMMANDS), serve: [], bridge: [] };
@@ -37,7 +37,7 @@ function completed({ name, summary, flags }: CommandSpec): CompletedCommand {
   return { name, summary, flags, operands: name === "completion" ? SHELLS : [], takesPath: false };
 }
 
-/** Those of all its commands together. */
+/** The flags of all `file` commands together. */
 function fileFlags(): CompletedCommand["flags"] {
   const names = new Set(Object.values(FILE_COMMANDS).flat());
   return [...FILE_FLAGS.filter(({ name }) => names.has(name.slice(2) as FlagName)), ...OUTPUT_FLAGS];

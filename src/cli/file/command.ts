@@ -4,7 +4,7 @@ import { type OutputFlags, parseArguments } from "./flags.ts";
 import { done, type Outcome, printable, usage } from "./outcome.ts";
 import { COMMANDS, FILE_USAGE, isCommand, usageOf } from "./usage.ts";
 
-/** Runs `holdfast file` with the arguments behind `file`. Resolves with the exit code. */
+/** Runs `holdfast file` with the arguments after `file`. Resolves with the exit code. */
 export async function runFile(args: readonly string[]): Promise<number> {
   const [name, ...rest] = args;
   const parsed = parseArguments(rest, isCommand(name) ? COMMANDS[name] : []);
@@ -34,14 +34,14 @@ function printOutcome({ exitCode, text, json, isComplaint }: Outcome, { isJson, 
   return exitCode;
 }
 
-/** Synchronous, and without the streams of the process, which take time to load. */
+/** Synchronous, and without the process's streams, which are slow to load. */
 function write(descriptor: 1 | 2, text: string): void {
   let rest = Buffer.from(`${text}\n`);
   while (rest.length > 0) {
     try {
       rest = rest.subarray(writeSync(descriptor, rest));
     } catch (error) {
-      // A full pipe that does not block; any other error means that nobody reads, and the exit code still tells.
+      // EAGAIN: a full non-blocking pipe. Otherwise there is no reader; the exit code still tells the result.
       if ((error as { readonly code?: string }).code !== "EAGAIN") return;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }

@@ -13,7 +13,7 @@ import type { CommandName } from "./usage.ts";
 
 const OWNER_VARIABLE = "HOLDFAST_OWNER_PID";
 
-/** The process that locks belong to: the calling shell, or the one named by the variable. Undefined if that is no process id. */
+/** The process that owns the locks: the calling shell, or the variable's value. Undefined if that is no process id. */
 export function readOwnerPid(env: Readonly<Record<string, string | undefined>>): number | undefined {
   const text = env[OWNER_VARIABLE];
   if (text === undefined) return process.ppid;
@@ -31,7 +31,7 @@ export interface Request {
   readonly warn: (message: string) => void;
 }
 
-/** Does what is asked. Never throws: what fails is an outcome, too. */
+/** Performs a command. Never throws: failures are outcomes too. */
 export async function perform(request: Request): Promise<Outcome> {
   const { command, path, flags, ownerPid, warn } = request;
   const options: FileLockOptions = {
@@ -104,10 +104,10 @@ function statusOutcome(path: string, status: FileLockStatus): Outcome {
 
 const MAX_KILLABLE_PID = 2 ** 31 - 1;
 
-/** Whether the process of the holder runs; null if that cannot be known. Tells people only: the protocol does not ask. */
+/** Whether the holder's process runs; null if unknown. Only shown to people: the protocol does not depend on it. */
 function isRunning({ pid, host }: Holder): boolean | null {
   if (pid === null || pid === 0 || (host !== null && host !== cleanText(hostname()))) return null;
-  // The system would take a larger number as negative, which stands for many processes.
+  // The system would take a larger number as negative, which addresses a group of processes.
   if (pid > MAX_KILLABLE_PID) return false;
   try {
     process.kill(pid, 0);

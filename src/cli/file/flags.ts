@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-/** The flags of `holdfast file`, as they were given. Every command has `--json`, `--quiet` and `--help`. */
+/** The flags of `holdfast file`, as given. Every command has `--json`, `--quiet` and `--help`. */
 export interface Flags {
   readonly stale?: number;
   readonly timeout?: number;
@@ -10,7 +10,7 @@ export interface Flags {
 
 export type FlagName = keyof Flags;
 
-/** How the result is printed, whatever else is wrong with the arguments. */
+/** How the result is printed, even if other arguments are invalid. */
 export interface OutputFlags {
   readonly isJson: boolean;
   readonly isQuiet: boolean;
@@ -40,7 +40,7 @@ const OPTIONS = {
   stale: { type: "string" },
 } as const;
 
-/** Reads the arguments behind the command's name. `allowed` are the flags that this command has. */
+/** Parses the arguments after the command's name. `allowed` are the flags that this command has. */
 export function parseArguments(args: readonly string[], allowed: readonly FlagName[]): Parsed {
   const config = { options: OPTIONS, strict: false, allowPositionals: true, tokens: true } as const;
   const { tokens } = parseArgs({ ...config, args: [...args] });
@@ -62,7 +62,7 @@ export function parseArguments(args: readonly string[], allowed: readonly FlagNa
   }
 }
 
-/** Adds one flag to those read so far; a repeated one replaces the earlier. */
+/** Adds one flag to those read so far; a repeated flag replaces the earlier one. */
 function readFlag(
   flags: ReadFlags,
   allowed: readonly FlagName[],

@@ -8,11 +8,11 @@ import {
   TimeoutError,
 } from "../../lockfile/index.ts";
 
-/** What a command says, for people and as JSON, and its exit code. */
+/** What a command prints, for people and as JSON, and its exit code. */
 export interface Outcome {
   /** 0: done. 1: held, timed out, or not the owner. 2: usage. 3: path or I/O error. */
   readonly exitCode: 0 | 1 | 2 | 3;
-  /** One line or, for `status` and help, some. */
+  /** One line or, for `status` and help, several. */
   readonly text: string;
   readonly json: Readonly<Record<string, unknown>>;
   /** Whether the text goes to stderr. */
@@ -63,7 +63,7 @@ export function fieldsOf(holder: Holder | undefined): Record<string, string | nu
   return { pid, timestamp, tag, host, age_s: age };
 }
 
-/** ` pid=7 since=1700000000 tag=nightly`, or what is known of it. */
+/** ` pid=7 since=1700000000 tag=nightly`, or what is known. */
 export function inWords(holder: Holder | undefined): string {
   if (!holder) return "";
   const { pid, timestamp, tag, age } = holder;
@@ -71,7 +71,7 @@ export function inWords(holder: Holder | undefined): string {
   return ` pid=${pid} since=${timestamp}${tag === null ? "" : ` tag=${printable(tag)}`}`;
 }
 
-/** One line without control characters: a path and a tag may come from anyone, and terminals obey some of them. */
+/** One line without control characters: paths and tags are untrusted, and terminals interpret some of them. */
 export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, " ");
 }

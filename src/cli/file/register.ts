@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 
-/** Lists `file` among the commands. Its arguments are read by a parser of its own, which loads faster than this one. */
+/** Lists `file` among the commands. Its arguments are read by its own parser, which loads faster than this one. */
 export function registerFile(root: Command): void {
   root
     .command("file")

@@ -7,7 +7,7 @@ const VALUES: Readonly<Record<FlagName, string>> = {
   force: "[--force]",
 };
 
-/** The commands of `holdfast file` and the flags that each has, beside those that all have. */
+/** The commands of `holdfast file` and the flags of each, besides the common ones. */
 export const COMMANDS = {
   try: ["stale", "tag"],
   acquire: ["timeout", "stale", "tag"],

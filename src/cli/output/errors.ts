@@ -1,5 +1,5 @@
 /**
- * Every way in which a command can fail, and the exit code it stands for. Where the lock-file protocol names no code, those of
+ * Every way in which a command can fail, and its exit code. Where the lock-file protocol defines no code, those of
  * `sysexits.h` are used.
  */
 export const EXIT_CODES = {
@@ -27,11 +27,11 @@ export const EXIT_CODES = {
 
 export type ErrorCode = keyof typeof EXIT_CODES;
 
-/** Why a command ends without having done what it was asked for: one line for a person, and a code for programs. */
+/** Why a command failed: one line for a person, and a code for programs. */
 export class CommandError extends Error {
   override readonly name: string = "CommandError";
   readonly code: ErrorCode;
-  /** The line is a report of its own, such as `busy deploy`, and needs no `holdfast:` before it. */
+  /** The line is a report of its own, such as `busy deploy`, and is printed without the prefix `holdfast:`. */
   readonly isReport: boolean;
 
   constructor(
@@ -49,7 +49,7 @@ export class CommandError extends Error {
   }
 }
 
-/** The command line makes no sense; its usage is shown with the message. */
+/** The command line is invalid; its usage is shown with the message. */
 export class UsageError extends CommandError {
   override readonly name = "UsageError";
   constructor(message: string) {

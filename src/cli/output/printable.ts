@@ -1,7 +1,7 @@
-/** Anything that could move the cursor, change colours or the direction of writing. */
+/** Characters that could move the cursor, change colours or the writing direction. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** Escapes control characters: keys and labels come from other clients and may hold any character. */
+/** Escapes control characters: keys and labels come from other clients and may contain any character. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
 }
@@ -22,7 +22,7 @@ export function widthOf(text: string): number {
   return width;
 }
 
-/** The text in exactly so many columns: cut with an ellipsis, or filled with blanks. */
+/** The text in exactly this many columns: truncated with an ellipsis, or padded with blanks. */
 export function fit(text: string, columns: number): string {
   const width = widthOf(text);
   if (width <= columns) return text + " ".repeat(columns - width);

@@ -4,7 +4,7 @@ import { printable } from "./printable.ts";
 /** Text for people, JSON for programs, or nothing. */
 export type OutputMode = "text" | "json" | "quiet";
 
-/** Results go to standard output, complaints to standard error; with `--json`, everything is a line of JSON on standard output. */
+/** Results go to stdout, errors to stderr; with `--json`, everything is a line of JSON on stdout. */
 export class Printer {
   readonly #mode: OutputMode;
 
@@ -12,7 +12,7 @@ export class Printer {
     this.#mode = mode;
   }
 
-  /** What was found or done. The document gets `"ok":true` in front. */
+  /** Prints a result. The document gets `"ok":true` in front. */
   result(document: object, lines: readonly string[]): void {
     if (this.#mode === "json") this.#json({ ok: true, ...document });
     if (this.#mode === "text" && lines.length > 0) write("stdout", `${lines.join("\n")}\n`);
@@ -23,7 +23,7 @@ export class Printer {
     if (this.#mode === "text") write("stderr", `${printable(line)}\n`);
   }
 
-  /** Why the command ends. `usage` is shown to people below it. */
+  /** Prints why the command failed. In text mode, `usage` is shown below it. */
   failure(error: CommandError, usage?: string): void {
     if (this.#mode === "json") this.#json({ ok: false, error: error.code, message: error.message });
     if (this.#mode !== "text") return;
@@ -36,10 +36,10 @@ export class Printer {
   }
 }
 
-/** The streams are not touched before there is something to say: they take milliseconds to load. */
+/** The streams are accessed only when there is output: they take milliseconds to load. */
 function write(name: "stdout" | "stderr", text: string): void {
   const stream = process[name];
-  // A reader of our output that went away is no reason to give up a lock.
+  // If the reader of our output goes away, the lock must not be given up.
   if (stream.listenerCount("error") === 0) stream.on("error", () => {});
   stream.write(text);
 }

@@ -6,7 +6,7 @@ const NOT_FOUND = 127;
 const NOT_EXECUTABLE = 126;
 const KILLED_AFTER_MS = 10_000;
 
-/** How a command ended: with an exit code, or by not starting at all. */
+/** How a command ended: with an exit code, or without starting at all. */
 export type CommandEnd =
   | { readonly type: "ended"; readonly exitCode: number }
   | { readonly type: "not started"; readonly exitCode: number; readonly reason: string };
@@ -15,7 +15,7 @@ export function numberOf(signal: NodeJS.Signals): number {
   return constants.signals[signal];
 }
 
-/** A command that runs without a shell, with our own standard input, output and error. */
+/** A command run without a shell, with our own standard input, output and error. */
 export class RunningCommand {
   readonly ended: Promise<CommandEnd>;
   #child: ChildProcess | undefined;
@@ -37,12 +37,12 @@ export class RunningCommand {
     });
   }
 
-  /** Does nothing to a command that has ended. */
+  /** Does nothing if the command has ended. */
   signal(signal: NodeJS.Signals): void {
     this.#child?.kill(signal);
   }
 
-  /** Asks it to end, and kills it if it has not ended ten seconds later. */
+  /** Asks it to end, and kills it if it is still running ten seconds later. */
   stop(): void {
     this.signal("SIGTERM");
     this.#killTimer ??= setTimeout(() => this.signal("SIGKILL"), KILLED_AFTER_MS);

@@ -10,10 +10,10 @@ export interface WantedFile {
   readonly tag: string | undefined;
 }
 
-/** A lost lock that is still there becomes stale soon: its release is tried, but the end of the command is not held up for it. */
+/** A lost lock becomes stale soon: try to release its file, but do not delay the end of the command for it. */
 const LOST_RELEASE_S = 1;
 
-/** Holds a lock file in the name of this process, and refreshes it. A process that is killed leaves it to become stale. */
+/** Holds a lock file for this process, and refreshes it. If the process is killed, the file becomes stale. */
 export async function holdFile({ path, staleSeconds, tag }: WantedFile, attempt: Attempt): Promise<Hold> {
   const { signal, timeoutMs } = attempt;
   const lock = new FileLock(path, { stale: staleSeconds, ...(tag === undefined ? {} : { tag }) });
@@ -33,7 +33,6 @@ export async function holdFile({ path, staleSeconds, tag }: WantedFile, attempt:
   };
 }
 
-/** What became of a refresh. */
 async function refreshOf(lock: FileLock, timeout: number) {
   try {
     await lock.refresh({ timeout });

@@ -2,7 +2,7 @@ import { decimalFence, type KeptLock, takeLock, type Waiting, type Wanted } from
 import type { Target } from "../service/target.ts";
 import type { Hold } from "./hold.ts";
 
-/** Holds a key at a server. It is renewed until it is released; a process that is killed gives it up with its session's grace. */
+/** Holds and renews a key until it is released. If the process is killed, the session's grace period frees it. */
 export async function holdKey(target: Target, wanted: Wanted, waiting: Waiting): Promise<Hold> {
   const kept = await takeLock(target, wanted, waiting);
   let isLost = false;
@@ -16,10 +16,10 @@ export async function holdKey(target: Target, wanted: Wanted, waiting: Waiting):
   };
 }
 
-/** Gives the lock back and leaves the server. False if the server did not confirm it. */
+/** Releases the lock and disconnects. False if the server did not confirm it. */
 export async function giveUp({ lock, locks }: KeptLock): Promise<boolean> {
   const isGiven = await lock.release();
-  // Without a connection the server cannot be told, and the release has waited five seconds for one already.
+  // Without a connection the server cannot be told, and `release` has already waited five seconds for one.
   if (locks.problem === undefined) await locks.close();
   return isGiven;
 }

@@ -11,18 +11,18 @@ const DEFAULT_STALE_SECONDS = 3_600;
 
 export interface Attempt {
   readonly signal: AbortSignal;
-  /** Undefined waits for ever, 0 tries once. */
+  /** Undefined means no limit, 0 means one attempt. */
   readonly timeoutMs: number | undefined;
 }
 
-/** What is to be held, in order, and for how long to wait for all of it. */
+/** What to hold, in order, and how long to wait for all of it. */
 export interface Plan {
   readonly takes: readonly ((attempt: Attempt) => Promise<Hold>)[];
   readonly timeoutMs: number | undefined;
   readonly onLost: "kill" | "warn";
 }
 
-/** Reads the flags of `run`. Throws a `UsageError` before anything is touched. Only what is needed is loaded. */
+/** Reads the flags of `run`. Throws a `UsageError` before anything is done. Only what is needed is loaded. */
 export async function planOf(args: Arguments, env: Environment): Promise<Plan> {
   const [key, path] = [args.text(KEY), args.text(FILE)];
   if (key === undefined && path === undefined) throw new UsageError("--key or --file is missing: say what to hold");
@@ -39,7 +39,7 @@ export async function planOf(args: Arguments, env: Environment): Promise<Plan> {
   };
 }
 
-/** Whole seconds, rounded down. Refuses what would round to 0, because 0 switches takeover off. */
+/** Whole seconds, rounded down. Refuses what would round to 0, because 0 turns takeover off. */
 function staleIn(args: Arguments): number {
   const seconds = secondsIn(args, STALE) ?? DEFAULT_STALE_SECONDS;
   if (seconds > 0 && seconds < 1) throw new UsageError("--stale must be 0 or at least 1");
@@ -51,7 +51,7 @@ async function fileTake(path: string, staleSeconds: number, tag: string | undefi
   return (attempt) => holdFile({ path, staleSeconds, tag }, attempt);
 }
 
-/** Checks the flags for keys even without `--key`: a bad number is an error in any case. */
+/** Validates the flags for keys even without `--key`: a bad number is always an error. */
 async function keyTake(key: string | undefined, args: Arguments, env: Environment) {
   const limit = countIn(args, LIMIT) ?? 1;
   const leaseSeconds = leaseIn(args, LEASE);

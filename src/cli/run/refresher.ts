@@ -1,26 +1,26 @@
 export type RefreshOutcome =
   | { readonly type: "done" }
-  /** It may work next time. */
+  /** The next attempt may succeed. */
   | { readonly type: "failed"; readonly reason: string }
   | { readonly type: "lost"; readonly reason: string };
 
-/** One refresh. It should give up after the timeout, so that there is a reason to tell. */
+/** Performs one refresh. It should give up after the timeout, so that there is a reason to report. */
 export type Refresh = (timeoutSeconds: number) => Promise<RefreshOutcome>;
 
 const MAX_INTERVAL_MS = 300_000;
 const MIN_INTERVAL_MS = 1_000;
 const RETRY_MS = 1_000;
-/** Without a refresh for this part of the stale time, others may soon take the file: better to stop before. */
+/** After this part of the stale time without a refresh, others may soon take the file: the lock counts as lost. */
 const SAFE_PART = 0.9;
-/** The first refresh gets at least this time, also where the stale time is as short as the interval. */
+/** The first refresh gets at least this time, even if the stale time is as short as the interval. */
 const MIN_REFRESH_MS = 100;
-/** A refresh gives up this much before the lock counts as lost. */
+/** A refresh gives up this long before the lock counts as lost. */
 const GIVE_UP_EARLIER_MS = 50;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Refreshes a lock file well within its stale time, until it is stopped or the lock is lost. A refresh that hangs does not
- * delay the news of a loss. Nothing to do for 0.
+ * Refreshes a lock file well within its stale time, until it is stopped or the lock is lost. A refresh that hangs does
+ * not delay the report of a loss. With a stale time of 0 there is nothing to do.
  */
 export class Refresher {
   /** Resolves with the reason when the lock is lost. */
@@ -34,7 +34,7 @@ export class Refresher {
   #next: NodeJS.Timeout | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #refreshedAt = performance.now();
-  /** Why the last refresh failed; undefined while one is under way. */
+  /** Why the last refresh failed; undefined while one is running. */
   #failure: string | undefined;
   #underWay: Promise<void> = Promise.resolve();
 
@@ -60,7 +60,7 @@ export class Refresher {
     return this.#isLost;
   }
 
-  /** Resolves when no refresh is under way any more. */
+  /** Resolves when no refresh is running. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#disarm();

@@ -7,13 +7,15 @@ import type { Hold } from "./hold.ts";
 import { type Plan, planOf } from "./plan.ts";
 import { SignalRelay } from "./signals.ts";
 
-/** `holdfast run`: the exit code is the command's, or says why it did not run to its end. */
+/** `holdfast run`: the exit code is the command's, or tells why it did not complete. */
 export async function main(args: Arguments): Promise<number> {
   const plan = await planOf(args, process.env);
   return runWhileHeld(plan, args.command, new Printer(args.has(QUIET) ? "quiet" : "text"));
 }
 
-/** Takes what the plan names, in order, runs the command, and gives everything back in reverse order, however it ends. */
+/**
+ * Takes the locks of the plan in order, runs the command, and releases everything in reverse order, however it ends.
+ */
 export async function runWhileHeld(plan: Plan, command: readonly string[], printer: Printer): Promise<number> {
   const relay = new SignalRelay();
   const losing = new AbortController();
@@ -24,7 +26,7 @@ export async function runWhileHeld(plan: Plan, command: readonly string[], print
     for (const take of plan.takes) {
       const hold = await take({ signal, timeoutMs: leftOf(plan.timeoutMs, since) });
       holds.unshift(hold);
-      // A file may be lost while the key is still waited for: then there is nothing to start the command under.
+      // The file may be lost while waiting for the key: then the command must not start.
       void hold.lost.then((line) => losing.abort(new CommandError("lost", line, { isReport: true })));
     }
     signal.throwIfAborted();
@@ -39,7 +41,7 @@ export async function runWhileHeld(plan: Plan, command: readonly string[], print
   }
 }
 
-/** What is left of the total time; 0 is one attempt. */
+/** What is left of the total time; 0 means one attempt. */
 function leftOf(timeoutMs: number | undefined, since: number): number | undefined {
   return timeoutMs && Math.max(0, timeoutMs - (performance.now() - since));
 }

@@ -3,10 +3,10 @@ import { Interrupted } from "../output/errors.ts";
 import { numberOf, type RunningCommand } from "./command.ts";
 
 const PASSED_ON = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
-/** Those that a terminal sends to every process of its foreground group by itself. */
+/** Signals that a terminal sends to every process of its foreground group. */
 const FROM_KEYBOARD: ReadonlySet<string> = new Set(["SIGINT", "SIGQUIT"]);
 
-/** Where signals go: they end the wait for a lock, and are passed on to the command once there is one. */
+/** Routes signals: they end the wait for a lock, and are passed on to the command once it runs. */
 export class SignalRelay {
   readonly #waiting = new AbortController();
   #command: RunningCommand | undefined;
@@ -15,7 +15,7 @@ export class SignalRelay {
     for (const signal of PASSED_ON) process.on(signal, () => this.#take(signal));
   }
 
-  /** Aborts with an `Interrupted` when a signal comes before there is a command. */
+  /** Aborts with an `Interrupted` if a signal arrives before the command runs. */
   get interrupted(): AbortSignal {
     return this.#waiting.signal;
   }
@@ -26,22 +26,22 @@ export class SignalRelay {
 
   #take(signal: NodeJS.Signals): void {
     if (!this.#command) this.#waiting.abort(new Interrupted(numberOf(signal)));
-    // The command would get Ctrl-C twice, and many programs take the second one for "at once, whatever it costs".
+    // Otherwise the command would get Ctrl-C twice, and many programs treat the second one as a forced quit.
     else if (!FROM_KEYBOARD.has(signal) || !isInForeground()) this.#command.signal(signal);
   }
 }
 
-/** Whether the keyboard of a terminal signals us, and with us everything we have started. */
+/** Whether the terminal's keyboard signals reach us and everything we have started. */
 export function isInForeground(stat: () => string = () => readFileSync("/proc/self/stat", "utf8")): boolean {
   try {
-    // The name of the program, in brackets, may hold anything.
+    // The name of the program, in brackets, may contain anything.
     const fields = stat()
       .replace(/^.*\) /s, "")
       .split(" ");
     const [, , group, , terminal, foregroundGroup] = fields;
     return terminal !== "0" && group === foregroundGroup;
   } catch {
-    // Not on Linux: most likely so if there is a terminal at all.
+    // Not on Linux: assume so if there is a terminal at all.
     return process.stdin.isTTY === true || process.stderr.isTTY === true;
   }
 }

@@ -9,7 +9,7 @@ export interface Wanted {
   readonly key: string;
   readonly limit: number;
   readonly leaseSeconds: number | undefined;
-  /** Undefined waits for ever. */
+  /** Undefined means no limit. */
   readonly timeoutMs: number | undefined;
   readonly label: string;
 }
@@ -21,7 +21,7 @@ export interface Waiting {
   readonly showsPlace: boolean;
 }
 
-/** A lock at a server, and the client that keeps it. */
+/** A lock at a server, and the client that renews it. */
 export interface KeptLock {
   readonly lock: Lock;
   readonly locks: Locks;
@@ -30,7 +30,7 @@ export interface KeptLock {
 
 const LOOK_WITHIN_MS = 1_000;
 
-/** Resolves once the lock is held. Throws a `CommandError`, or the reason of the signal; then nothing is left at the server. */
+/** Resolves once the lock is held. Throws a `CommandError`, or the signal's reason, leaving nothing at the server. */
 export async function takeLock(target: Target, wanted: Wanted, { signal, showsPlace }: Waiting): Promise<KeptLock> {
   signal.throwIfAborted();
   const since = performance.now();
@@ -56,12 +56,12 @@ export async function takeLock(target: Target, wanted: Wanted, { signal, showsPl
   }
 }
 
-/** Connecting counts as waiting; a time that is not 0 leaves at least one attempt with a wait. */
+/** Connecting counts as waiting; a timeout other than 0 leaves at least one attempt that waits. */
 function leftOf(timeoutMs: number, since: number): number {
   return timeoutMs === 0 ? 0 : Math.max(1, timeoutMs - (performance.now() - since));
 }
 
-/** Says who holds it, where that can be learned. */
+/** Adds the current holder to the error, if it can be found out in time. */
 async function withHolder(error: unknown, locks: Locks, key: string): Promise<unknown> {
   if (!(error instanceof CommandError) || error.code !== "busy") return error;
   const late = new Promise<null>((resolve) => setTimeout(resolve, LOOK_WITHIN_MS, null).unref());
@@ -69,7 +69,7 @@ async function withHolder(error: unknown, locks: Locks, key: string): Promise<un
   return new CommandError("busy", busyLine(report, key), { isReport: true, cause: error });
 }
 
-/** The fence of a lock as a decimal number: what `HOLDFAST_FENCE` and every command show. */
+/** The fence of a lock in decimal, as in `HOLDFAST_FENCE` and all output of commands. */
 export function decimalFence(lock: Pick<Lock, "fence">): string {
   return BigInt(`0x${lock.fence}`).toString();
 }

@@ -15,8 +15,8 @@ export interface TokenRequest {
 }
 
 /**
- * Makes the request on a connection of its own and leaves nothing behind. Works on a draining server too, which opens no HTTP
- * sessions. Resolves with what follows `ok`. Throws a `CommandError`.
+ * Makes the request on its own connection and leaves nothing behind. Works on a draining server too, which opens no
+ * HTTP sessions. Resolves with what follows `ok`. Throws a `CommandError`.
  */
 export async function askByToken(target: Target, { command, key, arg }: TokenRequest): Promise<string> {
   const client = await connectClient(target);

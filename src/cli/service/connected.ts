@@ -7,12 +7,12 @@ import { full, nonsense, refusal, tokenRefused, unreachable } from "./failures.t
 import { HttpService } from "./http.ts";
 import type { Target } from "./target.ts";
 
-/** What a WebSocket says that was answered with something else than an upgrade. */
+/** The error of a WebSocket whose upgrade was answered with another status. */
 const REFUSED_UPGRADE = /^Unexpected server response: ([0-9]+)$/;
-/** Unlike Node's own WebSocket, which Node 20 lacks, this one says why a connection fails. */
+/** Unlike Node's own WebSocket, which Node 20 lacks, this one reports why a connection fails. */
 const Socket = WebSocket as unknown as SocketConstructor;
 
-/** A connected client, for locks. Throws as `settle` does. */
+/** A connected client, for locks. Throws like `settle`. */
 export async function connectLocks(target: Target, label: string, signal: AbortSignal): Promise<Locks> {
   const { url, token } = target;
   const locks = connect(url, { label, WebSocket: Socket, ...(token === undefined ? {} : { token }) });
@@ -20,7 +20,7 @@ export async function connectLocks(target: Target, label: string, signal: AbortS
   return locks;
 }
 
-/** A connected client, for single requests. Throws as `settle` does. */
+/** A connected client, for single requests. Throws like `settle`. */
 export async function connectClient(target: Target): Promise<Client> {
   const { href } = addressIn(target.url) ?? new URL(target.url);
   const client = new Client({ url: href, token: target.token, WebSocket: Socket, clock: systemClock });
@@ -34,8 +34,9 @@ interface Connecting {
 }
 
 /**
- * Resolves when the client is connected. Throws a `CommandError` after the first failed attempt, so that a command reports a missing
- * server at once. The signal ends the attempt with its own reason. Once connected, the client reconnects by itself.
+ * Resolves when the client is connected. Throws a `CommandError` after the first failed attempt, so that a command
+ * reports a missing server immediately. The signal ends the attempt with its own reason. Once connected, the client
+ * reconnects by itself.
  */
 async function settle(
   target: Target,
@@ -82,7 +83,7 @@ async function noConnection(target: Target, problem: unknown): Promise<unknown> 
   }
 }
 
-/** A WebSocket to a name with several addresses fails without a reason; a plain request to the same name has one. */
+/** A WebSocket to a name with several addresses fails without a reason; a plain request to the same name gives one. */
 async function reasonOverHttp(target: Target, problem: string): Promise<unknown> {
   const service = new HttpService(target);
   return service.state("/ready").then(

@@ -12,7 +12,7 @@ import { CommandError } from "../output/errors.ts";
 import { draining, full, limitMismatch, nonsense, refusal, unreachable } from "./failures.ts";
 import type { Target } from "./target.ts";
 
-/** What an error of the client means to the user of a command. Errors that are none of the client's stay what they are. */
+/** Turns an error of the client into one for the user of a command. Other errors are returned unchanged. */
 export function explained(target: Target, error: unknown, { key, limit }: { key: string; limit: number }): unknown {
   if (error instanceof AcquireTimeoutError) {
     if (error.cause !== undefined) return unreachable(target, error.cause);

@@ -1,7 +1,7 @@
 import { CommandError, type ErrorCode } from "../output/errors.ts";
 import type { Target } from "./target.ts";
 
-/** Codes of the network and of TLS, in words. Others are shown as they are. */
+/** Network and TLS error codes in words. Other codes are shown as they are. */
 const REASONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "connection refused",
   ECONNRESET: "the connection was cut",
@@ -28,7 +28,7 @@ export function unreachable({ url }: Target, cause: unknown): CommandError {
   return new CommandError("unreachable", `no server at ${url} (${reason}): ${advice}`, { cause });
 }
 
-/** The answer is not one that a holdfast server gives. */
+/** The answer does not come from a holdfast server. */
 export function nonsense({ url }: Pick<Target, "url">, answer: string): CommandError {
   return new CommandError("protocol", `${url} does not answer like a holdfast server (${answer}): check --url`);
 }
@@ -54,7 +54,7 @@ export function limitMismatch(key: string, limit: number): CommandError {
   return new CommandError("limit_mismatch", `${key} is in use with another limit than ${limit}: give the same --limit`);
 }
 
-/** What an error code of the HTTP API means to the user of a command. */
+/** Turns an error code of the HTTP API into an error for the user of a command. */
 export function refusal(target: Target, status: number, code: string, detail: string | undefined): CommandError {
   const { url } = target;
   const known: Partial<Record<string, [ErrorCode, string]>> = {

@@ -7,12 +7,12 @@ import type { Target } from "./target.ts";
 type Request = typeof import("node:http").request;
 
 /**
- * Imported as a module, `node:http` brings Node's own WebSocket and fetch with it, which takes 25 ms (Node 24.21: they are among its
- * exports, and a module evaluates all of them).
+ * `require`, because importing `node:http` as a module also loads Node's own WebSocket and fetch, which takes 25 ms
+ * (Node 24.21: they are among its exports, and a module evaluates all of them).
  */
 const http = createRequire(import.meta.url)("node:http") as typeof import("node:http");
 
-/** Longer than any answer takes that does not wait for a lock. */
+/** Longer than any answer that does not wait for a lock. */
 const ANSWERED_WITHIN_MS = 10_000;
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
@@ -21,7 +21,7 @@ export interface Question {
   readonly body?: object;
   readonly session?: string;
   readonly label?: string;
-  /** How long the answer may take beyond the usual. */
+  /** How much longer than usual the answer may take. */
   readonly waitMs?: number;
 }
 
@@ -51,7 +51,7 @@ export class HttpService {
     throw refusal(this.target, status, error, detail);
   }
 
-  /** The answer of a route that tells a state by its status code. */
+  /** The answer of a route that reports a state by its status code. */
   async state(path: string): Promise<{ readonly status: number; readonly word: string }> {
     const { status, text } = await this.#send(path, {});
     const document = documentIn(text) as { status?: unknown; error?: unknown } | undefined;
@@ -60,7 +60,6 @@ export class HttpService {
     return { status, word: document.status };
   }
 
-  /** Lets the connection go. */
   async close(): Promise<void> {
     (await this.#agent)?.agent.destroy();
   }
@@ -93,7 +92,7 @@ export class HttpService {
   }
 }
 
-/** TLS is loaded only where it is needed. */
+/** Loads TLS only if needed. */
 async function openAgent(url: string): Promise<{ agent: Agent; open: Request }> {
   if (!url.startsWith("https:")) return { agent: new http.Agent({ keepAlive: true }), open: http.request };
   const https = await import("node:https");

@@ -5,7 +5,7 @@ import type { HttpService } from "./http.ts";
 export interface KeyInUse {
   readonly key: string;
   readonly limit: number;
-  /** How many hold it and wait for it, also beyond those listed. */
+  /** The number of all holders and waiters, including those not listed. */
   readonly holders: number;
   readonly waiters: number;
   readonly held_by: readonly Holder[];
@@ -33,13 +33,13 @@ export interface DetailedStats {
 export interface KeyPage {
   readonly connections: number;
   readonly keys: readonly KeyInUse[];
-  /** How many keys have neither holder nor waiter, and how many cannot be read. */
+  /** The number of keys with neither holder nor waiter, and of those that cannot be read. */
   readonly idle: number;
   readonly unreachable: number;
   readonly next: string | undefined;
 }
 
-/** One page of keys in the order of their bytes. */
+/** One page of keys, ordered by bytes. */
 export async function pageOfKeys(
   service: HttpService,
   prefix: string,
@@ -70,7 +70,7 @@ function keyOf({ key, waiters, held_by, queue }: Detail, limit: number, holders:
   return { key, limit, holders, waiters, held_by, queue };
 }
 
-/** How others are called: their label, or the number of their session. Those without a session are `file` or `terraform`. */
+/** A client's display name: its label, or its session number. Clients without a session are `file` or `terraform`. */
 export function nameOf({
   label,
   protocol,

@@ -3,13 +3,13 @@ import { hostname, userInfo } from "node:os";
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 const MAX_LABEL_CHARACTERS = 64;
 
-/** How others see this process: the text given, as far as a label can hold it, or else user, host and process. */
+/** This process's label: the given text, as far as it fits, or else user, host and process id. */
 export function labelOf(text: string | undefined): string {
   const cleaned = cut(text ?? "");
   return cleaned.trim() === "" ? cut(`${userName()}@${hostname().split(".", 1)[0]}:${process.pid}`) : cleaned;
 }
 
-/** The same for something that outlives this process, in characters that fit in an HTTP header. */
+/** The same for something that outlives this process, limited to characters that fit in an HTTP header. */
 export function lastingLabel(): string {
   return cut(`${userName()}@${hostname().split(".", 1)[0]}`).replace(/[^\x20-\x7e]/g, "?");
 }

@@ -5,7 +5,7 @@ import { nameOf } from "./keys.ts";
 /** What is asked about a key while waiting for it. */
 export interface Inquiry {
   readonly key: string;
-  /** Our own label, by which we find ourselves in the queue. */
+  /** Our own label, to find ourselves in the queue. */
   readonly label: string;
   query(key: string): Promise<KeyReport | null>;
 }
@@ -14,14 +14,14 @@ const FIRST_AFTER_MS = 300;
 const EVERY_MS = 1_000;
 const CLEAR_LINE = "\r\x1b[K";
 
-/** Shows the place in the queue on a terminal until it is stopped, in a line that leaves no trace. */
+/** Shows the place in the queue on a terminal until it is stopped, and then clears the line. */
 export function showPlace(inquiry: Inquiry, terminal: { write(text: string): unknown }, columns: number): () => void {
   const since = performance.now();
   let isOver = false;
   let isShown = false;
   let timer = setTimeout(() => void show(), FIRST_AFTER_MS);
   const show = async () => {
-    // A ticket may not allow to look; then there is nothing to show.
+    // A ticket may not allow queries; then only the key is shown.
     const report = await inquiry.query(inquiry.key).catch(() => null);
     if (isOver) return;
     const line = placeLine(report, inquiry, (performance.now() - since) / 1000);

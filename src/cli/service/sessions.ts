@@ -7,17 +7,17 @@ interface Opened {
 
 export interface Session {
   readonly id: string;
-  /** It ends after so many seconds without a request. */
+  /** Seconds without a request after which it ends. */
   readonly endsAfterSeconds: number;
 }
 
-/** A session that outlives this process; it ends when it is told to, or has been idle for too long. */
+/** Opens a session that outlives this process; it ends when told to, or when idle for too long. */
 export async function openSession(service: HttpService, label: string): Promise<Session> {
   const opened = await service.ask<Opened>("/v1/sessions", { method: "POST", label });
   return { id: opened.session_id, endsAfterSeconds: 2 * opened.idle_timeout_s };
 }
 
-/** Ends a session and all it holds and waits for. */
+/** Ends a session, with everything it holds and waits for. */
 export function endSession(service: HttpService, id: string): Promise<void> {
   return service.ask(`/v1/sessions/${id}`, { method: "DELETE" });
 }

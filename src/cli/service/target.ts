@@ -6,9 +6,9 @@ const DEFAULT_URL = "http://127.0.0.1:6389";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The server that a command talks to, and what it shows there. */
+/** The server that a command talks to, and the credential for it. */
 export interface Target {
-  /** http or https, without a slash at its end. */
+  /** http or https, without a trailing slash. */
   readonly url: string;
   readonly token: string | undefined;
 }
@@ -24,7 +24,7 @@ function addressOf(text: string, label: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isGood =
     url && /^(http|ws)s?:$/.test(url.protocol) && url.username === "" && url.password === "" && url.search === "";
-  // It may carry a password, and is not shown.
+  // The value is not shown: it may contain a password.
   if (!isGood) throw new UsageError(`${label} must be an http or https address, such as ${DEFAULT_URL}`);
   const path = url.pathname.replace(/(\/v1\/ws)?\/*$/, "");
   return `${url.protocol.replace(/^ws/, "http")}//${url.host}${path}`;
@@ -45,7 +45,7 @@ async function readTokenFile(path: string): Promise<string> {
 
 function checkToken(text: string, label: string): string {
   const token = text.trim();
-  // What an HTTP header can carry.
+  // Characters that an HTTP header can carry.
   if (token !== "" && /^[\t\x20-\x7e\x80-\xff]+$/.test(token)) return token;
   throw new UsageError(`${label} must be one line of characters that fit in an HTTP header, and not blank`);
 }

@@ -1,12 +1,11 @@
 import { fit, printable } from "../output/printable.ts";
 import { type KeyInUse, type KeyPage, nameOf } from "../service/keys.ts";
 
-/** What there is to show. */
 export interface View {
   readonly url: string;
   readonly prefix: string;
   readonly page: KeyPage;
-  /** How old the page is: leases have run on since. */
+  /** The age of the page: leases have run on since. */
   readonly ageSeconds: number;
   /** Why there is no newer page. */
   readonly problem: string | undefined;
@@ -15,17 +14,17 @@ export interface View {
 export interface Screen {
   readonly columns: number;
   readonly rows: number;
-  /** How many lines of the list are scrolled away. */
+  /** How many lines of the list are scrolled off. */
   readonly offset: number;
 }
 
-/** A line and how it stands out. */
+/** A line and its style. */
 export interface Line {
   readonly text: string;
   readonly style: "plain" | "bold" | "dim" | "reverse" | "warning";
 }
 
-/** Below this width, names stand alone: the rest would push them out. */
+/** Below this width only names are shown: the rest would push them out. */
 const NARROW = 40;
 const HEAD_ROWS = 2;
 const FOOT_ROWS = 1;
@@ -47,7 +46,7 @@ export function renderScreen(view: View, screen: Screen): Line[] {
   return lines.slice(0, screen.rows).map(({ text, style }) => ({ text: fit(text, screen.columns), style }));
 }
 
-/** The furthest that can be scrolled is where the last line is the last on the screen. */
+/** Scrolling ends where the last line is at the bottom of the screen. */
 export function clampOffset(offset: number, lines: number, { rows }: Pick<Screen, "rows">): number {
   const room = Math.max(0, rows - HEAD_ROWS - FOOT_ROWS);
   return Math.max(0, Math.min(offset, lines - room));

@@ -10,7 +10,7 @@ const STYLES: Readonly<Record<Line["style"], string>> = {
   warning: "\x1b[1;7m",
 };
 
-/** What somebody at the keyboard wants. */
+/** The action for a key press. */
 export type Key = "quit" | "up" | "down" | "page up" | "page down" | "home";
 
 const KEYS: Readonly<Record<string, Key>> = {
@@ -31,7 +31,7 @@ const KEYS: Readonly<Record<string, Key>> = {
   g: "home",
 };
 
-/** The keys in what was read at once: a fast typist, or a paste, sends several. */
+/** The keys in one chunk of input: fast typing or a paste sends several. */
 export function keysIn(input: string): Key[] {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what a terminal sends.
   const parts = input.match(/\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])|[\s\S]/g) ?? [];
@@ -39,8 +39,8 @@ export function keysIn(input: string): Key[] {
 }
 
 /**
- * The text that draws a screen: every line is placed, so that nothing scrolls. Lines are as wide as the screen and cover what was
- * there; erasing behind them would take away their last column.
+ * The text that draws a screen. Every line is positioned, so that nothing scrolls. Lines are as wide as the screen and
+ * cover what was there; erasing after them would remove their last column.
  */
 export function drawn(lines: readonly Line[]): string {
   const rows = lines.map(({ text, style }, row) => `\x1b[${row + 1};1H${STYLES[style]}${text}\x1b[0m`);
@@ -52,13 +52,15 @@ export interface TerminalEvents {
   resized(): void;
 }
 
-/** The part of a process's streams that is needed. */
+/** The streams of a process that are needed. */
 export interface Streams {
   readonly stdin: NodeJS.ReadStream;
   readonly stdout: NodeJS.WriteStream;
 }
 
-/** The whole terminal, until it is left. However the process ends, short of SIGKILL, the terminal is as it was. */
+/**
+ * Takes over the whole terminal until it is left. However the process ends, short of SIGKILL, the terminal is restored.
+ */
 export class Terminal {
   readonly #streams: Streams;
   #isOver = false;

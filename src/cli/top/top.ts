@@ -9,7 +9,7 @@ import { stopRequested } from "../signals.ts";
 import { bodyLength, clampOffset, renderScreen, renderSnapshot, type View } from "./render.ts";
 import { type Key, Terminal } from "./terminal.ts";
 
-/** More keys than anybody looks at; each of them is asked every second. */
+/** More keys than fit a useful view; each of them is asked every second. */
 const MAX_KEYS = 500;
 const REFRESH_MS = 1_000;
 
@@ -17,7 +17,7 @@ const REFRESH_MS = 1_000;
 export async function main(args: Arguments): Promise<number> {
   const [prefix = ""] = args.operands;
   return withService(args, async (service) => {
-    // Also the live view begins with an answer: without one there is nothing to open a screen for.
+    // The live view needs an answer too: without one there is nothing to open a screen for.
     const page = await pageOfKeys(service, prefix, MAX_KEYS);
     const isLive = process.stdout.isTTY && process.env.TERM !== "dumb" && !args.has(JSON_OUTPUT) && !args.has(QUIET);
     if (isLive) return watch(service, prefix, page);
@@ -56,7 +56,7 @@ async function watch(service: HttpService, prefix: string, first: KeyPage): Prom
       state.since = performance.now();
       state.problem = undefined;
     } catch (error) {
-      // The last answer stays on the screen, and its leases run on.
+      // Keep the last answer on the screen; its leases run on.
       state.problem = error instanceof CommandError ? error.message : String(error);
     }
     draw();

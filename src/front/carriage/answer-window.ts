@@ -1,17 +1,17 @@
-/** How far a client may be ahead of its session's answers. A session takes 1,024 requests at a time, and refuses more. */
+/** Requests a client may be ahead of its session's answers. A session takes 1,024 at a time and refuses more. */
 const MAX_AHEAD = 1_280;
 const LINES_PER_REQUEST = 3;
-/** A session that has been silent for so long has nothing left to do but to wait. */
+/** A session silent for this long is only waiting. */
 const SILENCE_MS = 1_000;
-/** However it is answered, a client is heard again after this time: it may have leases to renew. */
+/** The window reopens after this time in any case: the client may have leases to renew. */
 const MAX_SHUT_MS = 2_000;
 
 /**
  * Keeps a client that sends faster than its session answers from filling workerd with work. Which answer belongs to
  * which request does not matter, since each request has exactly one.
  *
- * Once shut, the window stays so until everything is answered. workerd reads from a connection for as long as there is
- * something to read, and looks at no other one meanwhile (workerd 2026-11): it has to come to an end now and then.
+ * Once shut, the window stays shut until everything is answered. workerd reads from a connection for as long as there
+ * is something to read, and ignores all others meanwhile (workerd 2026-11): it has to run dry now and then.
  */
 export class AnswerWindow {
   readonly #now: () => number;
@@ -21,7 +21,7 @@ export class AnswerWindow {
   #quietSince: number;
   #shutAt = 0;
 
-  /** `now` never goes back. */
+  /** `now` must be monotonic. */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
     this.#quietSince = now();
@@ -31,7 +31,7 @@ export class AnswerWindow {
     return !this.#isShut;
   }
 
-  /** So many lines have been passed on to the session. */
+  /** Counts lines passed on to the session. */
   asked(lines: number): void {
     if (this.#ahead === 0) this.#quietSince = this.#now();
     this.#ahead += lines;
@@ -40,22 +40,22 @@ export class AnswerWindow {
     this.#shutAt = this.#now();
   }
 
-  /** An answer has come back. */
+  /** Counts an answer. */
   answered(): void {
-    // A little more than was asked, unless everything has to be answered: pieces of lines count, and have no answer of their own.
+    // While open, credit one extra line: line fragments count but get no answer. While shut, all must be answered.
     this.#ahead = Math.max(0, this.#ahead - LINES_PER_REQUEST - (this.#isShut ? 0 : 1));
     this.#quietSince = this.#now();
-    // Lines of a request that is not whole have no answer to come.
+    // Lines of an incomplete request will not be answered.
     if (this.#ahead < LINES_PER_REQUEST) this.#isShut = false;
   }
 
-  /** How long until a shut window opens, whatever is answered. */
+  /** How long until a shut window opens, even without answers. */
   msUntilForgiven(): number {
     const until = Math.min(this.#quietSince + SILENCE_MS, this.#shutAt + MAX_SHUT_MS);
     return Math.max(0, until - this.#now());
   }
 
-  /** Opens if it is time. */
+  /** Opens the window if it is time. */
   forgive(): void {
     if (this.msUntilForgiven() > 0) return;
     this.#ahead = 0;

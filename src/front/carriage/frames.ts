@@ -3,7 +3,7 @@ const EIGHT_BYTE_LENGTH = 127;
 const LINE_END = 0x0a;
 const NOTHING = Buffer.alloc(0);
 
-/** What the header of a WebSocket frame says. */
+/** The header of a WebSocket frame. */
 export interface FrameHeader {
   readonly opcode: number;
   /** Bytes of the payload. */
@@ -12,21 +12,21 @@ export interface FrameHeader {
 
 interface Header extends FrameHeader {
   readonly length: number;
-  /** What the payload is masked with; empty if it is not. */
+  /** The mask of the payload; empty if it is not masked. */
   readonly mask: Buffer;
 }
 
 export interface FrameEvents {
-  /** Asked about each frame in its turn, and again about one that had to stop. */
+  /** Called for each frame in order, and again for one that had to stop. */
   mayPass?(header: FrameHeader): boolean;
-  /** Told how many line ends there are in each piece of a payload that passes. */
+  /** Called with the number of line ends in each piece of a payload that passes. */
   seesLineEnds?(count: number): void;
 }
 
-/** Reads along one direction of a WebSocket, and can stop it between two frames. */
+/** Parses one direction of a WebSocket, and can stop it between two frames. */
 export class FrameReader {
   readonly #events: FrameEvents;
-  /** What was not passed on: a frame that may not pass yet, or a header that is not whole. */
+  /** Bytes held back: a frame that may not pass yet, or an incomplete header. */
   #held: Buffer = NOTHING;
   #frame: Header = { opcode: 0, payload: 0, length: 0, mask: NOTHING };
   /** Bytes of that frame's payload that have passed. */
@@ -36,7 +36,7 @@ export class FrameReader {
     this.#events = events;
   }
 
-  /** Those of the bytes held back and of these that may be passed on. */
+  /** The bytes, of those held back and these, that may be passed on. */
   take(received: Buffer = NOTHING): Buffer {
     const bytes = this.#held.length === 0 ? received : Buffer.concat([this.#held, received]);
     let at = this.#passPayload(bytes, 0);
@@ -47,12 +47,12 @@ export class FrameReader {
       this.#passed = 0;
       at = this.#passPayload(bytes, at + header.length);
     }
-    // A copy, so that a few bytes do not keep the memory of many.
+    // A copy, so that a few bytes do not keep a large buffer alive.
     this.#held = at === bytes.length ? NOTHING : Buffer.from(bytes.subarray(at));
     return bytes.subarray(0, at);
   }
 
-  /** Passes what is there of the payload at hand; where the next byte stands. */
+  /** Passes what is there of the current payload. Returns the position after it. */
   #passPayload(bytes: Buffer, from: number): number {
     const to = Math.min(from + this.#frame.payload - this.#passed, bytes.length);
     if (to > from) this.#events.seesLineEnds?.(this.#lineEndsIn(bytes, from, to));
@@ -62,7 +62,7 @@ export class FrameReader {
 
   #lineEndsIn(bytes: Buffer, from: number, to: number): number {
     const { mask } = this.#frame;
-    // A line end as it looks in each of the four places of the mask.
+    // A line end masked with each of the four mask bytes.
     const masked = [0, 1, 2, 3].map((place) => LINE_END ^ (mask[place] ?? 0));
     const shift = this.#passed - from;
     let count = 0;
@@ -71,7 +71,7 @@ export class FrameReader {
   }
 }
 
-/** The frame header at this place; undefined while it is not whole. */
+/** The frame header at this position; undefined if it is incomplete. */
 function headerAt(bytes: Buffer, at: number): Header | undefined {
   const have = bytes.length - at;
   if (have < 2) return undefined;
@@ -88,6 +88,6 @@ function headerAt(bytes: Buffer, at: number): Header | undefined {
 
 /** A close frame as a client sends it. */
 export function clientCloseFrame(code: number): Buffer {
-  // Frames of clients are masked; a mask of zeros changes nothing.
+  // Client frames must be masked; a mask of zeros changes nothing.
   return Buffer.from([0x88, 0x82, 0, 0, 0, 0, code >> 8, code & 0xff]);
 }

@@ -1,6 +1,6 @@
 import { type FrameHeader, FrameReader } from "./frames.ts";
 
-/** What the protocol allows a WebSocket message to have. */
+/** The protocol's limit for a WebSocket message. */
 export const MAX_MESSAGE_BYTES = 1_048_576;
 
 const FIRST_CONTROL_OPCODE = 8;
@@ -10,21 +10,21 @@ const NOTHING = Buffer.alloc(0);
 export interface MeterEvents {
   /** Whether another frame may be passed on now. */
   hasRoom(): boolean;
-  /** So many lines have been passed on. */
+  /** Called with the number of lines passed on. */
   passed(lines: number): void;
 }
 
-/** A control frame is answered by another one, as a request of three lines is by one line. */
+/** A control frame counts as a request of three lines, since it gets one frame in answer. */
 const LINES_OF_CONTROL = 3;
 
 /**
- * Reads along what a WebSocket client sends and measures its messages by what the headers of their frames announce. A
- * message that is too long is known, and stopped, before the first byte of the frame that makes it so is passed on.
+ * Parses what a WebSocket client sends and measures its messages by the lengths in their frame headers. A message that
+ * is too long is detected and stopped before the first byte of the frame that exceeds the limit is passed on.
  */
 export class MessageMeter {
   readonly #reader: FrameReader;
   readonly #events: MeterEvents;
-  /** Announced so far of the message at hand, over all its frames. */
+  /** Announced length of the current message so far, over all its frames. */
   #messageBytes = 0;
   #isTooLong = false;
 
@@ -32,7 +32,7 @@ export class MessageMeter {
     this.#events = events;
     this.#reader = new FrameReader({
       mayPass: (header) => events.hasRoom() && this.#measure(header),
-      // A piece of a line takes work too, and has no answer of its own.
+      // A line fragment takes work too, and gets no answer.
       seesLineEnds: (count) => events.passed(Math.max(1, count)),
     });
   }
@@ -41,14 +41,14 @@ export class MessageMeter {
     return this.#isTooLong;
   }
 
-  /** What of these bytes, and of those kept back before, may be passed on. */
+  /** The bytes, of these and those held back before, that may be passed on. */
   take(received?: Buffer): Buffer {
-    // What comes after a message that is too long is not even kept.
+    // Anything after a message that is too long is dropped.
     return this.#isTooLong ? NOTHING : this.#reader.take(received);
   }
 
   #measure({ opcode, payload }: FrameHeader): boolean {
-    // Control frames may stand between the parts of a message, and are short by rule.
+    // Control frames may come between the parts of a message, and must be short.
     if (opcode >= FIRST_CONTROL_OPCODE) {
       this.#events.passed(LINES_OF_CONTROL);
       this.#isTooLong = payload > MAX_MESSAGE_BYTES;

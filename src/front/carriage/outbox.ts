@@ -1,18 +1,18 @@
 import type { Writable } from "node:stream";
 
-/** Small enough that a slow but living reader finishes one within any sensible write time-out. */
+/** Small enough that a slow but living reader takes one within any reasonable write time-out. */
 const PIECE_BYTES = 16_384;
 
 export interface OutboxEvents {
   /** All bytes so far have been taken. */
   drained(): void;
-  /** The reader has taken no byte for the time-out although some wait for it. */
+  /** The reader has taken no byte during the time-out although some are pending. */
   stalled(): void;
 }
 
 /**
- * Bytes on their way to one reader, in order. Node reports a write as done only when all of it is, so the bytes go in
- * small pieces, one at a time: each piece taken is a sign of life.
+ * Bytes on their way to one reader, in order. Node reports a write as done only when all of it is, so the bytes are
+ * written in small pieces, one at a time: each completed piece is a sign of life.
  */
 export class Outbox {
   readonly #sink: Writable;
@@ -24,7 +24,7 @@ export class Outbox {
   #isEnding = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** A time-out of 0 lets the reader take its time for ever. */
+  /** A time-out of 0 means no limit. */
   constructor(sink: Writable, timeoutMs: number, events: OutboxEvents) {
     this.#sink = sink;
     this.#timeoutMs = timeoutMs;
@@ -48,7 +48,7 @@ export class Outbox {
     this.#writeNext();
   }
 
-  /** Forgets what was not taken. */
+  /** Drops what was not taken. */
   discard(): void {
     clearTimeout(this.#timer);
     this.#waiting = [];

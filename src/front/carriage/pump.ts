@@ -43,13 +43,13 @@ export class Pump {
       stalled: () => tcp.destroy(),
     });
     this.#listenToWebSocket();
-    // Until the WebSocket is open nothing is read: the bytes stay where they are, in the order they came.
+    // Nothing is read until the WebSocket is open: the bytes stay in the socket, in order.
     tcp.on("end", () => this.#endOfInput());
     tcp.on("error", () => tcp.destroy());
     tcp.on("close", () => this.#tcpClosed());
   }
 
-  /** Says goodbye to both sides. */
+  /** Closes both sides gracefully. */
   goAway(): void {
     this.#tcp.pause();
     this.#ws.resume();
@@ -80,7 +80,7 @@ export class Pump {
     }
     this.#startHeartbeat();
     this.#tcp.on("data", (bytes: Buffer) => this.#forward(bytes));
-    // A client that ended its input without a byte did so before anybody read.
+    // The input may have ended, without a byte, before reading started.
     if (this.#tcp.readableEnded) this.#endOfInput();
   }
 
@@ -97,7 +97,7 @@ export class Pump {
     if (!this.#hasRoom()) this.#holdBack();
   }
 
-  /** Whether more may be read from the client: one that does not read is not read from either. */
+  /** Whether more may be read from the client: a client that does not read is not read from either. */
   #hasRoom(): boolean {
     return this.#window.isOpen && this.#ws.bufferedAmount <= BUFFER_BYTES && this.#outbox.size <= BUFFER_BYTES;
   }
@@ -105,9 +105,9 @@ export class Pump {
   #holdBack(): void {
     this.#tcp.pause();
     clearTimeout(this.#forgiveness);
-    // The outbox tells when it is empty.
+    // The outbox reports when it is empty.
     if (this.#outbox.size > BUFFER_BYTES) return;
-    // Always, also if the window has opened this very millisecond: nothing else might wake us.
+    // Always set it, even if the window opens this very millisecond: nothing else might wake us.
     this.#forgiveness = setTimeout(() => this.#readOn(), Math.ceil(this.#window.msUntilForgiven()) + 1);
   }
 
@@ -152,14 +152,14 @@ export class Pump {
     setTimeout(() => this.#ws.terminate(), LINGER_MS).unref();
   }
 
-  /** What the service said last still reaches the client; what the client says now reaches nobody. */
+  /** The service's last bytes still reach the client; the client's further input is discarded. */
   #wsClosed(): void {
     this.#isWsClosed = true;
     if (this.#isTcpClosed) {
       this.#finish();
       return;
     }
-    // Closing a socket with unread input resets it, and a reset can overtake our last bytes: read on, for a while.
+    // Closing a socket with unread input resets it, and a reset can overtake our last bytes: keep reading for a while.
     this.#tcp.resume();
     this.#tcp.once("finish", () => setTimeout(() => this.#tcp.destroy(), LINGER_MS).unref());
     this.#outbox.end();
@@ -171,7 +171,7 @@ export class Pump {
     this.#events.closed();
   }
 
-  /** Notices a service that vanished without a word, and keeps middleboxes from forgetting the connection. */
+  /** Detects a service that vanished silently, and keeps middleboxes from dropping the connection. */
   #startHeartbeat(): void {
     let isAlive = true;
     this.#ws.on("pong", () => {
@@ -179,7 +179,7 @@ export class Pump {
     });
     this.#heartbeat = setInterval(() => {
       if (this.#ws.readyState !== WebSocket.OPEN) return;
-      // While we are not reading, we cannot have seen an answer.
+      // While reading is paused, an answer may have arrived unseen.
       if (!isAlive && !this.#ws.isPaused) {
         this.#ws.terminate();
         return;

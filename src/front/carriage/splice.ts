@@ -5,16 +5,16 @@ import { clientCloseFrame, FrameReader } from "./frames.ts";
 import { MessageMeter } from "./message-meter.ts";
 import { Outbox } from "./outbox.ts";
 
-/** What may wait on either side before the other is no longer read from. */
+/** How much may be buffered on either side before the other is no longer read from. */
 const BUFFER_BYTES = 262_144;
 const LINGER_MS = 2_000;
 const MESSAGE_TOO_BIG = 1009;
 
 /**
  * Joins a WebSocket client and workerd after the upgrade, byte for byte. A client that does not read is not read from,
- * and is cut off when it takes nothing for the write time-out; one that sends faster than its session answers is read
- * from as answers come; a message that is too long ends the connection with close code 1009 before it is passed on.
- * Whatever ends one side ends the other at once.
+ * and is cut off when it takes nothing for the write time-out. A client that sends faster than its session answers is
+ * read from as answers arrive. A message that is too long ends the connection with close code 1009 before it is passed
+ * on. The end of either side immediately ends the other.
  */
 export function splice(client: Duplex, upstream: Socket, writeTimeoutMs: number): void {
   const window = new AnswerWindow();
@@ -36,7 +36,7 @@ export function splice(client: Duplex, upstream: Socket, writeTimeoutMs: number)
     const passed = requests.take(bytes);
     if (passed.length > 0) upstream.write(passed);
     if (requests.isTooLong && !wasTooLong) {
-      // The session answers as it would answer its client, and the answer takes its way back in order.
+      // The session answers the close as if its client had sent it, in order with its other answers.
       upstream.write(clientCloseFrame(MESSAGE_TOO_BIG));
       setTimeout(cut, LINGER_MS).unref();
     }
@@ -75,7 +75,7 @@ export function splice(client: Duplex, upstream: Socket, writeTimeoutMs: number)
       client.pause();
     } else readOn();
   });
-  // A WebSocket has no half-open state: who ends without a close frame has gone.
+  // A WebSocket has no half-open state: an end without a close frame means that the client is gone.
   client.on("end", cut);
   client.on("error", cut);
   client.on("close", () => {
@@ -87,7 +87,7 @@ export function splice(client: Duplex, upstream: Socket, writeTimeoutMs: number)
   upstream.on("end", () => upstream.destroy());
   upstream.on("close", () => {
     clearTimeout(forgiveness);
-    // What the session said last still reaches the client: input that nobody reads would reset the connection first.
+    // The session's last bytes still reach the client: unread input would reset the connection first.
     client.resume();
     client.once("finish", () => setTimeout(() => client.destroy(), LINGER_MS).unref());
     outbox.end();

@@ -21,7 +21,7 @@ export interface TcpFrontOptions {
   readonly writeTimeoutMs: number;
   /** How long a TLS handshake may take. */
   readonly readTimeoutMs: number;
-  /** Shown to the Worker, which then believes the client's address. */
+  /** Proves to the Worker that it may trust the client address we send. */
   readonly bridgeSecret: string;
   readonly tls: SecureContext | undefined;
   readonly log: (line: string) => void;
@@ -36,7 +36,7 @@ export class TcpFront {
     this.#options = options;
   }
 
-  /** Takes a connection in when it is its turn, or closes it without a byte if a cap forbids it. */
+  /** Accepts a connection when it is its turn, or closes it without a byte if a cap forbids it. */
   async accept(client: Socket): Promise<void> {
     const { connections, tls, readTimeoutMs, log } = this.#options;
     const address = plainIp(client.remoteAddress ?? "unknown");
@@ -47,7 +47,7 @@ export class TcpFront {
     }
     client.once("close", counted);
     try {
-      // Who has not shown that it speaks TLS costs nothing behind the door.
+      // A client that has not completed the TLS handshake costs nothing behind the front door.
       const stream = tls ? await secured(client, tls, readTimeoutMs) : client;
       await this.#carry(stream, address, await this.#turn(stream, address));
     } catch (error) {
@@ -56,7 +56,7 @@ export class TcpFront {
     }
   }
 
-  /** Cuts all connections, without a word to the sessions: a client cut off by us has not left. */
+  /** Cuts all connections without telling the sessions: a client that we cut off has not left. */
   cut(): void {
     for (const pump of this.#pumps) pump.cut();
   }
@@ -80,7 +80,7 @@ export class TcpFront {
     const pump = new Pump(client, socket, writeTimeoutMs, {
       refused: (reason) => {
         log(`a TCP connection was not let in: ${reason}`);
-        // A service that cannot serve says so; one that has no room closes without a byte.
+        // A service that cannot serve says so; one that is full closes without a byte.
         if (reason.endsWith(" 500")) client.write("error\n");
       },
       closed: () => this.#pumps.delete(pump),

@@ -1,10 +1,10 @@
 import type { Socket } from "node:net";
 import { type SecureContext, TLSSocket } from "node:tls";
 
-/** Longer delays make a timer fire at once. */
+/** A longer delay makes a timer fire immediately. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Resolves when the client has finished its TLS handshake. Closes it and rejects if it fails, or takes longer than `limitMs`. */
+/** Resolves when the TLS handshake is complete. Closes and rejects if it fails or takes longer than `limitMs`. */
 export function secured(client: Socket, secureContext: SecureContext, limitMs: number): Promise<TLSSocket> {
   const stream = new TLSSocket(client, { isServer: true, secureContext });
   stream.on("error", () => stream.destroy());

@@ -4,7 +4,7 @@ import { announcesBody, asksForWebSocket } from "./upgrade.ts";
 
 const WEBSOCKET_VERSION = "13";
 
-/** The refusal of a request whose head workerd would refuse in its own words, or read in another way than we do. */
+/** The refusal of a request whose head workerd would refuse in its own words, or parse differently than we do. */
 export function headFault(request: IncomingMessage): string | undefined {
   if (!hasHost(request)) return badRequest("Host header must be given once");
   if (!asksForWebSocket(request)) return undefined;
@@ -18,7 +18,7 @@ export function headFault(request: IncomingMessage): string | undefined {
 
 const badRequest = (detail: string) => refusal(400, "bad_request", { detail });
 
-/** Probes of load balancers often speak HTTP/1.0, which needs no host. */
+/** Load balancer probes often speak HTTP/1.0, which needs no host. */
 function hasHost({ headers, rawHeaders, httpVersion }: IncomingMessage): boolean {
   const count = rawHeaders.filter((text, index) => index % 2 === 0 && /^host$/i.test(text)).length;
   return count <= 1 && (Boolean(headers.host) || httpVersion === "1.0");

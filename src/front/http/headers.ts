@@ -5,26 +5,26 @@ import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
 import { plainIp } from "../system/addresses.ts";
 import { SCHEME_HEADER } from "../workerd/config.ts";
 
-/** Tells workerd a client's address. What a client sends under this name is dropped. */
+/** Tells workerd a client's address. The header is dropped from clients' requests. */
 export const PEER_HEADER = "X-Holdfast-Peer";
 const BRIDGE_HEADER = "x-holdfast-bridge";
 const BRIDGE_ADDRESS_HEADER = "x-holdfast-client-address";
 
-/** Headers that speak of one connection, and not of the request. */
+/** Headers that concern one connection, not the request. */
 const OF_CONNECTION = new Set([
   "connection",
   "keep-alive",
   "proxy-connection",
   "proxy-authenticate",
   "proxy-authorization",
-  // Without extensions nothing is compressed: a message is as long as its frames say, and no connection keeps buffers for it.
+  // Without extensions nothing is compressed: frames tell a message's length, and no compression buffers are kept.
   "sec-websocket-extensions",
   "te",
   "trailer",
   "upgrade",
 ]);
 
-/** Headers that belong to the request, whatever `Connection` says. */
+/** Headers that belong to the request, even if `Connection` lists them. */
 const OF_REQUEST = ["content-length", "transfer-encoding", "host"];
 
 /** Headers between the front door and workerd. */
@@ -36,35 +36,35 @@ const CONDITIONS = new Set(["if-match", "if-none-match"]);
 
 export interface Forwarding {
   readonly isUpgrade: boolean;
-  /** Whether bridges of others are heard: only if the operator has given them a secret. */
+  /** Whether external bridges are trusted: only if the operator has set a secret for them. */
   readonly hearsBridges: boolean;
 }
 
-/** The headers of a request as workerd is to see them, names and values in turn. */
+/** The headers of a request as sent to workerd, names and values alternating. */
 export function forwardedHeaders(request: IncomingMessage, { isUpgrade, hearsBridges }: Forwarding): string[] {
   const ours = hearsBridges ? OURS : OURS_AND_BRIDGES;
   const headers = keptHeaders(request, request.headers.host ? ours : new Set([...ours, "host"]));
-  // HTTP/1.0 needs no host, workerd does. Browsers always name one, so that no page gets to be a page of this machine.
+  // HTTP/1.0 needs no host, workerd does. Browsers always send one, so no page can pass as a page of this machine.
   if (!request.headers.host) headers.push("Host", "localhost");
-  // workerd drops an empty condition (2026-11), and what was to be conditional would be done whatever the state is.
+  // workerd drops an empty condition (2026-11), and the request would become unconditional.
   for (let index = 0; index < headers.length; index += 2) {
     if (headers[index + 1] === "" && CONDITIONS.has((headers[index] ?? "").toLowerCase())) headers[index + 1] = '""';
   }
   headers.push(PEER_HEADER, peerAddress(request), SCHEME_HEADER, schemeOf(request));
-  // Told to close, workerd would not wait for the rest of a body that it refuses, and we might write it into a closed socket.
+  // With `close`, workerd would not wait for the rest of a body that it refuses, and we might write to a closed socket.
   headers.push("Connection", isUpgrade ? "Upgrade" : "keep-alive");
   if (isUpgrade) headers.push("Upgrade", "websocket");
   return headers;
 }
 
 export interface Relaying {
-  /** The connection has to end after this answer. */
+  /** The connection must close after this answer. */
   readonly isLast: boolean;
 }
 
 const UPGRADE_REQUIRED = 426;
 
-/** The headers of an answer as its client is to see them. How the body is framed is between us and the client. */
+/** The headers of an answer as sent to its client. The framing of the body is chosen here, not copied from workerd. */
 export function answerHeaders(answer: IncomingMessage, { isLast }: Relaying): string[] {
   const headers = keptHeaders(answer, FRAMING);
   const options = isLast ? ["close"] : [];
@@ -76,10 +76,10 @@ export function answerHeaders(answer: IncomingMessage, { isLast }: Relaying): st
   return headers;
 }
 
-/** The headers of a message without those of its connection, names and values in turn. */
+/** The headers of a message without those of its connection, names and values alternating. */
 export function keptHeaders({ rawHeaders, headers }: IncomingMessage, dropped = OURS): string[] {
   const named = new Set((headers.connection ?? "").split(",").map((name) => name.trim().toLowerCase()));
-  // A request whose body has no length would be read as another request, on a connection that others share.
+  // Without its length, a body would be parsed as another request, on a connection that clients share.
   for (const name of OF_REQUEST) named.delete(name);
   const kept: string[] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
@@ -91,7 +91,9 @@ export function keptHeaders({ rawHeaders, headers }: IncomingMessage, dropped = 
   return kept;
 }
 
-/** Without TLS of our own, a proxy before us may have it. Who lies about it gets wrong addresses, and nothing more. */
+/**
+ * Without TLS of our own, a proxy in front of us may provide it. A client that forges the header only gets wrong URLs.
+ */
 function schemeOf({ socket, headers }: IncomingMessage): string {
   if (socket instanceof TLSSocket) return "https";
   return headers[SCHEME_HEADER.toLowerCase()] === "https" ? "https" : "http";
@@ -103,11 +105,13 @@ export function peerAddress({ socket }: IncomingMessage): string {
 
 export interface AddressSources {
   readonly bridgeSecret: string | undefined;
-  /** The header that names a client's address; `PEER_HEADER` unless a proxy stands before the service. */
+  /** The header that names a client's address; `PEER_HEADER` unless there is a proxy in front of the service. */
   readonly clientIpHeader: string;
 }
 
-/** The address for which a request counts, as the Worker sees it too: a bridge that knows the secret tells its client's. */
+/**
+ * The address a request is counted under, the same as in the Worker: a bridge that knows the secret sends its client's.
+ */
 export function countedAddress(request: IncomingMessage, { bridgeSecret, clientIpHeader }: AddressSources): string {
   const shown = request.headers[BRIDGE_HEADER];
   const told = request.headers[BRIDGE_ADDRESS_HEADER];

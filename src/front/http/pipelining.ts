@@ -1,11 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 
-/** Requests of one connection that may wait behind the one being answered. Each takes a few kilobytes besides its head. */
+/**
+ * Requests of one connection that may wait behind the one being answered. Each takes a few kilobytes besides its head.
+ */
 const MAX_WAITING = 256;
-/** Their heads and bodies together. */
+/** Limit for their heads and bodies together. */
 const MAX_WAITING_BYTES = 262_144;
-/** What Node keeps of a body that is not read yet. */
+/** How much Node buffers of a body that is not read yet. */
 const MAX_BUFFERED_BODY_BYTES = 65_536;
 
 interface Waiting {
@@ -19,22 +21,22 @@ interface Queue {
 }
 
 /**
- * Requests that a client sends without waiting for the answers before (pipelining) are carried out one after the other: Node
- * would hand all of them over at once, and each takes a connection to workerd. A client that sends too many is cut off, and not
- * paused: a paused connection does not tell that its client has hung up.
+ * Pipelined requests of one connection are processed one after the other: Node would deliver all of them at once, and
+ * each takes a connection to workerd. A client that sends too many is cut off instead of paused: a paused connection
+ * does not report that its client has hung up.
  */
 export class RequestTurns {
   readonly #queues = new WeakMap<Duplex, Queue>();
 
-  /** A request of this connection is being answered. */
+  /** Whether a request of this connection is being answered. */
   isBusy(socket: Duplex): boolean {
     return this.#queues.has(socket);
   }
 
-  /** Runs `answer` when the requests before this one on its connection are answered, or never if the connection ends. */
+  /** Runs `answer` once the earlier requests on the connection are answered, or never if the connection ends. */
   run(request: IncomingMessage, reply: ServerResponse, answer: () => void): void {
     const { socket } = request;
-    // Node parses the rest of what it has read from a connection that was cut off.
+    // Node still parses what it has already read from a connection that was cut off.
     if (socket.destroyed) return;
     reply.once("close", () => this.#next(socket));
     const queue = this.#queues.get(socket);
@@ -63,7 +65,7 @@ export class RequestTurns {
   }
 }
 
-/** What a request takes while it waits: its head, and as much of its body as is kept. */
+/** What a waiting request costs: its head, and as much of its body as is buffered. */
 function bytesOf({ url = "", rawHeaders, headers }: IncomingMessage): number {
   const head = rawHeaders.reduce((bytes, text) => bytes + text.length, url.length);
   if (headers["transfer-encoding"] !== undefined) return head + MAX_BUFFERED_BODY_BYTES;

@@ -18,7 +18,9 @@ export interface Passage {
   readonly writeTimeoutMs: number;
 }
 
-/** Passes one HTTP request on to workerd, and its answer back. A client that leaves takes its request along at once. */
+/**
+ * Passes one HTTP request on to workerd, and its answer back. A client that hangs up immediately cancels its request.
+ */
 export function proxy(
   incoming: IncomingMessage,
   reply: ServerResponse,
@@ -36,7 +38,7 @@ export function proxy(
     relay(incoming, answer, reply, outgoing, writeTimeoutMs);
   });
   outgoing.on("error", () => {
-    // After an answer, it was the rest of a body that nobody wanted.
+    // After an answer, only the rest of an unwanted body was lost.
     if (reply.headersSent) return;
     if (upstream.isEnding) reply.destroy();
     else unavailable(incoming, reply);
@@ -85,19 +87,19 @@ function relay(
 
 /** Closes the connection to workerd so that it notices: on TCP only a reset does that (workerd 2026-11). */
 export function hangUp(outgoing: ClientRequest): void {
-  // Its connection may serve somebody else by now.
+  // Its connection may serve another request by now.
   if (outgoing.destroyed) return;
   const socket = outgoing.socket as Socket | null;
   if (socket?.remoteFamily !== undefined) socket.resetAndDestroy();
   outgoing.destroy();
 }
 
-/** A client whose request is not whole when it is answered has to come back on another connection for the next one. */
+/** If a request is incomplete when it is answered, its connection cannot carry another one. */
 function isLast({ complete }: IncomingMessage, { shouldKeepAlive }: ServerResponse): boolean {
   return !complete || !shouldKeepAlive;
 }
 
-/** Ends the reply to a request, which its client has by now, when there is nothing more to read, or too much. */
+/** Ends a reply that was already sent, once the rest of the request's body is read or proves too long. */
 function afterBody(incoming: IncomingMessage, end: () => void): void {
   incoming.unpipe();
   if (!incoming.complete) {

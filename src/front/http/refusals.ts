@@ -22,7 +22,7 @@ interface Explanation {
   readonly headers?: readonly string[];
 }
 
-/** A reply of the front door itself, in the form of all the service's errors. */
+/** A reply of the front door itself, in the same format as all errors of the service. */
 export function refusal(status: number, error: string, { detail, headers = [] }: Explanation = {}): string {
   const body = errorBody(error, detail);
   const lines = [
@@ -39,7 +39,7 @@ export const UNAVAILABLE = refusal(503, "unavailable", { headers: ["Retry-After:
 
 const LINGER_MS = 500;
 
-/** Says a last word to a client, reading on for a moment: closing over unread input would reset the connection first. */
+/** Sends a final reply and keeps reading for a moment: closing with unread input would reset the connection first. */
 export function sayGoodbye(client: Duplex, words: string | Buffer): void {
   client.on("error", () => client.destroy());
   client.resume();

@@ -23,18 +23,18 @@ export interface HttpFrontOptions extends AddressSources {
   readonly tls: { readonly cert: Buffer; readonly key: Buffer } | undefined;
 }
 
-/** Longer heads answer 431. A ticket in an address may be as long as its list of keys. */
+/** Longer heads are answered with 431. A ticket in a URL may be as long as its list of keys. */
 const MAX_HEAD_BYTES = 65_536;
 const IDLE_MS = 65_000;
 const LOOK_EVERY_MS = 5_000;
 
-/** HTTP and WebSocket, for connections that are handed to it with `emit("connection", socket)`. */
+/** HTTP and WebSocket server for connections passed in with `emit("connection", socket)`. */
 export function httpFront(options: HttpFrontOptions): Server {
   const { tls, headTimeoutMs } = options;
   const settings = {
     maxHeaderSize: MAX_HEAD_BYTES,
     headersTimeout: headTimeoutMs,
-    // The Worker answers after `headTimeoutMs` of body. This ends what it does not answer.
+    // The Worker answers a body that takes longer than `headTimeoutMs`. This ends requests that it does not answer.
     requestTimeout: 2 * headTimeoutMs,
     keepAliveTimeout: IDLE_MS,
     connectionsCheckingInterval: Math.min(LOOK_EVERY_MS, headTimeoutMs),
@@ -50,7 +50,7 @@ export function httpFront(options: HttpFrontOptions): Server {
     hearsBridges: options.bridgeSecret !== undefined,
     writeTimeoutMs: options.writeTimeoutMs,
   };
-  // Node watches over heads that do not come, and over idle connections, only from here on.
+  // Node starts to check for late heads and idle connections only on this event.
   server.emit("listening");
   const turns = new RequestTurns();
   server.on("request", (incoming, reply) =>
@@ -61,7 +61,7 @@ export function httpFront(options: HttpFrontOptions): Server {
     }),
   );
   server.on("upgrade", (incoming, client, head) => {
-    // The answers to requests before it would end up among the frames.
+    // Answers to earlier requests would end up among the frames.
     if (turns.isBusy(client)) client.destroy();
     else open(incoming, client, head, options, passage);
   });
@@ -98,7 +98,7 @@ function open(
   void upgrade(incoming, client, head, { address, admission: options.admission, passage });
 }
 
-/** What cannot be parsed is answered here; workerd never sees it. */
+/** Requests that cannot be parsed are answered here; workerd never sees them. */
 function refusalOf(code: string | undefined): string {
   if (code === "HPE_HEADER_OVERFLOW") return refusal(431, "bad_request");
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return refusal(408, "bad_request");

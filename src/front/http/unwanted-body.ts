@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
 
-/** As long as the Worker lets a body be. */
+/** The Worker's limit for a body. */
 const MAX_BYTES = 1_048_576;
 const MAX_MS = 1_000;
 
 /**
- * Reads and forgets the rest of a body whose request has been answered: closing over unread input would reset the connection,
- * and a reset can overtake the answer. Calls back when the body is over, or when it is too long or takes too long to be worth it.
+ * Reads and discards the rest of a body whose request has been answered: closing with unread input would reset the
+ * connection, and a reset can overtake the answer. Calls back when the body has ended, is too long or takes too long.
  */
 export function swallow(incoming: IncomingMessage, done: () => void): void {
   let bytes = 0;

@@ -10,21 +10,21 @@ import { forwardedHeaders, keptHeaders } from "./headers.ts";
 import { hangUp, type Passage } from "./proxy.ts";
 import { sayGoodbye, UNAVAILABLE } from "./refusals.ts";
 
-/** workerd has so long to answer: a connection that it never answers must not keep others out. */
+/** How long workerd may take to answer: a connection that it never answers must not keep others out. */
 const ANSWERED_WITHIN_MS = 10_000;
-/** The subprotocol with which a client takes up a session that it had before. */
+/** The subprotocol with which a client resumes its session. */
 const RESUME = /(?:^|,)\s*holdfast\.resume\.[0-9a-f]{32}\.[0-9a-f]{32}\s*(?:,|$)/;
 
 /** The only route that speaks WebSocket. */
 const WEBSOCKET_PATH = "/v1/ws";
 
-/** Whether a request asks for a WebSocket where there is one. Elsewhere `Upgrade` has no effect. */
+/** Whether a request asks for a WebSocket on the path that has one. Elsewhere `Upgrade` has no effect. */
 export function asksForWebSocket({ method, url = "", headers }: IncomingMessage): boolean {
   if (method !== "GET" || headers.upgrade?.toLowerCase() !== "websocket") return false;
   return URL.parse(url.startsWith("/") ? `http://holdfast${url}` : url)?.pathname === WEBSOCKET_PATH;
 }
 
-/** Whether a body follows the head: workerd passes over that of an upgrade, and takes what comes then for frames. */
+/** Whether a body follows the head: workerd skips the body of an upgrade and parses what follows as frames. */
 export function announcesBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || !/^0*$/.test(headers["content-length"] ?? "");
 }
@@ -35,13 +35,13 @@ type Outcome =
   | { readonly type: "unavailable" };
 
 export interface Entrance {
-  /** For which the client counts. */
+  /** The address the client is counted under. */
   readonly address: string;
   readonly admission: AdmissionQueue;
   readonly passage: Passage;
 }
 
-/** Asks workerd for a WebSocket on a client's behalf, when it is the client's turn. Resolves when it is open, or has failed. */
+/** Asks workerd for a WebSocket when it is the client's turn. Resolves when it is open or has failed. */
 export async function upgrade(
   incoming: IncomingMessage,
   client: Duplex,
@@ -67,7 +67,7 @@ export async function upgrade(
   }
 }
 
-/** Lets the queue know what became of an attempt to resume. */
+/** Tells the queue the outcome of an attempt to resume. */
 function note(outcome: Outcome, address: string, admission: AdmissionQueue): void {
   if (outcome.type === "unavailable") return;
   const { statusCode = 0, headers } = outcome.answer;
@@ -130,7 +130,7 @@ function open(
   splice(client, socket, writeTimeoutMs);
 }
 
-/** Passes a refused upgrade on: replies of that kind are a line of JSON. */
+/** Passes on a refused upgrade: such replies are one line of JSON. */
 function refuse(answer: IncomingMessage, client: Duplex): void {
   const pieces: Buffer[] = [];
   answer.on("data", (bytes: Buffer) => pieces.push(bytes));

@@ -1,31 +1,31 @@
 export interface Arrival {
-  /** Where it comes from: addresses take turns. */
+  /** Addresses take turns. */
   readonly address: string;
-  /** It takes up a session that it had before: its grace is running. */
+  /** The client resumes a session: its grace period is running. */
   readonly isResuming: boolean;
-  /** Aborts when the client hangs up: it then leaves the queue. */
+  /** Aborts when the client hangs up: it leaves the queue then. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Makes room for the next. Calling it again changes nothing. */
+/** Makes room for the next connection. Idempotent. */
 export type Release = () => void;
 
 export interface AdmissionLimits {
-  /** So many are let in at a time. */
+  /** Connections admitted concurrently. */
   readonly maxInFlight: number;
-  /** One that takes longer, such as one with a wrong token, does not keep others waiting. */
+  /** A connection that takes longer, such as one with a wrong token, does not keep others waiting. */
   readonly maxTurnMs: number;
   /** A connection that waits longer is refused. */
   readonly maxWaitMs: number;
 }
 
 /**
- * workerd opens connections one after the other, in a few milliseconds each: more in flight would not get in sooner, and would
- * delay the requests of everybody who is in already. The default grace of a session is as long as the wait.
+ * workerd opens connections one after the other, in a few milliseconds each: more in flight would not be opened sooner,
+ * and would delay the requests of connected clients. The default grace period of a session equals the maximum wait.
  */
 export const ADMISSION: AdmissionLimits = { maxInFlight: 32, maxTurnMs: 1_000, maxWaitMs: 10_000 };
 
-/** The service cannot take connections as fast as they come. */
+/** The service cannot accept connections as fast as they arrive. */
 export class AdmissionTimeoutError extends Error {
   override readonly name = "AdmissionTimeoutError";
 
@@ -38,12 +38,12 @@ interface Place {
   readonly enter: () => void;
 }
 
-/** How long after a refused resume an address has no precedence. */
+/** How long an address has no precedence after a refused resume. */
 const DISTRUST_MS = 10_000;
 
-/** Those that wait, by their addresses, which take turns; those of one address in the order of their arrival. */
+/** Waiting connections by address. Addresses take turns; within one address the order is that of arrival. */
 class FairQueue {
-  /** The next address stands first. */
+  /** The next address comes first. */
   readonly #places = new Map<string, Set<Place>>();
 
   get size(): number {
@@ -63,7 +63,7 @@ class FairQueue {
     if (places?.delete(place) && places.size === 0) this.#places.delete(address);
   }
 
-  /** Takes out who is next. */
+  /** Removes and returns the next connection. */
   next(): Place | undefined {
     for (const [address, places] of this.#places) {
       this.#places.delete(address);
@@ -76,7 +76,7 @@ class FairQueue {
     return undefined;
   }
 
-  /** Lets all of one address wait in another queue. */
+  /** Moves all connections of one address to another queue. */
   move(address: string, to: FairQueue): void {
     for (const place of this.#places.get(address) ?? []) to.add(address, place);
     this.#places.delete(address);
@@ -84,20 +84,20 @@ class FairQueue {
 }
 
 /**
- * Lets connections in at the pace the service can take: a bounded number at a time, those that resume before new ones. Within
- * each kind addresses take turns, so that one with many connections does not keep the others out. How many wait is bounded by
- * the caps on connections, in which they count.
+ * Admits connections at the pace the service can take: a bounded number at a time, resuming ones before new ones.
+ * Within each kind addresses take turns, so that one with many connections does not keep the others out. The number of
+ * waiting connections is bounded by the caps on connections, which include them.
  *
- * Anybody can say that they resume. Once that was not true, others that say so from the same address wait like new ones, until
- * one of them is right or some seconds have passed.
+ * Any client can claim to resume. After a false claim, others with the same claim from the same address wait like new
+ * ones, until one of them proves true or some seconds have passed.
  */
 export class AdmissionQueue {
   readonly #limits: AdmissionLimits;
   readonly #resuming = new FairQueue();
   readonly #new = new FairQueue();
-  /** Those that resume from addresses in doubt; they and new ones alternate. */
+  /** Connections that claim to resume from distrusted addresses; they alternate with new ones. */
   readonly #doubtful = new FairQueue();
-  /** Until when addresses are in doubt, the oldest first. */
+  /** Until when addresses are distrusted, oldest first. */
   readonly #inDoubt = new Map<string, number>();
   #isDoubtfulNext = false;
   #inFlight = 0;
@@ -115,8 +115,9 @@ export class AdmissionQueue {
   }
 
   /**
-   * Resolves when it is this one's turn; the result must be called when it has been let in, or has failed. Rejects with an
-   * `AdmissionTimeoutError` if that takes too long, and with the signal's reason if the client hangs up before.
+   * Resolves when it is this connection's turn; the result must be called when it has been admitted or has failed.
+   * Rejects with an `AdmissionTimeoutError` if that takes too long, and with the signal's reason if the client hangs up
+   * first.
    */
   enter({ address, isResuming, signal }: Arrival): Promise<Release> {
     const { maxInFlight, maxWaitMs } = this.#limits;

@@ -1,25 +1,25 @@
 import { plainIp } from "../system/addresses.ts";
 
 export interface ConnectionCaps {
-  /** Sockets of every kind that may be open: what the open files allow. */
+  /** Maximum of open sockets of every kind, as the limit of open files allows. */
   readonly sockets: number;
-  /** Clients over TCP and WebSocket together; 0 is no limit. */
+  /** Clients over TCP and WebSocket together; 0 means no limit. */
   readonly clients: number;
-  /** The same per address; 0 is no limit. */
+  /** The same per address; 0 means no limit. */
   readonly clientsPerAddress: number;
-  /** Connections of one address to the HTTP port, without those that have become WebSockets; 0 is no limit. */
+  /** Connections of one address to the HTTP port, excluding those upgraded to WebSockets; 0 means no limit. */
   readonly httpPerAddress: number;
 }
 
 export type ConnectionRefusal = "max_connections" | "max_connections_per_ip";
 
-/** The far end of a connection. */
+/** The remote end of a connection. */
 export interface Peer {
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
 }
 
-/** Counts what is connected, so that a refusal costs nothing behind the front door. */
+/** Counts connections, so that a refusal costs nothing behind the front door. */
 export class Connections {
   readonly #caps: ConnectionCaps;
   readonly #byAddress = new Map<string, number>();
@@ -47,15 +47,15 @@ export class Connections {
     });
   }
 
-  /** Whether another connection of this address to the HTTP port is one too many. */
+  /** Whether this address has reached its cap of connections to the HTTP port. */
   isHttpFull(peer: Peer): boolean {
     const { httpPerAddress } = this.#caps;
     return httpPerAddress > 0 && (this.#httpByAddress.get(addressOf(peer))?.size ?? 0) >= httpPerAddress;
   }
 
-  /** Counts a connection to the HTTP port until the returned function is called, or it has become a WebSocket. */
+  /** Counts a connection to the HTTP port until the returned function is called or it becomes a WebSocket. */
   openHttp(peer: Peer): () => void {
-    // A socket that is closed no longer tells its far end.
+    // Read now: a closed socket no longer has a remote address.
     const { remoteAddress, remotePort } = peer;
     const address = addressOf(peer);
     const ofAddress = this.#httpByAddress.get(address) ?? new Set();
@@ -69,7 +69,7 @@ export class Connections {
     if (ofAddress?.delete(nameOf(peer)) && ofAddress.size === 0) this.#httpByAddress.delete(addressOf(peer));
   }
 
-  /** Counts a client until the returned function is called, or says which cap forbids it. */
+  /** Counts a client until the returned function is called, or returns the cap that forbids it. */
   admit(address: string): ConnectionRefusal | (() => void) {
     const { clients, clientsPerAddress } = this.#caps;
     const ofAddress = this.#byAddress.get(address) ?? 0;
@@ -90,7 +90,7 @@ export class Connections {
 
 const addressOf = ({ remoteAddress }: Peer) => plainIp(remoteAddress ?? "unknown");
 
-/** Tells a connection from all others to the same port, with TLS or without. */
+/** Identifies a connection among all others to the same port, with TLS or without. */
 const nameOf = ({ remoteAddress, remotePort }: Peer) => `${remoteAddress} ${remotePort}`;
 
 function once(action: () => void): () => void {

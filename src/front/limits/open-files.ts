@@ -1,23 +1,25 @@
 /** What the server may have open, derived from the limit of open files. */
 export interface FileBudget {
   readonly openFiles: number;
-  /** Connections of clients, of every kind. */
+  /** Client connections of every kind. */
   readonly connections: number;
   /** Keys that workerd may have awake at a time. */
   readonly awakeKeys: number;
-  /** HTTP sessions that workerd may have awake at a time beside those at work for a connection. */
+  /** HTTP sessions that workerd may have awake at a time, besides those working for a connection. */
   readonly awakeSessions: number;
 }
 
-/** Listeners, logs, directory shards, metrics and whatever else does not depend on the load. */
+/** Listeners, logs, directory shards, metrics and everything else that does not depend on the load. */
 const FIXED_FILES = 100;
-/** A connection is two descriptors in workerd (2026-11), and its session's database three while the session is awake. */
+/**
+ * A connection takes two descriptors in workerd (2026-11), and its session's database three while the session is awake.
+ */
 const FILES_PER_CONNECTION = 5;
 /** A database, its log and the log's index. */
 const FILES_PER_OBJECT = 3;
 /**
- * What is left over is for connections that have ended, and that workerd has not closed yet. Where files are few, idle sessions need
- * a larger part of them to be of any use.
+ * The rest is for connections that have ended and that workerd has not closed yet. If files are few, idle sessions need
+ * a larger share to be of any use.
  */
 const SHARES = {
   few: { connections: 0.54, keys: 0.31, sessions: 0.12 },
@@ -27,8 +29,8 @@ const MANY_FILES = 8_192;
 const WITHOUT_LIMIT = 1_048_576;
 
 /**
- * The most files this process and workerd may have open, each. Node has raised its own limit to the hard one at its
- * start, and the guard raises workerd's.
+ * The maximum of open files for this process and for workerd, each. Node has raised its own limit to the hard one at
+ * startup, and the guard raises workerd's.
  */
 export function openFileLimit(): number {
   const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { hard?: number | string } } };

@@ -12,11 +12,11 @@ const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a
 export const HOST_RULE = "must be a host name, an IP address or *";
 export const PORT_RULE = "must be a whole number from 1 to 65535";
 
-/** The host in its plain form, or undefined when it can be none. */
+/** The host without brackets, or undefined if it is not valid. */
 export function parseHost(text: string): string | undefined {
   const bare = /^\[.*\]$/.test(text) ? text.slice(1, -1) : text;
   if (bare === "*" || isIP(bare) !== 0) return bare;
-  // All digits and dots but no IP address: a mistyped one, not a name.
+  // Digits and dots that form no IP address are a mistyped one, not a name.
   return HOST_NAME.test(bare) && !/^[0-9.]+$/.test(bare) ? bare : undefined;
 }
 

@@ -1,8 +1,8 @@
 import { getSystemErrorMap } from "node:util";
 
-/** Why the command cannot go on, in one line for a person. The line never holds the value of a secret. */
+/** Why the command cannot continue, in one line for a person. The line never contains the value of a secret. */
 export class Failure extends Error {
-  /** 2: what the user asked for makes no sense; 1: it does, but cannot be done now. */
+  /** 2: the request makes no sense; 1: it does, but cannot be done now. */
   readonly exitCode: 1 | 2;
 
   constructor(message: string, exitCode: 1 | 2 = 1) {
@@ -19,7 +19,7 @@ export class UsageFailure extends Failure {
   }
 }
 
-/** What the operating system had against it, in words: "permission denied". */
+/** The operating system's reason in words, such as "permission denied". */
 export function reasonOf(error: unknown): string {
   const { errno, message } = error as NodeJS.ErrnoException;
   const known = errno === undefined ? undefined : getSystemErrorMap().get(errno);

@@ -6,11 +6,11 @@ const KEEP_ALIVE_MS = 30_000;
 
 export interface Listener {
   readonly port: number;
-  /** Stops listening; what is connected stays. Resolves when the last connection is gone. */
+  /** Stops listening; existing connections stay. Resolves when the last one is gone. */
   close(): Promise<void>;
 }
 
-/** Listens on an address; port 0 takes a free one. Rejects with a one-line `Failure` when that cannot be. */
+/** Listens on an address; port 0 picks a free port. Rejects with a one-line `Failure` if it cannot. */
 export function listen({ host, port }: Address, accept: (client: Socket) => void): Promise<Listener> {
   const server = createServer({
     allowHalfOpen: true,
@@ -32,7 +32,7 @@ export function listen({ host, port }: Address, accept: (client: Socket) => void
     });
     server.listen({ port, backlog: 4_096, ...(host !== "*" && { host }) }, () => {
       server.on("error", () => {
-        // A connection that could not be accepted: the next one may be.
+        // A connection could not be accepted; the next one may be.
       });
       const address = server.address();
       resolve({

@@ -1,4 +1,4 @@
-/** At most one line per second; what was left out is counted in the next one. */
+/** Writes at most one line per second; the next one says how many were left out. */
 export function rateLimitedLog(write: (line: string) => void): (line: string) => void {
   let quietUntil = 0;
   let leftOut = 0;

@@ -5,9 +5,9 @@ export interface WorkerdLayout {
   readonly worker: string;
   /** Directory of the objects' databases. */
   readonly storage: string;
-  /** Where HTTP and WebSockets come in. */
+  /** Where workerd accepts HTTP and WebSockets. */
   readonly http: Listen;
-  /** Raw TCP without a front door, for measurements. */
+  /** Raw TCP without a front door, for benchmarks. */
   readonly tcp?: Address | undefined;
   /** Names of the variables; the values travel in workerd's environment (see `environmentName`). */
   readonly variables: readonly string[];
@@ -16,7 +16,7 @@ export interface WorkerdLayout {
 /** Where workerd listens: a Unix socket or a port of this machine. */
 export type Listen = { readonly path: string } | Address;
 
-/** Tells workerd with which scheme a client asked, so that addresses in replies begin with it. */
+/** Tells workerd the scheme of the client's request, so that URLs in replies use it. */
 export const SCHEME_HEADER = "X-Forwarded-Proto";
 
 /** The namespaces' unique keys name the objects' files on disk: changing one loses the data. */
@@ -32,7 +32,7 @@ export const NAMESPACES = {
 
 export const environmentName = (variable: string) => `HOLDFAST_VAR_${variable}`;
 
-/** The text of a workerd configuration. It holds no secret: variables come by environment. */
+/** The text of a workerd configuration. It contains no secrets: variables are passed by environment. */
 export function workerdConfig(layout: WorkerdLayout): string {
   const namespaces = Object.entries(NAMESPACES);
   const bindings = [

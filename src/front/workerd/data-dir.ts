@@ -19,7 +19,7 @@ import { type Listen, NAMESPACES } from "./config.ts";
 import { holdAlive, isAlive, type SocketPaths, socketPathsOf } from "./socket-paths.ts";
 import { sweepEmptyDatabases } from "./sweep.ts";
 
-/** One name however the directory is reached: it tells a leftover workerd from other processes. */
+/** The real path, the same however the directory is reached: it identifies a leftover workerd among other processes. */
 export const workerdConfigFile = (dataDir: string) => join(realpathSync(dataDir), "workerd.capnp");
 export const objectsDir = (dataDir: string) => resolve(dataDir, "objects");
 export const pidFile = (dataDir: string) => join(dataDir, "workerd.pid");
@@ -27,9 +27,9 @@ export const pidFile = (dataDir: string) => join(dataDir, "workerd.pid");
 export interface OpenDataDir {
   /** Where workerd is to listen. */
   readonly workerd: Listen;
-  /** The descriptor by which whoever inherits it keeps every other server off the directory. */
+  /** A descriptor that keeps every other server off the directory as long as any process that inherited it lives. */
   readonly lock: number;
-  /** Gives the directory back after an orderly stop. */
+  /** Releases the directory after an orderly stop. */
   close(): void;
 }
 
@@ -50,7 +50,7 @@ export async function openDataDir(dataDir: string): Promise<OpenDataDir> {
   try {
     await endLeftover(dataDir, paths);
     const alive = await holdAlive(paths);
-    // Nobody has the databases open now, so those of forgotten keys can go as well.
+    // No process has the databases open now, so those of pruned keys can be removed as well.
     for (const kind of Object.values(NAMESPACES)) {
       sweepEmptyDatabases(databasesOf(dataDir, kind), { olderThanMs: 0, budgetMs: 1_000 });
     }
@@ -74,7 +74,7 @@ export async function openDataDir(dataDir: string): Promise<OpenDataDir> {
   }
 }
 
-/** While the server runs only sessions are swept: an ended session never stores anything again, a key may at any time. */
+/** While the server runs, only sessions are swept: an ended session stores nothing again, a key may at any time. */
 function sweepWhileRunning(dataDir: string): NodeJS.Timeout {
   const sweeping = setInterval(() => {
     for (const kind of [NAMESPACES.SESSION, NAMESPACES.HTTP_SESSION]) {
@@ -89,7 +89,7 @@ const SWEEP_EVERY_MS = 300_000;
 
 const databasesOf = (dataDir: string, kind: string) => join(objectsDir(dataDir), `holdfast-${kind}`);
 
-/** Like `mkdir -p`. Node's own never returns where the file system refuses to have directories, as in /proc (Node 24). */
+/** Like `mkdir -p`. Node's own hangs if the file system does not allow directories, as in /proc (Node 24). */
 function makeDirectory(path: string): void {
   const full = resolve(path);
   if (statSync(full, { throwIfNoEntry: false })?.isDirectory()) return;
@@ -97,7 +97,7 @@ function makeDirectory(path: string): void {
   mkdirSync(full, { mode: 0o700 });
 }
 
-/** Names what would stop workerd, which itself does not. A database that is in use is only looked at. */
+/** Names files that would keep workerd from starting: workerd does not. Databases in use are only read. */
 function checkFiles(dataDir: string): void {
   for (const name of ["serve.lock", "workerd.pid", "workerd.capnp"]) check(join(dataDir, name), "file");
   const objects = objectsDir(dataDir);
@@ -111,7 +111,7 @@ function checkFiles(dataDir: string): void {
   }
 }
 
-/** Whether there is such a file or directory; a `Failure` if it is something else, or not ours to use. */
+/** Whether there is such a file or directory; throws a `Failure` if it is of another kind or not accessible. */
 function check(path: string, kind: "file" | "directory"): boolean {
   const mode = constants.R_OK | constants.W_OK | (kind === "directory" ? constants.X_OK : 0);
   try {
@@ -127,7 +127,7 @@ function check(path: string, kind: "file" | "directory"): boolean {
 
 const SQLITE_HEADER = "SQLite format 3\0";
 
-/** One that is empty becomes a database by being used. */
+/** An empty file counts: it becomes a database on first use. */
 function isDatabase(path: string): boolean {
   const header = Buffer.alloc(SQLITE_HEADER.length);
   const file = openSync(path, "r");
@@ -141,8 +141,8 @@ function isDatabase(path: string): boolean {
 const SQLITE_BUSY = 5;
 
 /**
- * Takes a lock that the kernel drops when this process dies, so that launchers take turns. SQLite's file lock is the
- * only such lock Node offers; no other process can inherit it, which is what the socket beside it is for.
+ * Takes a lock that the kernel drops when this process dies, so that only one launcher runs at a time. SQLite's file
+ * lock is the only such lock Node offers; child processes cannot inherit it, which is why there is a socket as well.
  */
 async function lock(dataDir: string): Promise<() => void> {
   const { DatabaseSync } = await import("node:sqlite").catch(() => {
@@ -166,7 +166,7 @@ async function lock(dataDir: string): Promise<() => void> {
 
 const LEFTOVER_LIMIT_MS = 5_000;
 
-/** Ends the workerd of a launcher that was killed. It holds the directory as long as it lives, so nothing may start before. */
+/** Ends the workerd of a killed launcher. It holds the directory as long as it lives, so nothing may start before. */
 async function endLeftover(dataDir: string, paths: SocketPaths): Promise<void> {
   const deadline = Date.now() + LEFTOVER_LIMIT_MS;
   while (await isAlive(paths)) {
@@ -175,7 +175,7 @@ async function endLeftover(dataDir: string, paths: SocketPaths): Promise<void> {
     if (Date.now() > deadline) {
       throw new Failure(`${isOurs ? `process ${pid}` : "another process"} still uses data directory ${dataDir}`);
     }
-    // Without a recorded id its launcher died before it was known; its guard ends it.
+    // Without a recorded id, its launcher died before learning it; its guard ends it.
     if (isOurs) killLeftover(pid, dataDir);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
@@ -200,7 +200,7 @@ function recordedPid(dataDir: string): number | undefined {
   }
 }
 
-/** The command line of a running process; empty when there is none, or only its remains. */
+/** The command line of a running process; empty if there is none, or it is a zombie. */
 function commandOf(pid: number): string {
   try {
     if (process.platform === "linux") return readFileSync(`/proc/${pid}/cmdline`, "utf8");

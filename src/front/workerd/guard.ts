@@ -2,11 +2,12 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { Readable } from "node:stream";
 
 /**
- * The shell that starts workerd, so that the guard exists before workerd does. Standard input is its lifeline: when it ends
- * without a word this process was killed, and workerd is killed too. Descriptor 4 is the lock on the data directory, which
- * workerd inherits; descriptor 5 takes workerd's process id. The id is also left in the file named first.
+ * The shell that starts workerd, so that the guard exists before workerd does. Its standard input is a lifeline: if it
+ * ends without data, this process was killed, and the guard kills workerd. Descriptor 4 is the lock on the data
+ * directory, which workerd inherits; workerd's process id is written to descriptor 5 and to the file given as first
+ * argument.
  *
- * Standard input is opened again as 6 because a shell detaches what it starts in the background from its own.
+ * Standard input is duplicated as 6 because a shell detaches background processes from its own.
  */
 const SCRIPT = `
 pid_file=$1
@@ -38,11 +39,11 @@ export interface GuardOptions {
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly pidFile: string;
-  /** An open descriptor that workerd is to hold for as long as it lives. */
+  /** An open descriptor that workerd holds as long as it lives. */
   readonly lock: number | undefined;
 }
 
-/** Starts the command under its guard. The child is the shell; it ends with the command's exit code. */
+/** Starts the command under its guard. The child is the shell; it exits with the command's exit code. */
 export function spawnGuarded({ command, env, pidFile, lock }: GuardOptions): ChildProcess {
   return spawn("sh", ["-c", SCRIPT, "holdfast-guard", pidFile, ...command], {
     // Its own process group: Ctrl-C reaches only the launcher, which then stops workerd in order.
@@ -56,7 +57,7 @@ export function spawnGuarded({ command, env, pidFile, lock }: GuardOptions): Chi
 export function guardedPid(guard: ChildProcess): Promise<number | undefined> {
   return new Promise((resolve) => {
     let text = "";
-    // The types know only of the first five descriptors.
+    // The types cover only the first five descriptors.
     const pipe = (guard.stdio as readonly (Readable | null | undefined)[])[PID_FD];
     pipe?.on("data", (bytes: Buffer) => {
       text += bytes.toString("latin1");

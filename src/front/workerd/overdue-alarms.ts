@@ -2,19 +2,19 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { FileBudget } from "../limits/open-files.ts";
 
-/** An object that is awake has a database, its log and the log's index open. */
+/** An awake object has a database, its log and the log's index open. */
 const FILES_PER_OBJECT = 3;
 const STEP_MS = 100;
-/** As many as may be awake are woken in this many steps. */
+/** The maximum of awake objects is woken in this many steps. */
 const STEPS = 16;
 const NS_PER_MS = 1_000_000n;
 const DATABASE = /^[0-9a-f]{64}\.sqlite$/;
 
 /**
- * workerd wakes every object whose alarm is overdue when it starts, all at once (workerd 2026-11), and ends when it may
- * open no more files: with many keys whose leases ended while it was down it would end again and again. So where there
- * are more objects than it can have open, their alarms are put off one after another, before it starts. An object that
- * is woken finds its own, earlier time stored and does what is due. Returns how many were put off.
+ * When workerd starts, it wakes every object whose alarm is overdue at once (workerd 2026-11), and dies when it reaches
+ * its limit of open files: with many keys whose leases ended while it was down, it would die again and again. So if
+ * there are more objects than it can have open, their alarms are deferred one after another before it starts. An object
+ * that is woken finds its own, earlier time stored and does what is due. Returns how many alarms were deferred.
  */
 export async function spreadOverdueAlarms(
   objects: string,
@@ -24,7 +24,7 @@ export async function spreadOverdueAlarms(
   const folders = existsSync(objects) ? readdirSync(objects).map((name) => join(objects, name)) : [];
   const stored = folders.flatMap((folder) => readdirSync(folder).filter((name) => DATABASE.test(name))).length;
   if (stored * FILES_PER_OBJECT < openFiles / 2) return 0;
-  // Only here, because Node calls it experimental, on standard error.
+  // Imported only here, because Node prints an experimental warning on standard error.
   const { DatabaseSync } = await import("node:sqlite");
   const perStep = Math.max(1, Math.floor(awakeKeys / STEPS));
   let put = 0;

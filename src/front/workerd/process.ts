@@ -14,15 +14,15 @@ export interface WorkerdOptions {
   /** Path of the bundled Worker. */
   readonly worker: string;
   readonly dataDir: string;
-  /** Where HTTP and WebSockets come in; port 0 takes a free one. */
+  /** Where workerd accepts HTTP and WebSockets; port 0 picks a free port. */
   readonly http: Listen;
-  /** Raw TCP without a front door, for measurements. */
+  /** Raw TCP without a front door, for benchmarks. */
   readonly tcp?: Address;
-  /** Handed to the Worker as they are, unchecked. */
+  /** Passed to the Worker as they are, unchecked. */
   readonly variables: Readonly<Record<string, string>>;
-  /** A descriptor that workerd holds for as long as it lives. */
+  /** A descriptor that workerd holds as long as it lives. */
   readonly lock?: number;
-  /** Receives what workerd and the Worker log; the default is standard error. */
+  /** Receives the logs of workerd and the Worker; the default is standard error. */
   readonly log?: (text: string) => void;
 }
 
@@ -33,16 +33,16 @@ export interface WorkerdExit {
 
 export interface RunningWorkerd {
   readonly pid: number;
-  /** Where HTTP and WebSockets are taken. */
+  /** Where workerd accepts HTTP and WebSockets. */
   readonly http: Listen;
-  /** 0 where it is a Unix socket. */
+  /** 0 for a Unix socket. */
   readonly httpPort: number;
   readonly tcpPort: number;
-  /** Resolves when the process is gone, for whatever reason. */
+  /** Resolves when the process has ended, for whatever reason. */
   readonly exited: Promise<WorkerdExit>;
-  /** Ends the process politely, after `STOP_GRACE_MS` without mercy. Resolves when it is gone. */
+  /** Ends the process with SIGTERM, and with SIGKILL after `STOP_GRACE_MS`. Resolves when it has ended. */
   stop(): Promise<void>;
-  /** Ends the process at once (SIGKILL). Safe: whatever a client was told is on disk. */
+  /** Ends the process immediately (SIGKILL). Safe: everything a client was told is on disk. */
   kill(): Promise<void>;
 }
 
@@ -55,8 +55,8 @@ const STOP_GRACE_MS = 1_000;
 const START_LIMIT_MS = 15_000;
 
 /**
- * Starts workerd and resolves once it accepts connections. Rejects with a one-line `Failure` otherwise, and then
- * nothing is left running. The process never outlives this one, even if this one is killed.
+ * Starts workerd and resolves once it accepts connections. Otherwise rejects with a one-line `Failure`, leaving nothing
+ * running. The process never outlives this one, even if this one is killed.
  */
 export async function startWorkerd(options: WorkerdOptions): Promise<RunningWorkerd> {
   const guard = spawnGuarded({
@@ -66,19 +66,19 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
     lock: options.lock,
   });
   const exited = new Promise<WorkerdExit>((resolve) => {
-    // "close", not "exit": by then the last words have been read as well.
+    // "close", not "exit": by then all output has been read as well.
     guard.once("close", (code, signal) => resolve({ code, signal }));
     guard.once("error", () => resolve({ code: null, signal: null }));
   });
   const failed = new Promise<string>((resolve) => guard.once("error", (error) => resolve(reasonOf(error))));
-  // Writing to a guard that is gone is no news: its end is.
+  // A failed write to the guard needs no handling: its exit is handled.
   guard.stdin?.on("error", () => {});
   const output = collectOutput(guard, options.log ?? ((text) => process.stderr.write(text)));
   const announced = listening(guard, options.tcp ? ["http", "tcp"] : ["http"]);
   const pid = await guardedPid(guard);
   if (pid === undefined) throw new Failure(`cannot start workerd: ${await Promise.race([failed, limit(100)])}`);
   guard.once("exit", (_, signal) => {
-    // The guard itself was killed, which leaves workerd without one.
+    // The guard itself was killed, which leaves workerd unguarded.
     if (signal !== null) killQuietly(pid, "SIGKILL");
   });
 
@@ -117,7 +117,7 @@ function killQuietly(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It is gone already.
+    // It has already exited.
   }
 }
 
@@ -127,7 +127,7 @@ function writeConfig({ worker, dataDir, http, tcp, variables }: WorkerdOptions):
     mkdirSync(storage, { recursive: true, mode: 0o700 });
     const path = workerdConfigFile(dataDir);
     rmSync(path, { force: true });
-    // The socket of a workerd that was killed is still there, and would be in the way.
+    // The socket of a killed workerd is still there and would be in the way.
     if ("path" in http) rmSync(http.path, { force: true });
     const layout = { worker: resolve(worker), storage, http, tcp, variables: Object.keys(variables) };
     writeFileSync(path, workerdConfig(layout), { mode: 0o600 });
@@ -153,7 +153,7 @@ function limit(ms: number): Promise<undefined> {
   return new Promise((resolve) => setTimeout(resolve, ms, undefined).unref());
 }
 
-/** Keeps what workerd says until it is known whether that is a log or the reason of a failed start. */
+/** Holds back workerd's output until it is known whether it is a log or the reason of a failed start. */
 function collectOutput(child: ChildProcess, log: (text: string) => void) {
   let held: string[] | undefined = [];
   for (const stream of [child.stdout, child.stderr]) {
@@ -168,7 +168,7 @@ function collectOutput(child: ChildProcess, log: (text: string) => void) {
   };
 }
 
-/** One line for a person out of workerd's complaints. */
+/** Summarises workerd's errors in one line. */
 function explainStart(output: string): string {
   const lines = output.split("\n").filter((line) => line.trim() !== "" && !line.includes(": warning: "));
   return `workerd did not start: ${lines.find((line) => line.startsWith("Socket ")) ?? lines[0] ?? "no reason given"}`;

@@ -7,8 +7,8 @@ const REACHED_WITHIN_MS = 5_000;
 const REACH_AGAIN_MS = 20;
 
 /**
- * A new connection to workerd; undefined if none can be had in time. One that has just ended is waited for, also before its
- * end is known here: nothing has been sent on a connection that did not come about.
+ * A new connection to workerd; undefined if there is none in time. If workerd has just ended, waits for the next one,
+ * even if its end is not known here yet: retrying is safe, because nothing was sent on a failed connection.
  */
 export async function reach(upstream: Upstream): Promise<Socket | undefined> {
   const giveUpAt = performance.now() + REACHED_WITHIN_MS;
@@ -16,7 +16,7 @@ export async function reach(upstream: Upstream): Promise<Socket | undefined> {
     const listen = await upstream.ready();
     if (!listen) return undefined;
     const connection = connect("path" in listen ? { path: listen.path } : { ...listen, noDelay: true });
-    // Between two requests nobody else listens, and an error that nobody hears would end the server. A close follows it.
+    // Between two requests there is no other listener, and an unhandled error would end the server. A close follows it.
     connection.on("error", () => {});
     try {
       await once(connection, "connect");

@@ -6,22 +6,22 @@ import { join } from "node:path";
 import { codeOf, Failure, reasonOf } from "../system/failure.ts";
 import type { Listen } from "./config.ts";
 
-/** The longest path that every system takes for a Unix socket, the final zero included, is 104 bytes. */
+/** The longest path that every system accepts for a Unix socket is 104 bytes, including the final zero. */
 const MAX_PATH_BYTES = 103;
 
 /** Where the Unix sockets of a data directory are. */
 export interface SocketPaths {
   /** Where workerd listens. */
   readonly workerd: string;
-  /** Open for as long as a server, or a workerd it has left behind, lives. */
+  /** Open as long as a server, or a workerd it has left behind, lives. */
   readonly alive: string;
-  /** Stands in for `alive` where the directory's file system cannot hold sockets. */
+  /** Used instead of `alive` if the directory's file system does not support sockets. */
   readonly aliveElsewhere: string;
-  /** Removes what was made to reach them. */
+  /** Removes what was created to reach them. */
   forget(): void;
 }
 
-/** Paths of the sockets. Where the directory's own path is too long for a socket, a short link stands in for it. */
+/** Paths of the sockets. If the directory's own path is too long for a socket, a short link is used instead. */
 export function socketPathsOf(dataDir: string): SocketPaths {
   const real = realpathSync(dataDir);
   const digest = createHash("sha256").update(real).digest("hex").slice(0, 24);
@@ -42,12 +42,12 @@ export async function isAlive({ alive, aliveElsewhere }: SocketPaths): Promise<b
   return (await isOpen(alive)) || (await isOpen(aliveElsewhere));
 }
 
-/** What connecting to a socket fails with when nobody has it: it is missing, or left over. */
+/** Errors of connecting to a socket that no process has open: it is missing, or left over. */
 const FREE = new Set(["ENOENT", "ECONNREFUSED"]);
 
 /**
- * Whether any process has the socket open: who listens, or who has inherited the descriptor. Rejects with a `Failure` where that
- * cannot be known: two servers on one directory would both grant its locks.
+ * Whether any process has the socket open, by listening or by an inherited descriptor. Rejects with a `Failure` if that
+ * cannot be determined: two servers on one directory would both grant its locks.
  */
 function isOpen(path: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
@@ -59,7 +59,7 @@ function isOpen(path: string): Promise<boolean> {
     socket.once("error", (error) => {
       const code = codeOf(error) ?? "";
       if (FREE.has(code)) resolve(false);
-      // Nobody takes connections any more, but somebody has the socket.
+      // Connections are no longer accepted, but a process has the socket open.
       else if (code === "EAGAIN") resolve(true);
       else {
         reject(new Failure(`cannot tell whether another server uses the data directory: ${path}: ${reasonOf(error)}`));
@@ -69,19 +69,19 @@ function isOpen(path: string): Promise<boolean> {
 }
 
 export interface HeldSocket {
-  /** Whoever inherits this descriptor keeps the socket open. */
+  /** A process that inherits this descriptor keeps the socket open. */
   readonly fd: number;
   /** Where workerd can listen. */
   readonly workerd: Listen;
   close(): void;
 }
 
-/** Opens the socket that shows that a server lives on the directory. Only for who knows that none does. */
+/** Opens the socket that shows that a server lives on the directory. The caller must have made sure that none does. */
 export async function holdAlive(paths: SocketPaths): Promise<HeldSocket> {
   try {
     return { ...(await listenOn(paths.alive)), workerd: { path: paths.workerd } };
   } catch {
-    // Not every file system can hold a socket.
+    // Not every file system supports sockets.
     try {
       return { ...(await listenOn(paths.aliveElsewhere)), workerd: { host: "127.0.0.1", port: 0 } };
     } catch (error) {
@@ -97,7 +97,7 @@ function listenOn(path: string): Promise<Pick<HeldSocket, "fd" | "close">> {
     server.once("error", reject);
     server.listen({ path, backlog: 16 }, () => {
       server.unref();
-      // Node keeps the descriptor of a listening socket to itself, and has no other way to let a child inherit it.
+      // Node does not expose the descriptor of a listening socket, and has no other way to let a child inherit it.
       const { fd } = (server as unknown as { readonly _handle: { readonly fd: number } })._handle;
       resolve({ fd, close: () => server.close() });
     });

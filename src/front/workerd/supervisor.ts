@@ -2,24 +2,24 @@ import { Failure } from "../system/failure.ts";
 import type { Listen } from "./config.ts";
 import type { RunningWorkerd, WorkerdExit } from "./process.ts";
 
-/** Where requests go on to. */
+/** Where requests are passed on to. */
 export interface Upstream {
   /** Where workerd listens, as soon as it does; undefined if that takes too long. */
   ready(): Promise<Listen | undefined>;
-  /** The whole service is ending: its clients are cut off, not answered. */
+  /** The whole service is ending: its clients are cut off without an answer. */
   readonly isEnding?: boolean;
 }
 
-/** A workerd that lived for so long was well, and its end is a new story. */
+/** A workerd that ran for this long was healthy: its end resets the count of early ends. */
 const WELL_AFTER_MS = 30_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
-/** Ends in a row, each soon after its start, before nothing more is tried. */
+/** Early ends in a row after which it is not restarted. */
 const MAX_EARLY_ENDS = 6;
-/** A client waits so long for a workerd that is being started again before it is refused. */
+/** How long a client waits for a restarting workerd before it is refused. */
 const PATIENCE_MS = 5_000;
 
-/** Keeps a workerd running: one that ended by itself is started again, after pauses that grow. */
+/** Keeps workerd running: restarts it when it ends by itself, after growing pauses. */
 export class Supervisor implements Upstream {
   readonly #launch: () => Promise<RunningWorkerd>;
   readonly #log: (line: string) => void;
@@ -39,13 +39,13 @@ export class Supervisor implements Upstream {
     this.#log = log;
   }
 
-  /** Resolves once workerd runs. A first start that fails is not tried again: its reason is the caller's. */
+  /** Resolves once workerd runs. If the first start fails, it is not retried, and this rejects with the reason. */
   async start(): Promise<void> {
     this.#runs(await this.#launch());
     this.#started.resolve();
   }
 
-  /** The process id of the workerd that runs, or ran last. */
+  /** The process id of the current or last workerd. */
   get pid(): number | undefined {
     return this.#current?.pid;
   }
@@ -69,13 +69,13 @@ export class Supervisor implements Upstream {
     await this.#current?.stop();
   }
 
-  /** Ends workerd without warning, for good. */
+  /** Ends workerd immediately, for good. */
   async kill(): Promise<void> {
     await this.#end();
     await this.#current?.kill();
   }
 
-  /** A start that is under way is awaited: what it starts has to be ended too. */
+  /** Awaits a start in progress: the process it starts must be ended too. */
   async #end(): Promise<void> {
     this.#isEnding = true;
     this.#ending.resolve();
@@ -116,7 +116,7 @@ export class Supervisor implements Upstream {
 
 function inWords({ code, signal }: WorkerdExit): string {
   if (signal) return `signal ${signal}`;
-  // A shell reports the end by a signal as 128 and its number.
+  // A shell reports death by a signal as 128 plus its number.
   return code !== null && code > 128 ? `signal ${code - 128}` : `exit code ${code}`;
 }
 

@@ -2,21 +2,21 @@ import { readdirSync, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { codeOf, reasonOf } from "../system/failure.ts";
 
-/** A database of one page has no table in it: the object it belonged to has deleted all it had. */
+/** A database of one page has no tables: its object has deleted everything. */
 const EMPTY_DATABASE_BYTES = 4_096;
 const DATABASE = /^[0-9a-f]{64}\.sqlite$/;
 
 export interface SweepLimits {
   /** Files changed later than this are left alone. */
   readonly olderThanMs: number;
-  /** What is not done in this time is left for the next sweep. */
+  /** Work not done in this time is left for the next sweep. */
   readonly budgetMs: number;
 }
 
 /**
- * Removes what workerd leaves of objects that have deleted their state: a file of one empty page each. Returns how many.
- * A file with a write-ahead log beside it is in use or holds more than it shows, and stays. What cannot be removed is
- * logged, and stays too: it costs some room, which is no reason to stop serving.
+ * Removes what workerd leaves of objects that have deleted their state: a file of one empty page each. Returns how
+ * many. A file with a write-ahead log is in use or holds more than it shows, and stays. A file that cannot be removed
+ * is logged and stays too: it only costs disk space.
  */
 export function sweepEmptyDatabases(
   directory: string,
@@ -46,7 +46,7 @@ function namesIn(directory: string, complain: (path: string, error: unknown) => 
   try {
     return readdirSync(directory);
   } catch (error) {
-    // Without the directory no object of this kind has ever been stored.
+    // Without the directory, no object of this kind was ever stored.
     if (codeOf(error) !== "ENOENT") complain(directory, error);
     return [];
   }
@@ -57,7 +57,7 @@ function isEmptySince(path: string, time: number): boolean {
   return size === EMPTY_DATABASE_BYTES && mtimeMs !== undefined && Math.floor(mtimeMs) <= time && !hasLog(path);
 }
 
-/** Looked at again just before: an object that has been opened meanwhile has a log. */
+/** Checked again right before removal: an object opened meanwhile has a log. */
 function hasLog(path: string): boolean {
   return statSync(`${path}-wal`, { throwIfNoEntry: false }) !== undefined;
 }

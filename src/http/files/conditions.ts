@@ -1,7 +1,7 @@
 import { fenceToHex, type Which } from "../../engine/index.ts";
 import type { Parsed } from "../request/fields.ts";
 
-/** What a request wants to be true before it changes anything. */
+/** What must be true before a request changes anything. */
 export type Condition =
   | { readonly type: "absent" }
   | { readonly type: "match"; readonly which: Which }
@@ -32,7 +32,7 @@ export function matchOf(headers: Headers): Parsed<Which | undefined> {
   for (const tag of tags) {
     if (!tag) return { ok: false, detail: "If-Match must be *, or a list of fences in double quotes" };
     const [, weak, digits = ""] = tag;
-    // A weak tag never matches, and neither does a number that no fence is written as.
+    // A weak tag never matches, nor does a number that is not written as a fence.
     if (weak === undefined && isFence(digits)) fences.push(fenceToHex(BigInt(digits)));
   }
   return { ok: true, value: { by: "fence", fences } };

@@ -11,7 +11,7 @@ import { orUnavailable, type Refusal, refuse } from "../sessionless/replies.ts";
 import { conditionOf, matchOf } from "./conditions.ts";
 import { FILE, holderFrom, MAX_BODY_BYTES, type Sender, senderIn, textReply } from "./text.ts";
 
-/** Who holds the key, as the text of a lock file. */
+/** Answers with the current holder as the text of a lock file. */
 export async function getFile(context: AppContext): Promise<Response> {
   const key = keyIn(context, TO_READ);
   if (typeof key !== "string") return key;
@@ -21,7 +21,7 @@ export async function getFile(context: AppContext): Promise<Response> {
   });
 }
 
-/** Creates the file, or refreshes it: the condition tells which. */
+/** Creates or refreshes the file, depending on the condition. */
 export async function putFile(context: AppContext): Promise<Response> {
   const key = keyIn(context, TO_CHANGE);
   if (typeof key !== "string") return key;
@@ -58,7 +58,7 @@ export async function putFile(context: AppContext): Promise<Response> {
   });
 }
 
-/** Removes the file, and gives the key to the next in line. */
+/** Removes the file and grants the key to the next waiter. */
 export async function deleteFile(context: AppContext): Promise<Response> {
   const key = keyIn(context, TO_CHANGE);
   if (typeof key !== "string") return key;
@@ -80,7 +80,7 @@ export async function deleteFile(context: AppContext): Promise<Response> {
   });
 }
 
-/** 412, with the text of whoever holds the key. */
+/** 412, with the current holder's text. */
 function holderReply(context: AppContext, hold: CurrentHold, why: Refusal): Response {
   context.set("error", why);
   return textReply(context, hold, 412);

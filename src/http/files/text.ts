@@ -8,14 +8,14 @@ import { etagOf, leaseBegan } from "../sessionless/replies.ts";
 export const FILE = "file";
 export const MAX_BODY_BYTES = 16_384;
 
-/** What the body of a PUT says of its sender. */
+/** What the body of a PUT says about its sender. */
 export interface Sender {
   readonly pid: number;
   readonly tag: string | undefined;
   readonly nonce: string | undefined;
 }
 
-/** Reads a lock text in which nothing is required; the service tells the time itself. */
+/** Reads a lock text in which nothing is required; the service uses its own clock. */
 export function senderIn(bytes: Uint8Array): Parsed<Sender> {
   const fields = readFields(bytes, MAX_BODY_BYTES);
   if (!fields) return { ok: false, detail: `body must be UTF-8 text of at most ${MAX_BODY_BYTES} bytes` };
@@ -30,7 +30,7 @@ export function senderIn(bytes: Uint8Array): Parsed<Sender> {
   return { ok: true, value: sender };
 }
 
-/** What is kept of the sender while it holds or waits. */
+/** What is stored about the sender while it holds or waits. */
 export function holderFrom({ pid, tag, nonce }: Sender): Sessionless & { readonly kind: typeof FILE } {
   return {
     kind: FILE,
@@ -40,7 +40,7 @@ export function holderFrom({ pid, tag, nonce }: Sender): Sessionless & { readonl
   };
 }
 
-/** The holder as a lock file would show it. One of another protocol is named by the protocol only. */
+/** The holder as a lock file would show it. For a holder of another protocol, only the protocol is named. */
 export function lockTextOf(hold: CurrentHold): string {
   const { session, fence, expiresAt, sessionless } = hold;
   const own = sessionless?.kind === FILE ? sessionless : undefined;
@@ -69,7 +69,7 @@ export function textReply(
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     ETag: etagOf(hold),
-    // A session may have renewed for longer than it was granted.
+    // A session may have renewed for longer than its original lease.
     "X-Stale-Timeout": String(Math.max(leaseSeconds, remaining)),
     "X-Expires-In": String(remaining),
     ...headers,

@@ -15,14 +15,14 @@ import { keyFault, segmentAt } from "../request/path.ts";
 
 const KEY_SEGMENT = 3;
 
-/** Takes a slot away from the holder that bears this fence, and from no other. */
+/** Takes the slot away from the holder with this fence, and from no other. */
 export async function removeHolder(context: AppContext): Promise<Response> {
   const key = segmentAt(context.req.path, KEY_SEGMENT);
   const fault = keyFault(key);
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
   const principal = context.get("principal");
   if (!isAdmin(principal)) {
-    // Who is nobody in particular and shows a credential here has shown a wrong one.
+    // On an open service, a credential shown here was a wrong admin token.
     if (principal.type === "open" && context.req.header("Authorization")) await wrongCredential(context, "http");
     return fail(context, "forbidden");
   }
@@ -44,7 +44,7 @@ export async function removeHolder(context: AppContext): Promise<Response> {
   }
 }
 
-/** Lets a key that has lost its rows be founded again. One that has not is not found. */
+/** Lets a key that has lost its rows be founded again. Any other key is answered with `not_found`. */
 export async function giveUpKey(context: AppContext): Promise<Response> {
   const key = segmentAt(context.req.path, KEY_SEGMENT);
   const fault = keyFault(key);

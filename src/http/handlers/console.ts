@@ -4,10 +4,10 @@ import { html } from "../openapi/reference/markup.ts";
 import type { AppContext } from "../request/context.ts";
 
 const HEADERS = { "X-Content-Type-Options": "nosniff", "Cache-Control": "public, max-age=60" };
-/** Whether a token is needed stands in it, and that may change. */
+/** The page says whether a token is needed, and that may change. */
 const PAGE_HEADERS = { ...HEADERS, "Cache-Control": "no-store" };
 
-/** Nothing but what the service itself serves is loaded, and no markup can bring a script or a style of its own. */
+/** Only what the service itself serves is loaded, and injected markup cannot bring its own script or style. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -22,7 +22,7 @@ const POLICY = [
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Crect width='32' height='32' rx='7' fill='%230f766e'/%3E%3Cpath d='M10 15v-3a6 6 0 0 1 12 0v3' fill='none' stroke='%23fff' stroke-width='3'/%3E%3Crect x='8' y='15' width='16' height='11' rx='2.5' fill='%23fff'/%3E%3C/svg%3E";
 
-/** The console: a page whose script asks for everything else, with the credential of whoever looks at it. */
+/** The console: a page whose script fetches everything else with its user's credential. */
 export function getConsole(context: AppContext): Response {
   const config = context.get("config");
   return context.body(
@@ -45,7 +45,7 @@ export function getConsoleStyle(context: AppContext): Response {
   return context.body(style, 200, { ...HEADERS, "Content-Type": "text/css; charset=utf-8" });
 }
 
-/** What the script must know before it may ask for anything stands in the page. */
+/** What the script must know before its first request is in the page. */
 function pageOf({ needsToken, origin }: { readonly needsToken: boolean; readonly origin: string }): string {
   return html`<!doctype html>
 <html lang="en">

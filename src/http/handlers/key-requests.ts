@@ -1,10 +1,10 @@
 import type { KeyRequest } from "../../objects/session-common/operations.ts";
 import type { RequestId, RequestOf } from "../openapi/schemas.ts";
 
-/** Operations that a session carries out on a key. */
+/** Operations that a session performs on a key. */
 export type KeyOperationId = Exclude<RequestId, "createSession" | "createTicket">;
 
-/** In HTTP a lease of 0 is the default lease; elsewhere that one is left out. */
+/** In HTTP a lease of 0 means the default lease; internally it is undefined then. */
 const leaseOf = ({ lease_ttl_s }: { readonly lease_ttl_s: number }) => (lease_ttl_s === 0 ? undefined : lease_ttl_s);
 
 const wait = (key: string, body: RequestOf<"waitLock">): KeyRequest => ({
@@ -33,7 +33,7 @@ const enqueue = (key: string, limit: number, body: RequestOf<"enqueueLock">): Ke
   leaseSeconds: leaseOf(body),
 });
 
-/** What each operation asks of its key, from its checked body. A lock is a semaphore of one slot. */
+/** Turns the validated body of each operation into a request to its key. A lock is a semaphore with one slot. */
 export const KEY_REQUESTS: { readonly [Id in KeyOperationId]: (key: string, body: RequestOf<Id>) => KeyRequest } = {
   acquireLock: (key, body) => acquire(key, 1, body),
   acquireSem: (key, body) => acquire(key, body.limit, body),

@@ -19,19 +19,19 @@ import { type AskSession, sessionOf } from "./sessions.ts";
 const KEY_SEGMENT = 2;
 const SESSION_HEADER = "X-Dflockd-Session";
 const LABEL_HEADER = "X-Holdfast-Label";
-/** Hardly anybody hangs up sooner than this, and looking for that costs a millisecond. */
+/** Clients hardly ever hang up sooner than this, and checking for it costs a millisecond. */
 const QUICK_MS = 5;
 const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
 
 let askIds: { readonly prefix: string; next: number } | undefined;
 
-/** An id that no other request has: random for the isolate, and counted in it. */
+/** A unique id: random per isolate, then counted. */
 function newAskId(): string {
   askIds ??= { prefix: randomHex(8), next: 0 };
   return `${askIds.prefix}-${(askIds.next++).toString(36)}`;
 }
 
-/** A handler for one operation on a key, with the checks that all of them make, in their order. */
+/** A handler for one operation on a key, with the checks common to all of them, in order. */
 export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
   const [family, requestOf] = [familyOf(id), KEY_REQUESTS[id]];
   return async (context) => {
@@ -51,7 +51,7 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
       if (!body.ok) return fail(context, "bad_request", body.detail);
       const ask = { id: newAskId(), request: requestOf(key, body.value), label: label.value };
       const replying = put(context, askSession, ask);
-      // A client that leaves would otherwise take the Worker with it, and nobody could take the request back.
+      // Otherwise the Worker would end when the client leaves, and the request could not be withdrawn.
       context.executionCtx.waitUntil(replying.catch(() => {}));
       return await replying;
     } catch (error) {
@@ -61,7 +61,9 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
   };
 }
 
-/** The body, once it is known that the session exists if the body is late or wrong: a session that is gone beats it. */
+/**
+ * The body. If it is late or invalid, checks that the session exists: `session_gone` takes precedence over a bad body.
+ */
 async function bodyOf<Id extends KeyOperationId>(
   context: AppContext,
   askSession: AskSession,
@@ -79,9 +81,9 @@ async function bodyOf<Id extends KeyOperationId>(
   return parsed.ok || (await isWanted()) ? parsed : "session_gone";
 }
 
-/** Puts a request to its session. One whose fate stays unknown, or whose client has left, is taken back. */
+/** Sends a request to its session. If its outcome stays unknown or its client has left, it is withdrawn. */
 async function put(context: AppContext, askSession: AskSession, ask: Ask): Promise<Response> {
-  // There is nothing to take back of a request that leaves no traces, and a signal costs something.
+  // A request without lasting effects needs no withdrawal, and reading the signal has a cost.
   if (!leavesTraces(ask.request)) {
     const told = await askSession((session) => session.perform(ask) as Promise<Reply>);
     return told.type === "gone" ? fail(context, "session_gone") : replyOf(context, ask.request, told.outcome);
@@ -94,7 +96,7 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
     const end = await endOf(askSession, ask, signal);
     if (end.type === "answered" && !signal.aborted) return replyOf(context, ask.request, end.outcome);
     if (end.type === "gone") return fail(context, "session_gone");
-    // Of a poll that was abandoned the session knows already. A lost session may have picked a grant up before.
+    // The session already knows of an abandoned poll. A lost session may have picked up a grant before.
     if (end.type !== "vanished") withdraw();
     return fail(context, end.type === "lost" ? "unavailable" : "client_canceled");
   } catch (error) {
@@ -103,7 +105,7 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
   }
 }
 
-/** Has a session withdraw a request, also if it cannot be reached at once. */
+/** Has a session withdraw a request, retrying if it cannot be reached. */
 async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<void> {
   const withdraw = () => askSession((session) => session.withdraw(request.key, id));
   for (const pauseMs of WITHDRAWAL_PAUSES_MS) {
@@ -119,20 +121,20 @@ async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<v
 const mayWait = ({ type }: KeyRequest) => type === "acquire" || type === "wait";
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
-/** Puts a request to its session, and waits for the end of it if it has to wait. */
+/** Sends a request to its session and, if it has to wait, waits for its outcome. */
 async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<PollEnd> {
   const askedAt = Date.now();
   const begun = mayWait(ask.request)
     ? await begin(askSession, ask)
     : await askSession((session) => session.perform(ask) as Promise<Reply>);
   if (begun instanceof WebSocket) return endOfPoll(begun, signal);
-  // workerd reads from connections only when nothing else is left to do (2026-11): this lets it tell of a hang-up that it has not
-  // read yet. A poll has listened for one all the time.
+  // workerd reads from connections only when nothing else is left to do (2026-11): this lets it report a hang-up that
+  // it has not read yet. A poll has listened for one all along.
   if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
   return begun;
 }
 
-/** Puts a request that may have to wait: its answer, or the socket on which that will come. */
+/** Sends a request that may have to wait. Returns its answer, or the socket on which the answer will arrive. */
 async function begin(askSession: AskSession, ask: Ask): Promise<Reply | WebSocket> {
   const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
   const reply = await askSession((session) => session.fetch("http://session/", { headers }));
@@ -143,7 +145,7 @@ function granted({ token, leaseSeconds }: Outcome, status: "ok" | "acquired") {
   return { status, token, lease_ttl_s: leaseSeconds };
 }
 
-/** An outcome as HTTP says it. */
+/** An outcome as an HTTP reply. */
 function replyOf(context: AppContext, { type }: KeyRequest, outcome: Outcome): Response {
   const { status, leaseSeconds } = outcome;
   const error = STATUSES[status].http;

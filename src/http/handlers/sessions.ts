@@ -14,14 +14,14 @@ const ID_SEGMENT = 2;
 
 type SessionStub = DurableObjectStub<HttpSessionObject>;
 
-/** Asks a session something. One that goes to rest just then is woken again: it has done nothing of it. */
+/** Calls a session. If it goes to rest during the call, it is woken and called again: nothing was executed. */
 export type AskSession = <Answer>(ask: (session: SessionStub) => Promise<Answer>) => Promise<Answer>;
 
-/** The way to a session, which appears in the log under its number. */
+/** Access to a session, which appears in the log under its number. */
 export function sessionOf(context: AppContext, id: string): AskSession {
   const name = httpSessionName(id);
   context.set("session", name);
-  // The stub of an object that has ended is broken for good: every call needs a new one.
+  // The stub of an object that has ended is permanently broken: every call needs a new one.
   return (ask) => callAwake(() => ask(context.env.HTTP_SESSION.getByName(name)));
 }
 

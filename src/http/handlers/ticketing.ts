@@ -5,7 +5,7 @@ import { fail, json } from "../reply/errors.ts";
 import { MAX_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
 import type { AppContext } from "../request/context.ts";
 
-/** Hands out a ticket: a page may then use the service without ever seeing the shared token. */
+/** Issues a ticket: a page may then use the service without ever seeing the shared token. */
 export async function createTicket(context: AppContext): Promise<Response> {
   const config = context.get("config");
   const principal = context.get("principal");

@@ -15,7 +15,7 @@ import { labelOf } from "../request/label.ts";
 
 const SUBPROTOCOL = "dflockd.v2";
 
-/** `GET /v1/ws`: from here on the socket speaks the wire protocol, and the Worker is out of the way. */
+/** `GET /v1/ws`: from here on the socket speaks the wire protocol, without the Worker in between. */
 export async function upgrade(context: AppContext): Promise<Response> {
   const { req } = context;
   const caller = context.get("caller");
@@ -24,7 +24,7 @@ export async function upgrade(context: AppContext): Promise<Response> {
   if (!isOriginAllowed(context)) return fail(context, "origin_forbidden");
   const principal = await principalOf(context);
   if (principal === "nobody" || caller.via === "impostor") return refuse(context, "ws");
-  // On an open service only the operator's token can be shown. The client may still do what everybody may.
+  // On an open service only the admin token can be shown. The client keeps the rights that all clients have.
   const isGuess = principal?.type === "open" && config.adminToken !== undefined && req.header("Authorization");
   if (isGuess) await wrongCredential(context, "ws");
   const label = labelOf(req.query("label"));
@@ -47,11 +47,11 @@ export async function upgrade(context: AppContext): Promise<Response> {
 
 interface OpenedSocket {
   readonly theirs: WebSocket;
-  /** Why the session was not resumed, if so: the socket is closed then. */
+  /** Why the session was not resumed: the socket is closed then. */
   readonly refusal?: ErrorCode;
 }
 
-/** The client's end of a new or resumed session's socket, or why there is none. */
+/** The client's end of a new or resumed session's socket, or the reason why there is none. */
 async function socketFor(
   { env }: AppContext,
   entry: ClientEntry,
@@ -61,7 +61,7 @@ async function socketFor(
   const reply = await opening.catch(logged("session_unreachable"));
   if (reply?.webSocket) return { theirs: reply.webSocket };
   const refusal = reply?.headers.get(REFUSAL_HEADER) ?? "unavailable";
-  // Browsers do not tell a page the status of a refused upgrade: who cannot resume is told by a close code.
+  // Browsers do not tell a page the status of a refused upgrade: a client that cannot resume is told by a close code.
   if (refusal === "session_gone") return { theirs: closedSocket(CLOSE.gone), refusal };
   if (refusal === "session_in_use") return { theirs: closedSocket(CLOSE.inUse) };
   return refusal as ErrorCode;
@@ -74,7 +74,7 @@ function closedSocket(code: number): WebSocket {
   return theirs;
 }
 
-/** A client's right to a session it has had before stands among the subprotocols: addresses end up in logs. */
+/** The credential to resume a session is sent as a subprotocol, because URLs end up in logs. */
 function credentialIn(offered: readonly string[]): Credential | undefined {
   for (const name of offered) {
     const [, session, secret] = /^holdfast\.resume\.([0-9a-f]{32})\.([0-9a-f]{32})$/.exec(name) ?? [];
@@ -84,9 +84,10 @@ function credentialIn(offered: readonly string[]): Credential | undefined {
 }
 
 /**
- * Browsers do not apply CORS to WebSockets, so the origin of a page is checked here. Our own pages are of our own origin,
- * which no other page can share: the `Host` has been checked before. A list of origins decides about all others. Without a
- * list, a service without a token serves pages of this machine only: an open service is not open to every page its users visit.
+ * Browsers do not apply CORS to WebSockets, so the origin of a page is checked here. Our own pages have our own origin,
+ * which no other page can share: the `Host` has been checked before. A list of origins decides about all others.
+ * Without a list, a service without a token serves only pages of this machine: an open service is not open to every
+ * page its users visit.
  */
 function isOriginAllowed({ req, var: { config } }: AppContext): boolean {
   const origin = req.header("Origin");
@@ -96,11 +97,11 @@ function isOriginAllowed({ req, var: { config } }: AppContext): boolean {
   return isLoopbackOrigin(origin) && isLoopback(hostIn(req.header("Host") ?? ""));
 }
 
-/** Who asks; undefined when the upgrade does not say, so that the first command must. */
+/** The authenticated principal; undefined if the upgrade carries no credential, so that the first command must. */
 async function principalOf({ req, var: { config } }: AppContext): Promise<Principal | "nobody" | undefined> {
   const authorization = req.header("Authorization");
   if (authorization !== undefined) return (await authenticate(config, authorization)) ?? "nobody";
-  // Browsers cannot set the header. The token itself is never taken from an address: those end up in logs.
+  // Browsers cannot set the header. The token itself is never taken from a URL: URLs end up in logs.
   const ticket = req.query("ticket");
   return ticket === undefined ? undefined : ((await authenticateTicket(config, ticket)) ?? "nobody");
 }

@@ -16,7 +16,7 @@ const PROBES = new Map<string, Handler>([
   ["/health", getHealth],
   ["/ready", getReady],
 ]);
-/** Routes that ask nobody who he is; the upgrade to a WebSocket has rules of its own. */
+/** Routes that require no authentication; the WebSocket upgrade has its own rules. */
 const WITHOUT_AUTH = new Set([
   ...PROBES.keys(),
   "/",
@@ -29,9 +29,9 @@ const WITHOUT_AUTH = new Set([
 
 type Middleware = MiddlewareHandler<AppEnv>;
 
-/** Plain workerd builds the address of a request from its `Host` as it came: one that is no host would shift the path. */
+/** Plain workerd builds a request's URL from the raw `Host` header: a value that is no host would shift the path. */
 const HOST = /^[\w.~%:[\]-]+$/;
-/** The host of the last request that had a good one: most have the same. */
+/** The last valid host, cached because most requests have the same. */
 let goodHost: string | undefined;
 
 function hasGoodHost({ req }: AppContext): boolean {
@@ -42,7 +42,7 @@ function hasGoodHost({ req }: AppContext): boolean {
   return true;
 }
 
-/** A service with a bad variable serves nobody but its probes. */
+/** With an invalid variable, the service answers only its probes. */
 export const configure: Middleware = async (context, next) => {
   const result = readConfigOf(context.env);
   if (!hasGoodHost(context)) {
@@ -61,7 +61,7 @@ export const configure: Middleware = async (context, next) => {
   return fail(context, "misconfigured", `invalid configuration variable ${result.bad[0].name}`);
 };
 
-/** Counts every request when its reply is out, and leaves a line in the log for each that failed. */
+/** Counts every request once its reply is ready, and logs each that failed. */
 export const observe: Middleware = async (context, next) => {
   const startedAt = Date.now();
   context.set("template", templateOf(context.req.path));
@@ -74,7 +74,7 @@ function finish(context: AppContext, status: number, startedAt: number): void {
   const template = context.get("template") ?? "unmatched";
   const seconds = Math.max(0, Date.now() - startedAt) / 1000;
   recordRequest(context.env, waitUntilOf(context), { method, path: template, status, seconds });
-  // A load balancer that asks whether we are ready is no failure, whatever the answer; nor is a lock that is held.
+  // A readiness probe is no failure, whatever the answer; nor is a lock that is held.
   if (status < 400 || PROBES.has(template) || context.get("error") === "held") return;
   const { session, error: code = "unknown", detail } = context.var;
   const request = requestIdOf(context);
@@ -96,7 +96,7 @@ export const limitRate: Middleware = async (context, next) => {
   const config = context.get("config");
   const caller = await callerOf(config, context.req.raw.headers);
   context.set("caller", caller);
-  // A bridge opens WebSockets for TCP clients, who make no HTTP requests: other caps count them.
+  // A bridge opens WebSockets for TCP clients, which make no HTTP requests: other caps count them.
   if (caller.via === "bridge") return next();
   const seconds = await retryAfter(context.env, config, caller.address);
   if (seconds === undefined) return next();
@@ -114,13 +114,13 @@ export const authorize: Middleware = async (context, next) => {
   return next();
 };
 
-/** Tells who could not show who he is, after a pause that makes guessing slow. */
+/** Refuses an unauthenticated request, after a pause that slows down guessing. */
 export async function refuse(context: AppContext, transport: "http" | "ws"): Promise<Response> {
   await wrongCredential(context, transport);
   return fail(context, "unauthorized");
 }
 
-/** Somebody has shown a wrong credential: it is counted, and learning of it takes a while. */
+/** Counts a wrong credential and delays the answer. */
 export async function wrongCredential(context: AppContext, transport: "http" | "ws"): Promise<void> {
   countHttp(context.env, waitUntilOf(context), "auth_failures_total", { transport });
   await scheduler.wait(AUTH_FAILURE_PAUSE_MS);

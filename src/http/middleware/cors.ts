@@ -3,7 +3,7 @@ import type { Config } from "../../config.ts";
 
 type Origins = Pick<Config, "corsOrigins">;
 
-/** What a page of an allowed origin may do, on every reply: browsers look at some of it only there. */
+/** What a page of an allowed origin may do. Sent on every reply, because browsers read some of it only there. */
 const GRANTED = {
   "Access-Control-Allow-Methods": "GET, POST, DELETE, OPTIONS",
   "Access-Control-Allow-Headers": "Authorization, Content-Type, X-Dflockd-Session",
@@ -11,7 +11,7 @@ const GRANTED = {
   "Access-Control-Expose-Headers": "Retry-After",
 } as const;
 
-/** On lock files, besides: conditions, leases, and PUT. */
+/** Lock files additionally need conditions, leases and PUT. */
 const FILES = "/v1/files/";
 const GRANTED_ON_FILES = {
   ...GRANTED,
@@ -20,7 +20,7 @@ const GRANTED_ON_FILES = {
   "Access-Control-Expose-Headers": `${GRANTED["Access-Control-Expose-Headers"]}, ETag, X-Stale-Timeout, X-Expires-In`,
 } as const;
 
-/** A header that dflockd does not know: whoever asks for it may send it, others are told what dflockd would tell them. */
+/** A header that dflockd does not have: it is allowed if asked for; other requests get exactly dflockd's reply. */
 const OURS = "X-Holdfast-Label";
 
 /** The value of `Access-Control-Allow-Origin`, or undefined when the origin gets no CORS header. */
@@ -30,33 +30,33 @@ export function allowedOrigin({ corsOrigins }: Origins, origin: string | undefin
   return corsOrigins.includes(origin) ? origin : undefined;
 }
 
-/** The headers that any reply to a request from `origin` for `path` carries on top of its own. */
+/** The CORS headers added to any reply to a request from `origin` for `path`. */
 export function corsHeaders(config: Origins, origin: string | undefined, path = "/"): Readonly<Record<string, string>> {
   const granted = path.startsWith(FILES) ? GRANTED_ON_FILES : GRANTED;
   const allowed = allowedOrigin(config, origin);
   const isList = config.corsOrigins.length > 0 && !config.corsOrigins.includes("*");
   return {
     ...(allowed !== undefined && { "Access-Control-Allow-Origin": allowed, ...granted }),
-    // On replies to others too: a cache must not hand those to a page that would be allowed.
+    // Also on replies to other origins: a cache must not serve those to a page that would be allowed.
     ...(isList && { Vary: "Origin" }),
   };
 }
 
-/** What a page may send, if anything, when its browser asks for these headers. */
+/** The headers a page may send, given those its browser asks for. */
 function allowedHeaders(headers: Readonly<Record<string, string>>, asked = ""): Readonly<Record<string, string>> {
   const allowed = headers["Access-Control-Allow-Headers"];
   const asksForOurs = asked.split(",").some((name) => name.trim().toLowerCase() === OURS.toLowerCase());
   return allowed !== undefined && asksForOurs ? { "Access-Control-Allow-Headers": `${allowed}, ${OURS}` } : {};
 }
 
-/** Whether the browser only asks what it may send. Without CORS there is no such question. */
+/** Whether the request is a preflight. Without CORS there are none. */
 export function isPreflight({ corsOrigins }: Origins, method: string, headers: Headers): boolean {
   return corsOrigins.length > 0 && method === "OPTIONS" && headers.has("Access-Control-Request-Method");
 }
 
 /**
- * Answers preflights on any path, and puts the CORS headers on every other reply, errors included. Stands before the
- * rate limit, the metrics and auth, so that a preflight meets none of them.
+ * Answers preflights on any path, and adds the CORS headers to every other reply, including errors. Runs before the
+ * rate limit, the metrics and auth, so that none of them applies to a preflight.
  */
 export const cors: MiddlewareHandler<{ Variables: { config: Config } }> = async (context, next) => {
   const config = context.get("config");

@@ -3,7 +3,7 @@ import type { Config } from "../../config.ts";
 import { log } from "../../log.ts";
 import { fail } from "../reply/errors.ts";
 
-/** A DNS name never has more. */
+/** The maximum length of a DNS name. */
 const MAX_LOGGED_CHARS = 253;
 
 /**
@@ -25,7 +25,7 @@ function isIPv4(host: string): boolean {
   );
 }
 
-/** Whether the host can only be the machine that the client runs on: browsers resolve these names themselves. */
+/** Whether the host can only be the client's own machine: browsers resolve these names themselves. */
 export function isLoopback(host: string | undefined): boolean {
   if (host === undefined) return false;
   return isLoopbackName(host) || host === "[::1]" || (isIPv4(host) && host.startsWith("127."));
@@ -41,8 +41,9 @@ export function isLoopbackOrigin(origin: string): boolean {
 }
 
 /**
- * Whether the service answers to this `Host`. An attacker can point a DNS name of theirs at the service's address, so that
- * their page shares its origin (DNS rebinding): such a name is in no list. IP addresses pass: nobody can rebind them.
+ * Whether the service answers to this `Host`. An attacker can point their own DNS name at the service's address, so
+ * that their page shares its origin (DNS rebinding): such a name is in no list. IP addresses pass, because they cannot
+ * be rebound.
  */
 export function isHostAllowed({ allowedHosts }: Pick<Config, "allowedHosts">, header: string | undefined): boolean {
   if (allowedHosts.length === 0 || allowedHosts.includes("*")) return true;
@@ -51,7 +52,7 @@ export function isHostAllowed({ allowedHosts }: Pick<Config, "allowedHosts">, he
   return isLoopbackName(host) || host.startsWith("[") || isIPv4(host) || allowedHosts.includes(host);
 }
 
-/** Stands before CORS and everything that can be read: a preflight under a foreign name is refused as well. */
+/** Runs before CORS and before anything is served: a preflight under a foreign name is refused as well. */
 export const checkHost: MiddlewareHandler<{ Variables: { config: Config } }> = async (context, next) => {
   const host = context.req.header("Host");
   if (isHostAllowed(context.get("config"), host)) return next();

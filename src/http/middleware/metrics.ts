@@ -19,23 +19,23 @@ export interface FinishedRequest {
 
 type WaitUntil = (promise: Promise<unknown>) => void;
 
-/** Requests in a row share their flushes: one at once, the next no sooner than this. */
+/** Requests in quick succession share flushes: one immediately, the next no sooner than this. */
 const FLUSH_EVERY_MS = 100;
-/** A scrape waits no longer than this for flushes under way; one that takes longer is given up for lost. */
+/** A scrape waits at most this long for flushes in flight; a flush that takes longer is considered lost. */
 const FLUSH_TAKES_AT_MOST_MS = 1_000;
 const LOOK_AGAIN_MS = 5;
 
-// Requests of one isolate share what they have counted, but no promise: the platform lets none wait for another's I/O.
-// So each looks after its own flush, and those under way are known to the others by number and starting time only.
+// Requests of one isolate share what they have counted, but no promises: the platform does not let one await another's
+// I/O. So each request awaits its own flush, and others know it only by number and starting time.
 const pending = new Tally();
 const flushing = new Map<number, number>();
 let flushes = 0;
 let flushedAt = Number.NEGATIVE_INFINITY;
-/** When a request will flush what others have counted as well, unless the runtime ends its work. */
+/** When a pending request will flush for others as well, unless the runtime ends it first. */
 let flushDueAt = Number.NEGATIVE_INFINITY;
 let isolate: string | undefined;
 
-/** Counts a request whose reply is ready. The next scrape shows it. */
+/** Counts a request whose reply is ready. The next scrape includes it. */
 export function recordRequest(env: Env, waitUntil: WaitUntil, request: FinishedRequest): void {
   const { path, status, seconds } = request;
   const labels = { method: methodOf(request), path, status };
@@ -44,7 +44,7 @@ export function recordRequest(env: Env, waitUntil: WaitUntil, request: FinishedR
   flushInTime(env, waitUntil);
 }
 
-/** Counts something else that the Worker itself has seen. */
+/** Counts another event seen by the Worker itself. */
 export function countHttp<Name extends CounterName>(
   env: Env,
   waitUntil: WaitUntil,
@@ -56,8 +56,8 @@ export function countHttp<Name extends CounterName>(
 }
 
 /**
- * The text of `/metrics`: every request whose reply was out before this one began is in it. Rejects when a part of the
- * service does not answer, rather than showing sums that have fallen.
+ * The text of `/metrics`. It includes every request whose reply was ready before this one began. Rejects if a part of
+ * the service does not answer, rather than showing sums that have fallen.
  */
 export async function renderMetrics(env: Env, config: Config): Promise<string> {
   await settle(env);
@@ -86,7 +86,7 @@ export async function renderMetrics(env: Env, config: Config): Promise<string> {
   });
 }
 
-/** Methods that few routes know are named on those only: elsewhere they are somebody's mistake, whichever they are. */
+/** These methods are named only on routes that know them; elsewhere they count as `OTHER`. */
 const RARE_METHODS: readonly string[] = ["PUT", "LOCK", "UNLOCK"];
 
 function methodOf({ method, path }: FinishedRequest): (typeof METHODS)[number] {
@@ -94,7 +94,7 @@ function methodOf({ method, path }: FinishedRequest): (typeof METHODS)[number] {
   return METHODS.find((known) => isNamed && known === method) ?? "OTHER";
 }
 
-/** Makes sure that what is pending is flushed soon: by this request, unless another one is about to. */
+/** Makes sure that pending counts are flushed soon: by this request, unless another one is about to. */
 function flushInTime(env: Env, waitUntil: WaitUntil): void {
   const now = Date.now();
   if (now < flushDueAt && flushDueAt <= now + FLUSH_EVERY_MS) return;
@@ -107,7 +107,7 @@ function flushInTime(env: Env, waitUntil: WaitUntil): void {
   waitUntil(scheduler.wait(dueInMs).then(() => flush(env)));
 }
 
-/** Sends what is pending to a collector. What cannot be sent stays for the next flush. */
+/** Sends pending counts to a collector. If that fails, they stay for the next flush. */
 async function flush(env: Env): Promise<void> {
   if (pending.isEmpty) return;
   isolate ??= randomHex(8);
@@ -125,7 +125,7 @@ async function flush(env: Env): Promise<void> {
   }
 }
 
-/** Resolves once the collectors have all that this isolate has counted so far. */
+/** Resolves once the collectors have everything this isolate has counted so far. */
 async function settle(env: Env): Promise<void> {
   const others = [...flushing.keys()];
   await flush(env);
@@ -136,7 +136,7 @@ function isUnderWay(number: number): boolean {
   const since = flushing.get(number);
   if (since === undefined) return false;
   if (Date.now() - since < FLUSH_TAKES_AT_MOST_MS) return true;
-  // The runtime ends a request's work without a word when it takes too long.
+  // The runtime silently ends a request's work when it takes too long.
   flushing.delete(number);
   return false;
 }

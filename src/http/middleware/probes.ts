@@ -19,7 +19,7 @@ export async function getReady(context: AppContext): Promise<Response> {
   return found.every(Boolean) ? json(context, { status: "ok" }) : json(context, { status: "unavailable" }, 503);
 }
 
-/** New keys and sessions need the directory; all its parts are asked, since any may be the one that is needed. */
+/** New keys and sessions need the directory. All shards are asked, since any of them may be needed. */
 async function isDirectoryThere({ env }: AppContext): Promise<boolean> {
   const pings = Promise.all(allDirectories(env).map((directory) => directory.ping()));
   const answers = pings

@@ -3,18 +3,18 @@ import { log } from "../../log.ts";
 import type { Env } from "../../objects/env.ts";
 
 /**
- * The platform's guard counts per location and per 10 or 60 seconds, and does not say when it lets the next one pass.
- * Our own bucket has a token after a second at the latest, so this is the soonest that coming back can succeed; who
- * then meets the guard again is told the same, and has taken nothing.
+ * The platform's guard counts per location and per 10 or 60 seconds, and does not say when it lets the next request
+ * pass. Our own bucket has a token after one second at most, so this is the earliest time at which a retry can succeed.
+ * A client that hits the guard again gets the same answer and has used no token.
  */
 const GUARD_RETRY_AFTER_S = 1;
 
-/** A bucket that takes longer to answer does not hold up its address. */
+/** If the bucket does not answer in this time, the request passes. */
 const ANSWERS_WITHIN_MS = 2_000;
 
 /**
- * Undefined if a request of this address may pass; otherwise the whole seconds after which the next one can. A limiter
- * that cannot be reached lets everything pass: it protects the service and must not take it down.
+ * Undefined if a request of this address may pass; otherwise the whole seconds after which the next one can. If the
+ * limiter cannot be reached, everything passes: it protects the service and must not take it down.
  */
 export async function retryAfter(env: Env, config: Config, address: string): Promise<number | undefined> {
   const { httpRateLimitPerIp: rate, httpRateLimitBurst: burst } = config;
@@ -30,7 +30,7 @@ export async function retryAfter(env: Env, config: Config, address: string): Pro
   }
 }
 
-/** The guard stands in front of our bucket, never instead of it: without a rate of ours it is not asked either. */
+/** The guard comes before our bucket, never replaces it: if no rate is configured, it is not asked either. */
 async function isStoppedByGuard({ RATE_LIMIT_GUARD: guard }: Env, address: string): Promise<boolean> {
   if (!guard) return false;
   try {

@@ -32,12 +32,12 @@ type Components = NonNullable<OpenApi["components"]>;
 
 let built: { readonly document: OpenApi; readonly text: string } | undefined;
 
-/** The OpenAPI document, built from the table of operations when first asked for. */
+/** The OpenAPI document, built from the table of operations on first use. */
 export function openApi(): OpenApi {
   return once().document;
 }
 
-/** The OpenAPI document as it is served and kept in the repository: compact JSON and a line feed. */
+/** The OpenAPI document as served and as kept in the repository: compact JSON and a line feed. */
 export function openApiDocument(): string {
   return once().text;
 }
@@ -85,8 +85,8 @@ function build(): OpenApi {
 }
 
 /**
- * Parameters that state their rules themselves. The generator puts the schema of a shared parameter elsewhere, under
- * the same name, where nobody looks for it.
+ * Moves schemas back into their parameters: the generator puts the schema of a shared parameter elsewhere, under the
+ * same name, where readers would not look for it.
  */
 function withWholeParameters({ parameters = {}, schemas = {}, ...others }: Components = {}): Components {
   const whole = Object.entries(parameters).map(([name, parameter]) => [name, { ...parameter, schema: schemas[name] }]);

@@ -8,11 +8,11 @@ import { STYLE } from "./reference/style.ts";
 
 let built: Promise<{ readonly page: string; readonly headers: Readonly<Record<string, string>> }> | undefined;
 
-/** The reference as one page: made from the OpenAPI document, without scripts, complete without any other request. */
+/** The reference as one page: generated from the OpenAPI document, without scripts, needing no other request. */
 export async function referencePage(address: string): Promise<Response> {
   built ??= build();
   const { page, headers } = await built;
-  // The host of a request is checked before anything is served: it needs no quoting.
+  // The host of a request has been validated before, so it needs no escaping.
   return new Response(page.replaceAll(ADDRESS, address), { headers });
 }
 

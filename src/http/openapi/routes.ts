@@ -8,7 +8,7 @@ import { adminOperations, ticketOperations } from "./routes/operators.ts";
 import { sessionOperations } from "./routes/sessions.ts";
 import { terraformOperations } from "./routes/terraform.ts";
 
-/** Every operation of the HTTP API, by operationId. Router and OpenAPI document are made from this table. */
+/** Every operation of the HTTP API, by operationId. The router and the OpenAPI document are built from this table. */
 export const OPERATIONS = {
   ...consoleOperations,
   ...introspectionOperations,
@@ -38,7 +38,7 @@ export const UNNAMED_METHODS = [
   { method: "UNLOCK", operationId: "unlockTerraform" },
 ] as const satisfies readonly { readonly method: string; readonly operationId: OperationId }[];
 
-/** What the router must serve, no more and no less (besides HEAD, OPTIONS and the methods that OpenAPI cannot name). */
+/** Exactly what the router must serve, besides HEAD, OPTIONS and the methods that OpenAPI cannot name. */
 export const ROUTES: readonly Route[] = Object.entries<Operation>(OPERATIONS).map(([operationId, operation]) => ({
   operationId: operationId as OperationId,
   method: operation.method.toUpperCase() as Route["method"],

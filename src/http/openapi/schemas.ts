@@ -1,5 +1,5 @@
 /**
- * The shapes of everything the HTTP API takes and gives: the one source of validation, of TypeScript types and of the
+ * The shapes of everything the HTTP API takes and returns: the single source of validation, TypeScript types and the
  * OpenAPI document.
  */
 export * from "./schemas/parameters.ts";

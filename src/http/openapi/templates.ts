@@ -3,7 +3,7 @@ import { ROUTES } from "./routes.ts";
 const PATHS = [...new Set(ROUTES.map(({ path }) => path))].map((path) => ({ path, segments: path.split("/") }));
 const BY_LENGTH = Map.groupBy(PATHS, ({ segments }) => segments.length);
 
-/** The template of the route that serves this path, by whatever method; undefined if there is none. */
+/** The template of the route that serves this path with any method; undefined if there is none. */
 export function templateOf(path: string): string | undefined {
   const given = path.split("/");
   return BY_LENGTH.get(given.length)?.find(({ segments }) => fits(segments, given))?.path;

@@ -1,18 +1,18 @@
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 
-/** Whether a reply explains itself: `never`, `optional`, or always, with the words for a caller who gives none. */
+/** Whether a reply has a detail: `never`, `optional`, or always, with a default text. */
 type Detail = "never" | "optional" | { readonly always: string };
 
 interface ErrorRule {
   readonly status: ContentfulStatusCode;
   readonly detail: Detail;
   readonly headers?: Readonly<Record<string, string>>;
-  /** When it happens, in words for the reference. */
+  /** When it happens, for the reference. */
   readonly when: string;
 }
 
-/** Every error that HTTP can answer. No status, code or detail rule stands anywhere else. */
+/** Every error that HTTP can answer. No status, code or detail rule is defined anywhere else. */
 export const ERRORS = {
   bad_request: {
     status: 400,
@@ -136,31 +136,33 @@ export function errorRule(code: ErrorCode): ErrorRule {
   return ERRORS[code];
 }
 
-/** Of every reply with a body, unless it says otherwise. */
+/** Headers of every reply with a body, unless overridden. */
 export const JSON_HEADERS = {
   "Content-Type": "application/json",
   "X-Content-Type-Options": "nosniff",
   "Cache-Control": "no-store",
 } as const;
 
-/** A JSON reply as all of ours are: compact, one line, never cached. */
+/** A JSON reply: compact, one line, never cached. */
 export function json(context: Context, body: object, status: ContentfulStatusCode = 200): Response {
   return jsonText(context, JSON.stringify(body), status);
 }
 
-/** The same of a body that is JSON already. */
+/** The same, for a body that is already JSON. */
 export function jsonText(context: Context, body: string, status: ContentfulStatusCode = 200): Response {
   return context.body(`${body}\n`, status, JSON_HEADERS);
 }
 
-/** What a client is told, member for member: a detail stands exactly where the code's rule wants or allows one. */
+/** The body of an error reply. It has a detail exactly if the code's rule requires or allows one. */
 export function errorBody(error: ErrorCode, detail?: string): { error: ErrorCode; detail?: string } {
   const rule = errorRule(error).detail;
   const text = typeof rule === "object" ? (detail ?? rule.always) : rule === "optional" ? detail : undefined;
   return text === undefined ? { error } : { error, detail: text };
 }
 
-/** An error reply with the headers that belong to its code; `Allow` and a counted `Retry-After` come from the caller. */
+/**
+ * An error reply with the headers that belong to its code; `Allow` and a computed `Retry-After` come from the caller.
+ */
 export function fail(context: Context, error: ErrorCode, detail?: string): Response {
   const body = errorBody(error, detail);
   context.set("error", error);

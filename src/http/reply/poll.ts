@@ -5,13 +5,13 @@ import type { Outcome } from "../../protocols/statuses.ts";
 export type PollEnd<Answer = Outcome> = Reply<Answer> | { readonly type: "vanished" | "lost" };
 
 /**
- * Resolves when a long poll is over. A client that hangs up ends it at once: the session hears `vanished` and withdraws
- * the request, also if it has just sent a grant. From an `answered` on, the reply is on its way and the token is the
- * client's: it may have read it before anybody learns that the connection has ended (docs/adr/0012).
+ * Resolves when a long poll has ended. A client that hangs up ends it immediately: the session receives `vanished` and
+ * withdraws the request, even if it has just sent a grant. After `answered`, the reply is on its way and the token
+ * belongs to the client: it may have read it before the service learns that the connection has ended (docs/adr/0012).
  */
 export async function endOfPoll<Answer = Outcome>(socket: WebSocket, signal: AbortSignal): Promise<PollEnd<Answer>> {
   const end = Promise.withResolvers<PollEnd<Answer>>();
-  // The first one counts, so an answer that comes after the hang-up is not delivered.
+  // The first result counts, so an answer that arrives after the hang-up is not delivered.
   signal.addEventListener("abort", () => end.resolve({ type: "vanished" }));
   socket.addEventListener("message", ({ data }) => end.resolve(JSON.parse(String(data)) as Reply<Answer>));
   socket.addEventListener("close", () => end.resolve({ type: "lost" }));
@@ -22,7 +22,7 @@ export async function endOfPoll<Answer = Outcome>(socket: WebSocket, signal: Abo
   try {
     socket.close(ended.type === "answered" ? POLL_CLOSE.delivered : POLL_CLOSE.vanished);
   } catch {
-    // The session's end is closed already.
+    // The session has already closed its end.
   }
   return ended;
 }

@@ -3,8 +3,8 @@ import type { Config } from "../../config.ts";
 const UNKNOWN_ADDRESS = "unknown";
 
 /**
- * The client's address, only ever from the one header that the edge sets and clients cannot forge. Where no such header
- * is configured all clients are `unknown`; `X-Forwarded-For` is no substitute, since anybody may send it.
+ * The client's address, taken only from the one header that the edge sets and clients cannot forge. If no such header
+ * is configured, all clients are `unknown`; `X-Forwarded-For` is no substitute, since any client can send it.
  */
 export function clientAddress({ clientIpHeader }: Pick<Config, "clientIpHeader">, headers: Headers): string {
   if (clientIpHeader === "") return UNKNOWN_ADDRESS;

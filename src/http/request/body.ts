@@ -2,13 +2,13 @@ import type { z } from "@hono/zod-openapi";
 import { type Parsed, parseFields } from "./fields.ts";
 
 export const MAX_BODY_BYTES = 1_048_576;
-/** The longest time a timer can be set for; later deadlines are as good as none for a request. */
+/** The longest timer the platform supports; a later deadline does not matter to a request. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const SHORT_BODY_BYTES = 16_384;
 const LONGEST_NAME_SHOWN = 64;
-/** Most bodies come with the headers. */
+/** Most bodies arrive with the headers. */
 const PATIENCE_MS = 50;
-/** `ignoreBOM` shows a byte-order mark instead of dropping it. */
+/** `ignoreBOM` keeps a byte-order mark in the text instead of dropping it. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export type ReadBody =
@@ -18,30 +18,29 @@ export type ReadBody =
 export interface ReadOptions {
   readonly maxBytes: number;
   readonly deadlineMs: number;
-  /** Asked while the body is awaited, if it does not come with the headers as most do. False ends the reading. */
+  /** Called if the body does not arrive with the headers, as most do. False ends the reading. */
   readonly isWanted?: () => Promise<boolean>;
 }
 
 /**
- * Of a body that is too long, so much is read and thrown away: a sender that is cut off while it still sends would see
- * a broken connection, and not the reply that tells why.
+ * How much of a body that is too long is read and discarded: a sender that is cut off while still sending would see a
+ * broken connection instead of the reply that tells why.
  */
 const MAX_DISCARDED_BYTES = 16 * 1_048_576;
 const LATE: ReadBody = { ok: false, detail: "body was not complete in time" };
-/** Whatever is answered, nobody reads it. */
+/** The client is gone, so the detail is never read. */
 const BROKEN_OFF: ReadBody = { ok: false, detail: "body could not be read" };
 const UNWANTED: ReadBody = { ok: false, detail: "body was not wanted" };
 
 /**
- * Reads a request's body whole, or says why not: it is longer than `maxBytes`, or not complete `deadlineMs`
- * milliseconds from now.
+ * Reads a whole request body, or says why it cannot: it is longer than `maxBytes`, or not complete within `deadlineMs`.
  */
 export async function readBody(request: Request, options: ReadOptions): Promise<ReadBody> {
   const length = Number(request.headers.get("Content-Length") ?? Number.NaN);
   if (length === 0) return { ok: true, bytes: new Uint8Array() };
   const limit = new TimeLimit(options);
   try {
-    // One that is sure to be short can be read in one step, at half the cost.
+    // A body known to be short can be read in one step, at half the cost.
     const reading = length <= SHORT_BODY_BYTES ? wholeOf(request) : piecesOf(request, length, options.maxBytes, limit);
     return await Promise.race([reading, limit.over]);
   } finally {
@@ -49,7 +48,7 @@ export async function readBody(request: Request, options: ReadOptions): Promise<
   }
 }
 
-/** Resolves when a body has taken too long, or is not wanted. */
+/** Resolves when a body takes too long or is not wanted. */
 class TimeLimit {
   readonly over: Promise<ReadBody>;
   #timer: ReturnType<typeof setTimeout>;
@@ -113,7 +112,7 @@ async function piecesOf(request: Request, announced: number, maxBytes: number, l
   }
 }
 
-/** Lets go of a stream without waiting for the other side to notice. */
+/** Cancels a stream without waiting for the other side. */
 function drop(stream: { cancel(): Promise<void> }): void {
   stream.cancel().catch(() => undefined);
 }
@@ -131,8 +130,8 @@ function joined(chunks: readonly Uint8Array[], length: number): Uint8Array {
 }
 
 /**
- * A body as the fields it must have: one JSON object in UTF-8, every name known, every value within its rule. `null`
- * counts as absent, as a field and as the body. `detail` names the field or rule and never shows a value.
+ * Parses and validates a body: one JSON object in UTF-8, every name known, every value within its rule. `null` counts
+ * as absent, as a field and as the body. `detail` names the field or rule and never shows a value.
  */
 export function parseBody<Schema extends z.ZodObject>(
   schema: Schema,
@@ -169,7 +168,7 @@ function decode(bytes: Uint8Array): string | undefined {
 
 type Reviver = (name: string, value: unknown) => unknown;
 
-/** The parsed text, or undefined when it is no JSON or too deeply nested to be any of ours. */
+/** The parsed text, or undefined if it is not JSON or too deeply nested. */
 function parseJson(text: string): unknown {
   try {
     const mayHaveOthers = /[0-9][.eE]|-0/.test(text);
@@ -180,15 +179,15 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * Turns every number that is not written as a whole one into NaN, which no field takes: `1.0` and `1e3` have whole
- * values, so only their text tells. Numbers beyond the exact ones stay beyond every range.
+ * Turns every number not written as a whole one into NaN, which no field accepts: `1.0` and `1e3` have whole values, so
+ * only their text tells. Numbers beyond the safe integers stay out of every range.
  */
 function wholeNumbersOnly(_name: string, value: unknown, { source }: { readonly source?: string }): unknown {
   if (typeof value !== "number") return value;
   return source !== undefined && /^-?[0-9]+$/.test(source) ? value + 0 : Number.NaN;
 }
 
-/** A name in quotes, cut short: what a client sends is not worth a long reply. */
+/** A name in quotes, truncated to keep the reply short. */
 function shown(name: string): string {
   const letters = [...name];
   return JSON.stringify(

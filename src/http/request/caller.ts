@@ -5,13 +5,13 @@ import { clientAddress } from "./address.ts";
 const BRIDGE_HEADER = "X-Holdfast-Bridge";
 const BRIDGE_ADDRESS_HEADER = "X-Holdfast-Client-Address";
 
-/** Where a request comes from. `impostor`: it claims to come from a bridge, and does not know the bridges' secret. */
+/** Where a request comes from. `impostor`: it claims to come from a bridge but does not know the bridges' secret. */
 export interface Caller {
   readonly via: "edge" | "bridge" | "impostor";
   readonly address: string;
 }
 
-/** A bridge that knows the secret speaks for its client; where none is configured, its word is not heard. */
+/** A bridge that knows the secret speaks for its client; if no secret is configured, its headers are ignored. */
 export async function callerOf(config: Config, headers: Headers): Promise<Caller> {
   const address = clientAddress(config, headers);
   const shown = headers.get(BRIDGE_HEADER);

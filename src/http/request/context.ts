@@ -12,16 +12,16 @@ export interface AppEnv {
   Variables: {
     config: Config;
     caller: Caller;
-    /** Who asks, on every route that wants to know. */
+    /** The caller, on every route that requires authentication. */
     principal: Principal;
-    /** The template of the route, or undefined when there is none for the path. */
+    /** The template of the route, or undefined if no route matches the path. */
     template: string | undefined;
-    /** The error that was answered, or why the reply tells of another holder. */
+    /** The error that was answered, or why the reply shows another holder. */
     error: ErrorCode | Refusal | undefined;
     detail: string | undefined;
     /** See `requestIdOf`. */
     requestId: string | undefined;
-    /** The name of the session that asks. */
+    /** The name of the session that the request uses. */
     session: string | undefined;
   };
 }
@@ -29,7 +29,7 @@ export interface AppEnv {
 export type AppContext = Context<AppEnv>;
 export type Handler = (context: AppContext) => Response | Promise<Response>;
 
-/** A number for the log, by which the lines of one request are found. */
+/** An id that links the log lines of one request. */
 export function requestIdOf(context: AppContext): string {
   const id = context.get("requestId") ?? randomHex(8);
   context.set("requestId", id);

@@ -4,7 +4,7 @@ export type Parsed<Value> =
   | { readonly ok: true; readonly value: Value }
   | { readonly ok: false; readonly detail: string };
 
-/** Checks named values against a schema. Each rule of ours is worded as what the field `must be`; no value is shown. */
+/** Validates named values against a schema. Each of our rules says what the field `must be`; no value is shown. */
 export function parseFields<Schema extends z.ZodObject>(
   schema: Schema,
   fields: Readonly<Record<string, unknown>>,
@@ -18,7 +18,7 @@ export function parseFields<Schema extends z.ZodObject>(
   return { ok: false, detail: `${name}${inner.map((step) => `[${step}]`).join("")} ${issue.message}` };
 }
 
-/** Checks the parameters of a query that the schema names; others are not looked at. The last of a name counts. */
+/** Validates the query parameters that the schema names and ignores others. If one is repeated, the last counts. */
 export function parseQuery<Schema extends z.ZodObject>(
   schema: Schema,
   query: URLSearchParams,

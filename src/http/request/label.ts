@@ -1,7 +1,7 @@
 import { labelHeader } from "../openapi/schemas.ts";
 import type { Parsed } from "./fields.ts";
 
-/** The name a client gives itself, for others to see beside what it holds and waits for. */
+/** A name the client chooses, shown to others next to what it holds and waits for. */
 export function labelOf(text: string | undefined): Parsed<string | undefined> {
   if (text === undefined || text === "") return { ok: true, value: undefined };
   const result = labelHeader.safeParse(text);

@@ -1,13 +1,13 @@
 const MAX_KEY_BYTES = 256;
-/** Of UTF-8, for each UTF-16 unit of a string. */
+/** Maximum bytes of UTF-8 per UTF-16 unit of a string. */
 const MAX_BYTES_PER_UNIT = 3;
 const encoder = new TextEncoder();
 
 const STEP = /\/(?:\.|%2e){1,2}(?:\/|$)/i;
 
 /**
- * The path as it was sent: nothing in it is decoded before it has been split into segments. Only `.` and `..` are steps,
- * not segments, as everywhere in URLs: Cloudflare's edge takes them away, workerd by itself does not (2026-11).
+ * The path as sent: it is split into segments before anything is decoded. Only `.` and `..` are resolved, as everywhere
+ * in URLs: Cloudflare's edge removes them, workerd by itself does not (2026-11).
  */
 export function rawPath({ url }: { readonly url: string }): string {
   const start = url.indexOf("/", url.indexOf("//") + 2);
@@ -16,7 +16,7 @@ export function rawPath({ url }: { readonly url: string }): string {
   return STEP.test(path) ? new URL(`http://holdfast${path}`).pathname : path;
 }
 
-/** The segment at this place of a path, percent-decoded; undefined if it cannot be. */
+/** The segment at this index of a path, percent-decoded; undefined if it cannot be decoded. */
 export function segmentAt(path: string, index: number): string | undefined {
   try {
     return decodeURIComponent(path.split("/")[index + 1] ?? "");

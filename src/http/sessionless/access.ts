@@ -6,11 +6,11 @@ import { keyFault, segmentAt } from "../request/path.ts";
 
 const NAME_SEGMENT = 2;
 
-/** A ticket that may lock a key, or see its statistics, may read who holds it. */
+/** A ticket that may lock a key or read its statistics may also read its holder. */
 export const TO_READ: readonly Operation[] = ["lock", "stats"];
 export const TO_CHANGE: readonly Operation[] = ["lock"];
 
-/** The key that the path names, or the refusal: the name breaks its rule, or the ticket does not cover the key. */
+/** The key in the path, or a refusal: the name breaks its rule, or the ticket does not cover the key. */
 export function keyIn(context: AppContext, operations: readonly Operation[]): string | Response {
   const key = segmentAt(context.req.path, NAME_SEGMENT);
   const fault = keyFault(key);

@@ -12,31 +12,31 @@ export interface Wanted extends Pick<ClaimCommand, "leaseSeconds"> {
   readonly sessionless: ClaimCommand["sessionless"] & { readonly kind: SessionlessProtocol };
 }
 
-/** What a client is told besides what the key decides. */
+/** The key's outcomes, and those decided before or after asking it. */
 export type ClaimEnd = ClaimOutcome | { readonly status: "draining" | "client_canceled" | "unavailable" };
 
-/** A key that was lost while its client waited is asked again after these times. */
+/** Pauses before asking again if the key was lost while its client waited. */
 const RETRY_PAUSES_MS = [50, 200, 800, 1_600];
-/** Hardly anybody hangs up sooner than this, and looking for that costs a millisecond. */
+/** Clients hardly ever hang up sooner than this, and checking for it costs a millisecond. */
 const QUICK_MS = 5;
 const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
 
 /**
- * Takes the lock for a holder without a session, waiting for it if asked to. A claim whose fate stays unknown, or whose
- * client has hung up, is taken back.
+ * Takes the lock for a holder without a session, waiting for it if asked to. If the outcome of a claim stays unknown or
+ * its client has hung up, it is withdrawn.
  */
 export async function claim(context: AppContext, key: string, wanted: Wanted): Promise<ClaimEnd> {
   if (context.get("config").draining) return { status: "draining" };
   if (!(await new StorageHealth(context.env).mayStore())) return { status: "unavailable" };
   const claiming = claimUntilDecided(context, key, wanted);
-  // A client that leaves would otherwise take the Worker with it, and nobody could take the claim back.
+  // Otherwise the Worker would end when the client leaves, and the claim could not be withdrawn.
   context.executionCtx.waitUntil(claiming.catch(() => {}));
   return claiming;
 }
 
 async function claimUntilDecided(context: AppContext, key: string, wanted: Wanted): Promise<ClaimEnd> {
   const end = await claimOnce(context, key, wanted);
-  // The time was over, and so was the lease in the way: the lock is free, and nobody waits for it.
+  // The wait and the lease in its way ended at the same time: the lock is free, so try once more.
   const isFreeByNow = end.status === "timeout" && end.hold === undefined;
   return isFreeByNow ? claimOnce(context, key, { ...wanted, waitSeconds: 0 }) : end;
 }
@@ -50,7 +50,7 @@ async function claimOnce(context: AppContext, key: string, wanted: Wanted): Prom
   const command = { session, request: randomHex(12), leaseSeconds, waitMs: waitSeconds * 1000, sessionless };
   try {
     const end = waitSeconds > 0 ? await wait(keys, key, command, signal) : await keys.claim(key, command);
-    // workerd reads from connections only when nothing else is left to do (2026-11): this lets it tell of a hang-up.
+    // workerd reads from connections only when nothing else is left to do (2026-11): this lets it report a hang-up.
     if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
     if (!signal.aborted) return end;
   } catch (error) {
@@ -63,8 +63,8 @@ async function claimOnce(context: AppContext, key: string, wanted: Wanted): Prom
 }
 
 /**
- * Waits at the key, on a socket to its object. If that is lost the same claim is made again: its place is stored, so it
- * stands where it stood.
+ * Waits at the key, on a socket to its object. If the socket is lost, the same claim is made again: its place is
+ * stored, so it keeps its position.
  */
 async function wait(keys: SessionlessKeys, key: string, command: ClaimCommand, signal: AbortSignal): Promise<ClaimEnd> {
   const deadline = Date.now() + command.waitMs;
@@ -80,7 +80,7 @@ async function wait(keys: SessionlessKeys, key: string, command: ClaimCommand, s
   throw new Error("the key was lost again and again");
 }
 
-/** Gives back what a claim may have got, also if its key cannot be reached at once. */
+/** Withdraws a claim and whatever it was granted, retrying if its key cannot be reached. */
 async function withdraw(keys: SessionlessKeys, key: string, request: string): Promise<void> {
   for (const pauseMs of [...WITHDRAWAL_PAUSES_MS, undefined]) {
     try {

@@ -7,20 +7,20 @@ import { countHttp } from "../middleware/metrics.ts";
 import { type ErrorCode, fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
 
-/** Why a request is answered with whoever holds the key. Only the log shows it: the body is the holder's text or info. */
+/** Why a request is answered with the current holder. Only logged: the body is the holder's text or info. */
 export type Refusal = "held" | "fence_mismatch" | "id_mismatch" | "foreign_holder";
 
-/** The tag by which HTTP names a grant: its fence, in decimal. */
+/** The ETag of a grant: its fence, in decimal. */
 export function etagOf({ fence }: CurrentHold): string {
   return `"${fenceFromHex(fence)}"`;
 }
 
-/** When the lease was last set, in ms by the key's clock. Of a renewed hold of a session only the latest possible time is known. */
+/** When the lease was last set, in ms by the key's clock. For a renewed session hold: the latest possible time. */
 export function leaseBegan({ expiresAt, leaseSeconds, at }: CurrentHold): number {
   return Math.min(at, expiresAt - leaseSeconds * 1000);
 }
 
-/** A refusal that other protocols have too, counted as theirs are. */
+/** A refusal that exists in other protocols too, counted as it is there. */
 export function refuse(context: AppContext, code: ErrorCode): Response {
   const word = Object.hasOwn(STATUSES, code) ? STATUSES[code as keyof typeof STATUSES].wire : undefined;
   if (word !== undefined && isErrorWord(word))
@@ -28,7 +28,7 @@ export function refuse(context: AppContext, code: ErrorCode): Response {
   return fail(context, code);
 }
 
-/** Answers 503 if the key cannot be asked. */
+/** Answers 503 if the key cannot be reached. */
 export async function orUnavailable(context: AppContext, answer: () => Promise<Response>): Promise<Response> {
   try {
     return await answer();

@@ -44,7 +44,7 @@ export async function lockTerraform(context: AppContext): Promise<Response> {
   }
 }
 
-/** A lock that is free counts as unlocked: the client repeats requests whose reply it has lost. */
+/** A free lock counts as unlocked: the client repeats requests whose reply was lost. */
 export async function unlockTerraform(context: AppContext): Promise<Response> {
   const key = keyIn(context, TO_CHANGE);
   if (typeof key !== "string") return key;
@@ -75,13 +75,13 @@ async function infoOfBody(context: AppContext): Promise<Parsed<LockInfo | undefi
   return body.ok ? infoIn(body.bytes) : body;
 }
 
-/** 423 or, to an UNLOCK, 409, with the info of whoever holds the lock. */
+/** 423 or, for an UNLOCK, 409, with the current holder's info. */
 function holderReply(context: AppContext, key: string, hold: CurrentHold, why: Refusal): Response {
   context.set("error", why);
   return infoReply(context, key, hold, why === "held" ? 423 : 409);
 }
 
-/** The holder's lock info, byte for byte as it came. */
+/** The holder's lock info, byte for byte as received. */
 function infoReply(context: AppContext, key: string, hold: CurrentHold, status: 200 | 409 | 423): Response {
   return context.body(infoOf(hold, key), status, { ...JSON_HEADERS, ETag: etagOf(hold) });
 }

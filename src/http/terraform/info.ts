@@ -8,7 +8,7 @@ export const TERRAFORM = "terraform";
 export const MAX_INFO_BYTES = 65_536;
 const MAX_ID_CHARACTERS = 256;
 
-/** What Terraform says of its lock. The text is kept as it came; only the id is ever compared. */
+/** Terraform's description of its lock. The text is kept as received; only the id is ever compared. */
 export interface LockInfo {
   readonly id: string;
   readonly who: string;
@@ -19,7 +19,7 @@ export function isId(value: unknown): value is string {
   return typeof value === "string" && value !== "" && [...value].length <= MAX_ID_CHARACTERS;
 }
 
-/** Reads a lock info; undefined where the body is empty. */
+/** Reads a lock info; undefined if the body is empty. */
 export function infoIn(bytes: Uint8Array): Parsed<LockInfo | undefined> {
   const rule = {
     ok: false,
@@ -37,12 +37,12 @@ export function infoIn(bytes: Uint8Array): Parsed<LockInfo | undefined> {
   }
 }
 
-/** What is kept of a lock. People see whose it is or, if it does not say, its id. */
+/** What is stored of a lock. The label is its owner or, if that is empty, its id. */
 export function holderFrom({ id, who, text }: LockInfo): Sessionless & { readonly kind: typeof TERRAFORM } {
   return { kind: TERRAFORM, mark: id, tag: who || id, note: text };
 }
 
-/** The holder as Terraform would describe it: in its own words, or made up for one of another protocol. */
+/** The holder as Terraform would describe it: the original info, or one made up for a holder of another protocol. */
 export function infoOf(hold: CurrentHold, key: string): string {
   const { session, fence, sessionless } = hold;
   if (sessionless?.kind === TERRAFORM) return sessionless.note;

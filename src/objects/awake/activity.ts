@@ -1,10 +1,10 @@
-/** What an object is doing, so that it is put to rest only while it does nothing. */
+/** Tracks whether an object is busy, so that it is put to rest only while idle. */
 export class Activity {
   readonly #whenIdle: () => void;
   #underWay = 0;
   #begun = 0;
 
-  /** `whenIdle` is called whenever the last thing under way has ended. */
+  /** `whenIdle` is called whenever the last running task has ended. */
   constructor(whenIdle: () => void = () => {}) {
     this.#whenIdle = whenIdle;
   }
@@ -13,7 +13,7 @@ export class Activity {
     return this.#underWay > 0;
   }
 
-  /** Rises with everything that begins. */
+  /** Incremented with every task that begins. */
   get begun(): number {
     return this.#begun;
   }

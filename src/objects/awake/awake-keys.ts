@@ -1,9 +1,9 @@
 /**
- * Keys whose objects are awake in this isolate. On plain workerd each has files open until it has been idle for a minute
- * or two, and the process dies when it may open no more. So there may be a limit: who wants to wake another key then
- * first puts one to rest that has not been used lately.
+ * Keys whose objects are awake in this isolate. On plain workerd each keeps files open until it has been idle for a
+ * minute or two, and the process dies when it hits its limit of open files. So the number of awake keys can be limited:
+ * waking another key then first puts one to rest that has not been used lately.
  *
- * Objects and requests share this as plain data: the platform lets none wait for another's promise.
+ * Objects and requests share this as plain data: the platform does not let one await another's promise.
  */
 import { log } from "../../log.ts";
 import { configOf, type Env } from "../env.ts";
@@ -11,14 +11,14 @@ import { AwakeList } from "./awake-list.ts";
 import { isResting } from "./resting.ts";
 import { WakeCalendar } from "./wake-calendar.ts";
 
-/** Who waits for room: clients that use keys come before reports and departures. */
+/** Priority when waiting for room: clients that use keys come before reports and departures. */
 export type Urgency = "use" | "background";
 
 const MAKE_ROOM_AT_ONCE = { use: 16, background: 16 } as const;
 const PATIENCE_MS = 10_000;
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
-/** Who has not looked for so long has died while waiting. */
+/** A waiter that has not checked for this long has died. */
 const GONE_AFTER_MS = 1_000;
 
 interface Waiter {
@@ -28,39 +28,39 @@ interface Waiter {
 
 const awake = new AwakeList();
 const calendar = new WakeCalendar();
-/** In the order of their coming. */
+/** In order of arrival. */
 const waiters = new Set<Waiter>();
 
-/** Whether a call to the key needs no room of its own: there is no limit, or the key is awake. */
+/** Whether a call to the key needs no room: there is no limit, or the key is awake. */
 export function hasRoom(env: Env, key: string): boolean {
   return configOf(env).maxAwakeKeys === 0 || awake.has(key);
 }
 
-/** The key's object is awake, or about to be. */
+/** Records that the key's object is awake, or about to be. */
 export function noteAwake(env: Env, key: string): void {
   const { maxAwakeKeys } = configOf(env);
   if (maxAwakeKeys > 0) awake.add(key, Date.now());
 }
 
-/** A client uses the key. Keys that are used again and again rest last. */
+/** Records that a client uses the key. Keys used regularly are put to rest last. */
 export function noteUse(env: Env, key: string): void {
   const { maxAwakeKeys } = configOf(env);
   if (maxAwakeKeys > 0) awake.use(key, Date.now(), maxAwakeKeys);
 }
 
-/** Whether there is no limit, or no more are awake than it allows. */
+/** Whether there is no limit, or it is not exceeded. */
 export function isWithinLimit(env: Env): boolean {
   const { maxAwakeKeys } = configOf(env);
   return maxAwakeKeys === 0 || awake.count(Date.now()) <= maxAwakeKeys;
 }
 
-/** When a key that wants to wake at `time` by itself may do so. */
+/** When a key that wants an alarm at `time` may have it. */
 export function bookWakeUp(env: Env, time: number): number {
   const { maxAwakeKeys } = configOf(env);
   return maxAwakeKeys === 0 ? time : calendar.book(time, Date.now(), maxAwakeKeys);
 }
 
-/** Resolves when the key may be woken, after putting others to rest if need be. Rejects if none of them comes to rest. */
+/** Resolves when the key may be woken, putting others to rest if needed. Rejects if none of them can rest. */
 export async function roomToWake(env: Env, key: string, urgency: Urgency): Promise<void> {
   const { maxAwakeKeys } = configOf(env);
   if (maxAwakeKeys === 0) return;
@@ -86,7 +86,7 @@ async function waitForRoom(env: Env, waiter: Waiter, isFree: () => boolean): Pro
   }
 }
 
-/** Whether few enough have come before, or come first because they are in a hurry. */
+/** Whether few enough waiters are ahead: those that arrived earlier, or have priority. */
 function hasTurn(waiter: Waiter): boolean {
   const now = Date.now();
   let ahead = 0;
@@ -102,7 +102,7 @@ function hasTurn(waiter: Waiter): boolean {
   return true;
 }
 
-/** Puts a key to rest that has not been used lately. False if there is none, or it was at work after all. */
+/** Puts a key to rest that has not been used lately. False if there is none, or it turned out to be busy. */
 export async function restOne(env: Env): Promise<boolean> {
   const key = awake.takeIdlest(Date.now());
   if (key === undefined) return false;
@@ -112,7 +112,7 @@ export async function restOne(env: Env): Promise<boolean> {
     return false;
   } catch (error) {
     awake.rested(key);
-    // An object that cannot be started has no files open either.
+    // An object that cannot be started has no open files either.
     if (!isResting(error)) log("warn", "key_unreachable", { key, error: String(error) });
     return true;
   }

@@ -1,32 +1,32 @@
-/** workerd ends an object that has been idle for so long by itself (70 to 140 s, workerd 2026-11). */
+/** workerd evicts an object that has been idle for this long (70 to 140 s, workerd 2026-11). */
 const ASLEEP_AFTER_MS = 150_000;
-/** A key that was called so recently is probably still at work. */
+/** A key called this recently is probably still busy. */
 const SETTLED_AFTER_MS = 20;
-/** If it takes longer, whoever asked the key to rest has died over it. */
+/** If it takes longer, the caller that asked the key to rest has died. */
 const RESTS_WITHIN_MS = 5_000;
-/** Two uses within this time, but not at the same time, make a key a regular one. */
+/** Two uses within this time, but not simultaneous, make a key a regular one. */
 const REGULAR_WITHIN_MS = 60_000;
 const REGULAR_AFTER_MS = 200;
 
 /**
- * Which keys are awake, in the order in which they should be put to rest: first those that were used once, then those
- * that are used regularly; among both, first who was used longest ago. So a crowd of keys that are touched once each
- * does not push out those that others renew all the time. At most half of those allowed count as regular.
+ * Awake keys, in the order in which they should be put to rest: first those used once, then those used regularly;
+ * within each group, least recently used first. So many keys that are touched once each do not push out keys that
+ * others renew all the time. At most half of the allowed keys count as regular.
  */
 export class AwakeList {
-  /** When each was last called, longest ago first. */
+  /** When each was last called, least recent first. */
   readonly #casual = new Map<string, number>();
   readonly #regular = new Map<string, number>();
-  /** Since when keys are being put to rest: their files are still open. */
+  /** Keys being put to rest, and since when: their files are still open. */
   readonly #going = new Map<string, number>();
-  /** When clients used keys last, and whether regularly, longest ago first; also of keys at rest. */
+  /** When clients last used keys, and whether regularly, least recent first; includes keys at rest. */
   readonly #uses = new Map<string, { readonly at: number; readonly isRegular: boolean }>();
 
   has(key: string): boolean {
     return this.#casual.has(key) || this.#regular.has(key);
   }
 
-  /** How many are awake, those included that are about to rest. */
+  /** How many keys are awake, including those being put to rest. */
   count(now: number): number {
     for (const list of [this.#casual, this.#regular]) dropOlder(list, now - ASLEEP_AFTER_MS);
     for (const [key, since] of this.#going) if (now - since > RESTS_WITHIN_MS) this.#going.delete(key);
@@ -40,7 +40,7 @@ export class AwakeList {
     (isRegular ? this.#regular : this.#casual).set(key, now);
   }
 
-  /** A client uses the key, which may be asleep. `max` keys may be awake. */
+  /** Records that a client uses the key, which may be asleep. `max` keys may be awake. */
   use(key: string, now: number, max: number): void {
     for (const [each, { at }] of this.#uses) {
       if (now - at <= REGULAR_WITHIN_MS) break;
@@ -61,7 +61,7 @@ export class AwakeList {
     this.#casual.set(key, at);
   }
 
-  /** The key that should rest first, which then counts as going. */
+  /** The key that should rest first. It counts as going to rest from now on. */
   takeIdlest(now: number): string | undefined {
     for (const list of [this.#casual, this.#regular]) {
       const [key, at] = list.entries().next().value ?? [];
@@ -73,13 +73,13 @@ export class AwakeList {
     return undefined;
   }
 
-  /** A key that should have rested was at work. */
+  /** A key that was asked to rest turned out to be busy. */
   stayed(key: string, now: number): void {
     this.#going.delete(key);
     this.add(key, now);
   }
 
-  /** The key rests. If it was asleep, asking it to rest has woken it for a moment. */
+  /** The key is at rest. If it was asleep, asking it to rest woke it briefly. */
   rested(key: string): void {
     this.#going.delete(key);
     this.#casual.delete(key);

@@ -1,18 +1,18 @@
 /**
- * When keys of this isolate have asked to be woken. An alarm opens a key's files before the key can ask for room, so
- * where the number of keys awake is limited, alarms at the same moment are spread over the next ones: expiry is a
- * comparison, and only those who are to be told of it hear of it a little later.
+ * When objects of this isolate have asked to be woken. An alarm opens an object's files before the object can make
+ * room, so where the number of awake objects is limited, alarms for the same moment are spread over the following
+ * steps. Leases still expire on time, because expiry is a comparison; only notifications are sent a little later.
  */
 const STEP_MS = 100;
-/** A full set of keys is woken in this many steps: each has work to do before the next may rest. */
+/** A full set is woken in this many steps: each object has work to do before the next may rest. */
 const STEPS_PER_SET = 16;
 
 export class WakeCalendar {
-  /** How many wake in each step. */
+  /** Number of alarms in each step. */
   readonly #steps = new Map<number, number>();
   #forgottenUntil = 0;
 
-  /** The first moment from `time` on at which one more may be woken; `max` keys may be awake. */
+  /** The first moment from `time` on at which one more object may be woken; `max` may be awake. */
   book(time: number, now: number, max: number): number {
     this.#forgetUntil(Math.floor(now / STEP_MS));
     const perStep = Math.max(1, Math.floor(max / STEPS_PER_SET));

@@ -5,7 +5,7 @@ import type { KeyObject } from "../key/key-object.ts";
 
 export type KeyStub = DurableObjectStub<KeyObject>;
 
-/** Asks a key something, once there is room to wake it. Whoever only reports is in no hurry. */
+/** Calls a key once there is room to wake it. The default suits reports, which are not urgent. */
 export function askKey<Answer>(
   env: Env,
   key: string,

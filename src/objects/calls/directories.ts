@@ -5,13 +5,13 @@ import { sessionlessProtocolOf } from "./session-names.ts";
 
 type DirectoryStub = DurableObjectStub<DirectoryObject>;
 
-/** What sessions call themselves, by session; of those that do. */
+/** Labels by session; sessions without a label are left out. */
 export type Labels = Readonly<Record<string, string>>;
 
-/** Fixed for ever: a key's fence mark lives in the shard its name leads to. */
+/** Must never change: a key's fence mark lives in the shard its name hashes to. */
 export const SHARDS = 8;
 
-/** A question about more sessions than this is asked in parts. */
+/** Larger queries are split into parts of this size. */
 const SESSIONS_AT_ONCE = 10_000;
 
 /** The shard that lists this key and keeps its fence mark. */
@@ -28,7 +28,7 @@ export function allDirectories(env: Env): DirectoryStub[] {
   return Array.from({ length: SHARDS }, (_, index) => shard(env, index));
 }
 
-/** Keys, each with those that the same shard lists. */
+/** Groups keys by the shard that lists them. */
 export function byDirectory(env: Env, keys: readonly string[]): { directory: DirectoryStub; keys: string[] }[] {
   const groups = new Map<number, string[]>();
   for (const key of keys) {
@@ -40,7 +40,7 @@ export function byDirectory(env: Env, keys: readonly string[]): { directory: Dir
   return Array.from(groups, ([index, group]) => ({ directory: shard(env, index), keys: group }));
 }
 
-/** The labels of these sessions. All shards are asked, because a session's name does not tell its address. */
+/** The labels of these sessions. Asks all shards, because a session's name does not reveal its address. */
 export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<Labels> {
   const names = [...new Set(sessions)].filter((name) => !sessionlessProtocolOf(name));
   const labels: Record<string, string> = {};
@@ -52,7 +52,7 @@ export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<La
   return labels;
 }
 
-/** The one directory object that adds up the shards, asked only where a cap is configured. */
+/** The one directory object that adds up the shards. Used only if a cap is configured. */
 export function ledgerOf(env: Env): DirectoryStub {
   return env.DIRECTORY.getByName("ledger");
 }

@@ -7,15 +7,15 @@ function keyFile(env: Env, key: string): string {
 }
 
 /**
- * Says which key cannot be read, and where it is stored: an operator has to look at the file. This is one of the few
- * events that name a key.
+ * Logs which key cannot be read and the file it is stored in, so that an operator can look at it. This is one of the
+ * few events that name a key.
  */
 export function logUnreadable(env: Env, key: string, error: unknown): void {
   log("error", "key_unreadable", { key, file: keyFile(env, key), error: String(error) }, key);
 }
 
 /**
- * The platform opens a database before any code of ours runs: where that fails, the key's object cannot say so, and only
+ * The platform opens the database before any of our code runs. If that fails, the key's object cannot report it; only
  * the caller sees it, as an error without a cause (workerd 2026-11).
  */
 export function isPlatformFault(error: unknown): boolean {

@@ -5,11 +5,11 @@ export interface Notice {
   readonly key: string;
   readonly request: string;
   readonly kind: NoticeKind;
-  /** The request is a `wait` at a place taken before: if nobody is there to hear, another one may come for it. */
+  /** The request is a `wait` for a place taken earlier: if its client is gone, another `wait` may claim the place. */
   readonly hasPlace?: true;
 }
 
-/** A hold of the session has ended without its doing. */
+/** A hold of the session that ended without the session releasing it. */
 export interface Loss {
   readonly key: string;
   readonly token: string;

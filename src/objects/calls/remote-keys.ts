@@ -27,9 +27,9 @@ import { LISTENER_HEADER } from "./replies.ts";
 
 export type IsWanted = () => boolean;
 
-/** The way from a session to keys. Requests of one session to one key arrive in the order in which they were made. */
+/** How a session calls keys. Requests of one session to one key arrive in the order in which they were made. */
 export interface Keys {
-  /** `isWanted` is asked before a failed call is repeated: one that nobody waits for any more is not. */
+  /** `isWanted` is asked before a failed call is retried: a call whose result is no longer needed is not retried. */
   acquire(key: string, command: AcquireCommand, isWanted: IsWanted): Promise<AcquireOutcome>;
   enqueue(key: string, command: EnqueueCommand, isWanted: IsWanted): Promise<EnqueueOutcome>;
   wait(key: string, command: WaitCommand, isWanted: IsWanted): Promise<WaitOutcome>;
@@ -40,38 +40,40 @@ export interface Keys {
   leave(key: string, session: string, options: { keepsReported: boolean }): Promise<void>;
 }
 
-/** The way from a request without a session to keys. */
+/** How a request without a session calls keys. */
 export interface SessionlessKeys extends Pick<Keys, "cancel"> {
   claim(key: string, command: ClaimCommand): Promise<ClaimOutcome>;
   current(key: string): Promise<CurrentHold | null>;
   refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome>;
   remove(key: string, selector: HoldSelector): Promise<RemoveOutcome>;
-  /** The near end of a socket to the key, on which the claim is to be sent and its end will come. */
+  /** The caller's end of a socket to the key. The claim is sent on it, and its outcome arrives on it. */
   listen(key: string, request: string): Promise<WebSocket>;
 }
 
-/** A key as its stub offers it: methods take and give plain values. */
+/** A key's methods as its stub offers them; arguments and results are plain values. */
 type KeyStub = Pick<KeyObject, keyof Keys | Exclude<keyof SessionlessKeys, "listen">> & Pick<Fetcher, "fetch">;
 
-/** A stub and the number of calls under way on it. */
+/** A stub and the number of calls in flight on it. */
 interface OpenStub {
   readonly stub: KeyStub;
-  /** Until then the key may not be woken; undefined where it may from the start. Calls wait for it in their order. */
+  /** Resolves when the key may be woken; undefined if it may be woken right away. Calls wait for it in order. */
   readonly room: Promise<void> | undefined;
   calls: number;
 }
 
 const ATTEMPTS = 3;
-/** A key at rest has done nothing, so it may be asked more often; this many times only if very many keys are in use. */
+/**
+ * A resting key has executed nothing, so the call can be retried more often. Only reached if very many keys are in use.
+ */
 const MAX_RESTS = 10;
 const MAX_OPEN_STUBS = 256;
-/** Calls that one session has under way. More would not be answered sooner, and others want to be served meanwhile. */
+/** Concurrent calls of one session. More would not be answered sooner and would delay other sessions. */
 const CALLS = { width: 16, perPause: 16 };
 
-/** Keys behind their Durable Objects. Calls that the platform calls retryable are repeated: none does harm twice. */
+/** Keys behind their Durable Objects. Retryable platform errors are retried: every call is safe to repeat. */
 export class RemoteKeys implements Keys, SessionlessKeys {
   readonly #env: Env;
-  /** One per key: only calls on the same stub are sure to arrive in order. */
+  /** One per key: only calls on the same stub are guaranteed to arrive in order. */
   readonly #stubs = new Map<string, OpenStub>();
   readonly #turns = new Turns(CALLS);
 
@@ -161,7 +163,7 @@ export class RemoteKeys implements Keys, SessionlessKeys {
       } catch (error) {
         // A stub that has thrown may be broken for good: the next call needs a new one.
         if (this.#stubs.get(key) === open) this.#stubs.delete(key);
-        // At once, so that calls which came to rest together go on in their order.
+        // Retry without a delay, so that calls that hit the same rest keep their order.
         if (isResting(error) && rests < MAX_RESTS) {
           rests += 1;
           attempt -= 1;
@@ -196,7 +198,7 @@ export class RemoteKeys implements Keys, SessionlessKeys {
   }
 }
 
-/** The platform marks failures in which trying again may help and does no harm. */
+/** The platform marks failures that are safe and worthwhile to retry. */
 function isRetryable(error: unknown): boolean {
   const { retryable, overloaded } = error as { retryable?: boolean; overloaded?: boolean };
   return retryable === true && overloaded !== true;

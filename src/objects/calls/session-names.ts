@@ -5,7 +5,7 @@ import type { SessionKind } from "../directory/listed-sessions.ts";
 import type { Env } from "../env.ts";
 import type { Listener } from "./notices.ts";
 
-/** Sessions of HTTP clients have names of their own kind, so that whoever has a name knows which object it leads to. */
+/** Marks the names of HTTP sessions, so that a name tells which kind of object it belongs to. */
 const HTTP_PREFIX = "http:";
 
 /** A session id: 128 random bits as 32 hex digits. It is never used twice. */
@@ -19,11 +19,11 @@ export function httpSessionName(id: string): string {
 }
 
 /**
- * The number by which statistics name a session, or a holder without one: 1 to 2^52, made from its id. Two may share
- * it, so nothing is ever decided by it.
+ * The number by which statistics identify a session, or a holder without one: 1 to 2^52, derived from its id. Two
+ * sessions may share it, so nothing is ever decided by it.
  */
 export function ownerIdOf(session: string): number {
-  // Whoever knows the id of an HTTP session may use it, so none of its digits may show.
+  // The id of an HTTP session is a credential, so none of its digits may show.
   if (session.includes(":")) return hash(session) * 2 ** 20 + (hash(`owner of ${session}`) >>> 12) + 1;
   return Number.parseInt(session.slice(0, 13), 16) + 1;
 }
@@ -32,10 +32,10 @@ export function ownerIdOf(session: string): number {
 export const SESSIONLESS = ["file", "terraform"] as const;
 export type SessionlessProtocol = (typeof SESSIONLESS)[number];
 
-/** As whom a holder speaks to the service. WebSocket and TCP clients speak dflockd's protocol. */
+/** How a holder talks to the service. WebSocket and TCP clients speak dflockd's protocol. */
 export type Protocol = SessionlessProtocol | "http" | "dflockd";
 
-/** The name of a holder without a session; nobody else has it. */
+/** A unique name for a holder without a session. */
 export function newSessionlessOwner(protocol: SessionlessProtocol): string {
   return `${protocol}:${randomHex(16)}`;
 }
@@ -46,7 +46,7 @@ export function protocolOf(owner: string): Protocol {
   return sessionlessProtocolOf(owner) ?? "dflockd";
 }
 
-/** The same; undefined if the name is that of a session. */
+/** Like `protocolOf`, but undefined if the name is that of a session. */
 export function sessionlessProtocolOf(owner: string): SessionlessProtocol | undefined {
   return SESSIONLESS.find((protocol) => owner.startsWith(`${protocol}:`));
 }
@@ -55,7 +55,7 @@ export function kindOfSession(session: string): SessionKind {
   return session.startsWith(HTTP_PREFIX) ? "httpSessions" : "connections";
 }
 
-/** The object of a session, as keys and the directory talk to it. One that goes to rest just then is woken again. */
+/** The object of a session, as keys and the directory call it. If it goes to rest during a call, it is woken again. */
 export function sessionObject(env: Env, session: string): Listener {
   const objects = session.startsWith(HTTP_PREFIX) ? env.HTTP_SESSION : env.SESSION;
   const call = <Result>(ask: (listener: Listener) => Promise<Result>) =>

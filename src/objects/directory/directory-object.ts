@@ -30,21 +30,21 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY CHECK (id = 1), fence TEXT NOT NULL);
 `;
 
-/** What an earlier version of a key's object tells of its founding: nothing, so it is believed. */
+/** Earlier versions of a key's object say nothing about its founding; the key is then trusted. */
 const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
 
-/** Asking wakes sleeping sessions, which is paid for: rarely. */
+/** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
 const WATCH_EVERY_MS = 3_600_000;
 
-/** The words for a full service and for an address that has its share. */
+/** Refusals for a full service and for an address that has reached its cap. */
 const REFUSALS = {
   connections: { total: "max_connections", perAddress: "max_connections_per_ip" },
   httpSessions: { total: "max_sessions", perAddress: "max_sessions_per_ip" },
 } as const;
 
 /**
- * One shard of the service's bookkeeping: which keys and sessions exist, and the highest fence of keys that have been
- * forgotten. It takes part when a key or a session begins or ends, never when an existing key is used.
+ * One shard of the service's bookkeeping: which keys and sessions exist, and the highest fence of pruned keys. It is
+ * involved when a key or a session begins or ends, never when an existing key is used.
  */
 export class DirectoryObject extends DurableObject<Env> {
   readonly #caps: Readonly<Record<Counted, number>>;
@@ -54,13 +54,13 @@ export class DirectoryObject extends DurableObject<Env> {
   readonly #sessions: ListedSessions;
   readonly #ledger: Ledger;
   #mark: Fence;
-  /** Places that the ledger has been asked for and that are not listed yet. */
+  /** Claims that the ledger has been asked for and that are not listed yet. */
   readonly #claims: Partial<Record<Counted, string>> = {};
-  /** The life of the ledger that has asked last. */
+  /** The ledger instance that asked last. */
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
   #isWatching = false;
-  /** Comings and goings of connections where no cap counts them; whoever reads the sessions has them done first. */
+  /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
   readonly #gathering = new Gathering();
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -78,8 +78,8 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /**
-   * Lists a key unless the cap forbids it, and tells the fence above which it may grant. A key that has granted nothing
-   * yet can only be listed by the very founding it asks for: otherwise it existed before, and its rows are gone.
+   * Lists a key unless the cap forbids it, and returns the fence above which it may grant. If a key that has granted
+   * nothing yet is already listed by another founding, it existed before and has lost its rows.
    */
   async joinKey(key: string, fence: Fence, founding = UNTOLD): Promise<KeyAdmission> {
     this.#raise(fence);
@@ -91,8 +91,8 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /**
-   * Strikes a key off; its fence is remembered before that is answered. The ledger hears of it later. A key that has
-   * lost its rows stays listed: nothing else knows that it existed.
+   * Removes a key; its fence is stored before this returns. The ledger is told later. A key that has lost its rows
+   * stays listed: nothing else knows that it existed.
    */
   leaveKey(key: string, fence: Fence, founding = UNTOLD): void {
     this.#raise(fence);
@@ -101,12 +101,12 @@ export class DirectoryObject extends DurableObject<Env> {
     this.ctx.waitUntil(this.#settle("keys"));
   }
 
-  /** Whether the key is listed although it has granted nothing since this founding: it has lost its rows. */
+  /** Whether the key is listed although it has granted nothing since this founding: if so, it has lost its rows. */
   listsAnother(key: string, founding: Founding): boolean {
     return this.#keys.hasAnother(key, founding);
   }
 
-  /** Strikes a key off that has lost its rows; false if it is not listed, or has not lost them. */
+  /** Removes a key that has lost its rows. False if it is not listed or has not lost them. */
   strikeLost(key: string, founding: Founding): boolean {
     if (!this.#keys.hasAnother(key, founding)) return false;
     this.#keys.remove(key);
@@ -115,8 +115,8 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /**
-   * Lists a session unless a cap forbids it: first that on the whole service, then that on its address. Caps hold
-   * however many come at the same time; the dead take up no place, and who is refused leaves nothing behind.
+   * Lists a session unless a cap forbids it: checks the cap of the whole service first, then that of its address. Caps
+   * hold under concurrency, dead sessions do not count, and a refused session leaves nothing behind.
    */
   async openSession(session: string, address: string, transport: Transport, label = ""): Promise<SessionAdmission> {
     const kind = kindOf(transport);
@@ -126,7 +126,7 @@ export class DirectoryObject extends DurableObject<Env> {
       const words = REFUSALS[kind];
       if (this.#isCrowded(kind, address)) await this.#sessions.strikeDead({ kind, address });
       if (this.#isCrowded(kind, address)) return (await this.#isServiceFull(kind)) ? words.total : words.perAddress;
-      // Nothing may come between the look at the address and the listing but what takes turns.
+      // Between checking the address and listing, only serialised tasks may run.
       const isAdmitted = await this.#admit(kind, () => this.#sessions.add({ session, address, transport, label }));
       return isAdmitted ? "admitted" : words.total;
     });
@@ -134,7 +134,7 @@ export class DirectoryObject extends DurableObject<Env> {
     return admission;
   }
 
-  /** Strikes a session off. Its place is free when this is answered. */
+  /** Removes a session. Its place is free once this resolves. */
   async closeSession(session: string): Promise<void> {
     if (this.#mayGather(kindOfSession(session))) {
       await this.#gathering.add(() => this.#sessions.remove(session));
@@ -144,7 +144,7 @@ export class DirectoryObject extends DurableObject<Env> {
     if (kind) await this.#settle(kind);
   }
 
-  /** What a listed session calls itself from now on; an empty label takes the old one away. */
+  /** Changes the label of a listed session; an empty label removes it. */
   relabel(session: string, label: string): void {
     this.#gathering.finish();
     this.#sessions.relabel(session, label);
@@ -156,7 +156,7 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#sessions.labelsOf(sessions);
   }
 
-  /** Now and then, sessions that were lost with their sockets are found and struck off. */
+  /** Periodically removes sessions that were lost together with their sockets. */
   override async alarm(): Promise<void> {
     this.#isWatching = false;
     this.#gathering.finish();
@@ -171,22 +171,22 @@ export class DirectoryObject extends DurableObject<Env> {
     return { keys: this.#keys.inRange(range), sessions: this.#sessions.countByTransport() };
   }
 
-  /** These keys as they stand now, asked one by one. Those that do not exist are left out. */
+  /** The current state of these keys, asked one by one. Keys that do not exist are left out. */
   describe(keys: readonly string[], options: { readonly detail: boolean }): Promise<DescribedKeys> {
     return this.#keys.describe(keys, options);
   }
 
-  /** Answers if its storage does. */
+  /** Answers only if storage works. */
   ping(): void {
     this.#keys.has("");
   }
 
-  /** Whether the key is listed: asked before a key is, whose object comes into being by being asked. */
+  /** Whether the key is listed. Checked before calling a key, because the call would create its object. */
   lists(key: string): boolean {
     return this.#keys.has(key);
   }
 
-  /** Counts. A ledger that asks says who it is, and from then on no earlier one is listened to. */
+  /** Counts. A ledger that asks identifies itself, and from then on earlier instances are ignored. */
   tally(ledger?: string): ShardTally {
     this.#gathering.finish();
     if (ledger !== undefined) this.#ledgerLife = ledger;
@@ -198,7 +198,7 @@ export class DirectoryObject extends DurableObject<Env> {
     return { shard: this.#name, counts, claims: { ...this.#claims } };
   }
 
-  /** Strikes off what ended without a word, then counts. */
+  /** Removes what ended without notice, then counts. */
   async repair(ledger: string, counted: Counted): Promise<ShardTally> {
     if (counted === "keys") await this.#keys.strikeUnfounded();
     else await this.#sessions.strikeDead({ kind: counted });
@@ -217,7 +217,7 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#ledger.settle(holding);
   }
 
-  /** HTTP clients wait for the answer, and caps count as they go; connections without a cap do neither. */
+  /** HTTP clients wait for the answer, and caps need exact counts; connections without a cap need neither. */
   #mayGather(kind: SessionKind): boolean {
     return kind === "connections" && this.#caps.connections === 0 && this.#capsPerAddress.connections === 0;
   }
@@ -234,7 +234,7 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.ctx.id.name as string;
   }
 
-  /** Runs `list` if one more stays within the cap of the whole service; at once, where there is none. */
+  /** Runs `list` if one more stays within the cap of the whole service, or if there is no cap. */
   async #admit(counted: Counted, list: () => void): Promise<boolean> {
     if (this.#caps[counted] === 0) {
       list();
@@ -278,7 +278,7 @@ export class DirectoryObject extends DurableObject<Env> {
     return counted === "keys" ? this.#keys.count() : this.#sessions.count({ kind: counted });
   }
 
-  /** Where there is a cap, shards speak to the ledger one call at a time, so that no count overtakes a newer one. */
+  /** If there is a cap, a shard makes one call to the ledger at a time, so that no count overtakes a newer one. */
   #inTurn<Result>(counted: Counted, task: () => Promise<Result>): Promise<Result> {
     if (this.#caps[counted] === 0) return task();
     const turn = (this.#turns[counted] ?? Promise.resolve()).then(task);

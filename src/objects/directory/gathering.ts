@@ -1,7 +1,7 @@
-/** Long enough for a rush to share a commit; whoever needs to know sooner has it done at once. */
+/** Long enough for a burst to share a commit; `finish` skips the wait. */
 const GATHERED_MS = 50;
 
-/** Gathers what comes from many callers at about the same time and does it in one step: together it costs one commit. */
+/** Batches tasks of many callers that arrive at about the same time: together they cost one commit. */
 export class Gathering {
   #tasks: (() => void)[] = [];
   #done: Promise<void> | undefined;
@@ -13,7 +13,7 @@ export class Gathering {
     return this.#done;
   }
 
-  /** Does now what has been gathered so far. */
+  /** Runs all batched tasks now. */
   finish(): void {
     const tasks = this.#tasks;
     this.#tasks = [];

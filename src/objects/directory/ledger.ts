@@ -3,17 +3,17 @@ import { allDirectories } from "../calls/directories.ts";
 import type { Env } from "../env.ts";
 import type { SessionKind } from "./listed-sessions.ts";
 
-/** Things of which a service may have a limited number. */
+/** What a service may have a limited number of. */
 export type Counted = "keys" | SessionKind;
 
-/** What a shard has, and which claims it has under way. */
+/** A shard's counts and its claims in flight. */
 export interface ShardTally {
   readonly shard: string;
   readonly counts: Readonly<Record<Counted, number>>;
   readonly claims: Readonly<Partial<Record<Counted, string>>>;
 }
 
-/** A shard has so many of something, of which all shards together may have `cap`. */
+/** How many of something a shard has; all shards together may have `cap`. */
 export interface Holding {
   readonly shard: string;
   readonly counted: Counted;
@@ -22,30 +22,30 @@ export interface Holding {
 }
 
 export interface Claim extends Holding {
-  /** Never used twice. */
+  /** Unique. */
   readonly id: string;
 }
 
 export interface Verdict {
   readonly isGranted: boolean;
-  /** Which life of the ledger has spoken: a shard that has met a later one does not listen to it. */
+  /** The ledger instance that decided: a shard that has met a later one ignores the verdict. */
   readonly ledger: string;
 }
 
-/** So often, at most, is everybody asked whether they still live before one more is refused. */
+/** Sessions and keys are probed at most this often before a claim is refused. */
 const REPAIR_EVERY_MS = 1_000;
 
 type Directory = ReturnType<typeof allDirectories>[number];
 
 /**
- * Adds up the shards, so that a cap on the whole service is exact. It stores nothing: a new one asks all shards, and
- * each claim names the shard's own absolute count, so a lost or doubled message leaves no error behind.
+ * Adds up the shards, so that a cap on the whole service is exact. It stores nothing: a new instance asks all shards,
+ * and each claim carries the shard's absolute count, so a lost or duplicated message causes no lasting error.
  */
 export class Ledger {
   readonly #env: Env;
   readonly #life = randomHex(16);
   #counts: Map<string, Record<Counted, number>> | undefined;
-  /** The last claim granted to a shard: one that is still under way there is in no count yet. */
+  /** The last claim granted to a shard: while it is in flight there, no count includes it. */
   readonly #granted = new Map<string, string>();
   readonly #repairedAt: Record<Counted, number> = { keys: 0, connections: 0, httpSessions: 0 };
   #turn: Promise<unknown> = Promise.resolve();
@@ -54,7 +54,7 @@ export class Ledger {
     this.#env = env;
   }
 
-  /** Grants the shard one more if all shards together then stay within the cap. */
+  /** Grants the shard one more if all shards together stay within the cap. */
   claim(claim: Claim): Promise<Verdict> {
     return this.#inTurn(async () => {
       const isGranted = !(await this.#isFull(claim));
@@ -66,12 +66,12 @@ export class Ledger {
     });
   }
 
-  /** Whether a claim would be refused. Takes nothing. */
+  /** Whether a claim would be refused. Claims nothing. */
   isFull(holding: Holding): Promise<boolean> {
     return this.#inTurn(() => this.#isFull(holding));
   }
 
-  /** The shard has fewer now. */
+  /** Records that the shard has fewer now. */
   settle(holding: Holding): Promise<void> {
     return this.#inTurn(async () => this.#note(holding));
   }
@@ -84,7 +84,7 @@ export class Ledger {
     return this.#total(holding.counted) >= holding.cap;
   }
 
-  /** Before a refusal: what ended without saying goodbye does not take up a place. */
+  /** Before a refusal, drops what ended without notice from the counts. */
   async #repair(counted: Counted): Promise<void> {
     if (Date.now() - this.#repairedAt[counted] < REPAIR_EVERY_MS) return;
     await this.#ask((directory) => directory.repair(this.#life, counted));

@@ -9,7 +9,7 @@ export interface ListedKey extends KeyView {
   readonly key: string;
 }
 
-/** Keys as they stand now, and those that could not say. */
+/** The current state of keys, and the keys that did not answer. */
 export interface DescribedKeys {
   readonly keys: ListedKey[];
   readonly unreachable: string[];
@@ -17,13 +17,13 @@ export interface DescribedKeys {
 
 /** One founding of a key. */
 export interface Founding {
-  /** By the key's clock: the same in the key's rows and in the list, so that it names the founding. */
+  /** By the key's clock. The same value in the key's rows and in the list identifies the founding. */
   readonly foundedAt: number | undefined;
   /** The key's rows show that it has granted something. */
   readonly hasGranted: boolean;
 }
 
-/** The first `limit` keys that begin with `prefix` and come after `after`, in the order of their UTF-8 bytes. */
+/** The first `limit` keys that begin with `prefix` and sort after `after`, in the order of their UTF-8 bytes. */
 export interface Range {
   readonly prefix: string;
   readonly after: string;
@@ -34,11 +34,11 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, listed_at INTEGER NOT NULL) WITHOUT ROWID;
 `;
 
-/** A key whose founding was cut off after it was listed is struck off after this time. */
+/** A key whose founding was cut off after it was listed is removed after this time. */
 const FOUNDING_TAKES_AT_MOST_MS = 10_000;
-/** Keys that the whole shard asks at a time: whoever else needs the machine is not kept waiting by a long listing. */
+/** Keys that the whole shard asks concurrently: a long listing must not starve other work on the machine. */
 const MAX_ASKED_AT_ONCE = 4;
-/** No key of at most 256 bytes comes after this one. */
+/** No key of at most 256 bytes sorts after this one. */
 const LAST_KEY = "\u{10ffff}".repeat(64);
 
 /** The keys that a shard of the directory lists. */
@@ -73,8 +73,8 @@ export class ListedKeys {
   }
 
   /**
-   * Whether the key is listed by another founding than this one. If it has granted nothing since, it existed before, and
-   * its rows are gone.
+   * Whether the key is listed by a founding other than this one. If it has granted nothing since, it existed before and
+   * has lost its rows.
    */
   hasAnother(key: string, { foundedAt, hasGranted }: Founding): boolean {
     const listedAt = this.#listedAt(key);
@@ -85,7 +85,7 @@ export class ListedKeys {
     return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM keys").one().n;
   }
 
-  /** Only comparisons, because SQLite's text functions and patterns stop at U+0000, which a key may contain. */
+  /** Uses only comparisons, because SQLite's text functions and patterns stop at U+0000, which a key may contain. */
   inRange({ prefix, after, limit }: Range): string[] {
     return this.#sql
       .exec<{ key: string }>(
@@ -104,7 +104,7 @@ export class ListedKeys {
     await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
       try {
         const view = await this.#ask(key, (object) => object.describe({ detail }));
-        // A page of keys may have a hundred holders each: who does not ask for them is spared the freight.
+        // Without `detail`, return only the first holder to keep pages small.
         if (view) described.keys.push({ ...view, key, holders: detail ? view.holders : view.holders.slice(0, 1) });
       } catch (error) {
         logUnreachable(key, error);
@@ -114,7 +114,7 @@ export class ListedKeys {
     return described;
   }
 
-  /** Strikes off keys that have begun to be founded, and were cut off. */
+  /** Removes keys whose founding was cut off. */
   async strikeUnfounded(): Promise<void> {
     const before = Date.now() - FOUNDING_TAKES_AT_MOST_MS;
     const doubtful = this.#sql

@@ -5,34 +5,34 @@ import { inBatches } from "../pacing/batches.ts";
 
 export type Transport = "tcp" | "ws" | "http";
 
-/** Sessions that have caps of their own: those on sockets, and those of HTTP clients. */
+/** Kinds of sessions with separate caps: those on sockets, and those of HTTP clients. */
 export type SessionKind = "connections" | "httpSessions";
 
 export interface ListedSession {
   readonly session: string;
   readonly address: string;
   readonly transport: Transport;
-  /** What the client calls itself; empty if it does not. */
+  /** Empty if the client has no label. */
   readonly label: string;
 }
 
-/** Some of the sessions; all of them where nothing is said. */
+/** Selects sessions; all of them if empty. */
 export interface Which {
   readonly kind?: SessionKind;
   readonly address?: string;
 }
 
-/** Labels have a table of their own, because `sessions` is older than they are. */
+/** Labels have their own table because they were added after `sessions`. */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS sessions (session TEXT PRIMARY KEY, address TEXT NOT NULL, transport TEXT NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS labels (session TEXT PRIMARY KEY, label TEXT NOT NULL) WITHOUT ROWID;
 `;
 
-/** A socket that closes says so, hence its session is believed to live this long without being asked. */
+/** A closing socket is reported, so its session is assumed to be live for this long without being probed. */
 const SOCKET_BELIEVED_MS = 60_000;
-/** An HTTP session dies of silence, after two seconds at the earliest. */
+/** An HTTP session ends by silence, after two seconds at the earliest. */
 const NEW_HTTP_BELIEVED_MS = 2_000;
-/** Asking costs a request each and wakes who sleeps: of HTTP sessions about a hundred a second, none twice in one. */
+/** A probe costs a request and wakes the session: about 100 HTTP sessions a second, each at most once a second. */
 const HTTP_ASKED_EVERY_MS = 10;
 const HTTP_BELIEVED_AT_LEAST_MS = 1_000;
 const ASKED_AT_ONCE = 8;
@@ -41,11 +41,11 @@ export function kindOf(transport: Transport): SessionKind {
   return transport === "http" ? "httpSessions" : "connections";
 }
 
-/** The sessions that a shard of the directory counts, and what they call themselves. */
+/** The sessions that a shard of the directory counts, and their labels. */
 export class ListedSessions {
   readonly #env: Env;
   readonly #sql: SqlStorage;
-  /** Until when a session counts as live; those of an earlier life of the directory have to be asked. */
+  /** Until when a session is assumed to be live; sessions from before a restart of the directory must be probed. */
   readonly #believedUntil = new Map<string, number>();
 
   constructor(env: Env, sql: SqlStorage) {
@@ -61,7 +61,7 @@ export class ListedSessions {
     if (label !== "") this.relabel(session, label);
   }
 
-  /** Strikes a session off and tells of which kind it was, if it was listed at all. */
+  /** Removes a session and returns its kind, or undefined if it was not listed. */
   remove(session: string): SessionKind | undefined {
     const [row] = this.#sql
       .exec<{ transport: Transport }>("DELETE FROM sessions WHERE session = ? RETURNING transport", session)
@@ -75,7 +75,7 @@ export class ListedSessions {
     return this.#sql.exec("SELECT 1 FROM sessions WHERE session = ?", session).toArray().length > 0;
   }
 
-  /** Names a session that is listed anew; an empty label takes its name away. */
+  /** Relabels a listed session; an empty label removes its label. */
   relabel(session: string, label: string): void {
     if (label === "") this.#sql.exec("DELETE FROM labels WHERE session = ?", session);
     else if (this.has(session)) this.#sql.exec("INSERT OR REPLACE INTO labels VALUES (?, ?)", session, label);
@@ -101,7 +101,7 @@ export class ListedSessions {
     return counts;
   }
 
-  /** Asks sessions that have not been heard of lately whether they live, and strikes off those that do not. */
+  /** Probes sessions that have not been seen lately and removes the dead ones. */
   async strikeDead(which: Which = {}): Promise<void> {
     const now = Date.now();
     const doubtful = this.#select<{ session: string; transport: Transport }>("session, transport", which).filter(
@@ -115,7 +115,7 @@ export class ListedSessions {
     });
   }
 
-  /** Who cannot be reached counts as live: a cap may be kept too strictly, never be broken. */
+  /** An unreachable session counts as live: a cap may be too strict, but is never exceeded. */
   async #isLive(session: string): Promise<boolean> {
     try {
       return await sessionObject(this.#env, session).isLive();

@@ -18,9 +18,9 @@ import { type SessionParts, sessionPartsOf } from "../session-common/session-par
 import { HttpLifetime } from "./lifetime.ts";
 import { type Poll, Polls } from "./polls.ts";
 
-/** A request of an HTTP client, and what the client calls itself. */
+/** A request of an HTTP client, with the client's label. */
 export interface Ask {
-  /** Nobody else's; what the request is withdrawn by. */
+  /** Unique; used to withdraw the request. */
   readonly id: string;
   readonly request: KeyRequest;
   readonly label: string | undefined;
@@ -30,19 +30,19 @@ export interface Ask {
 export const ASK_HEADER = "X-Holdfast-Ask";
 export const encodeAsk = (ask: Ask) => encodeURIComponent(JSON.stringify(ask));
 
-/** If it takes longer the object has died over it, and its alarm begins anew. */
+/** If cleanup takes longer, the object has died, and its alarm starts over. */
 const CLEANUP_TAKES_AT_MOST_MS = 2_000;
-/** However long a session may be idle, it is not dead for longer than this before it is ended. */
+/** However long the idle time, a dead session is ended within this time. */
 const LONGEST_DEAD_MS = 30_000;
 const GONE: Reply = { type: "gone" };
 
-/** A request on its way to its key. */
+/** A request in flight to its key. */
 type UnderWay = Pick<KeyRequest, "type" | "key"> & { readonly done: Promise<unknown> };
 
 /**
- * One HTTP client's session. It is stored, so that it outlives every sleep and restart with all it holds and waits for;
- * it ends when its client says so, or has been silent for twice the idle time with no request in flight. Its requests
- * run at the same time, those on one key in the order of their arrival.
+ * One HTTP client's session. It is stored, so it survives sleep and restarts with everything it holds and waits for. It
+ * ends when its client says so, or has been silent for twice the idle time with no request in flight. Its requests run
+ * concurrently, those on one key in the order of their arrival.
  */
 export class HttpSessionObject extends DurableObject<Env> implements Listener {
   readonly #own: SessionParts;
@@ -51,12 +51,12 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   readonly #polls: Polls;
   readonly #meter: Meter;
   readonly #underWay = new Map<string, UnderWay>();
-  /** Grants that are being brought to their polls. */
+  /** Grants being delivered to their polls. */
   readonly #grants = new Map<string, Promise<Answer>>();
-  /** Set once the session is over, also if that was in an earlier life of the object. */
+  /** Set once the session has ended, also if it ended before the object was restarted. */
   #isOver: boolean;
   #ending: Promise<void> | undefined;
-  /** The directory is being asked for a place. */
+  /** The directory is being asked to admit the session. */
   #isOpening = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -70,7 +70,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     if (this.#life.hasBegun) ctx.blockConcurrencyWhile(() => this.#own.wakeUp.recall());
   }
 
-  /** Opens the session, unless a cap forbids it: then nothing of it remains. */
+  /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
   open(address: string, label: string | undefined): Promise<SessionAdmission> {
     return this.#atWork(() => this.#open(address, label));
   }
@@ -91,22 +91,22 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     }
   }
 
-  /** Notes that the client is alive. False if there is no such session. */
+  /** Records that the client is alive. False if there is no such session. */
   touch(): Promise<boolean> {
     return this.#atWork(() => this.#saw(undefined));
   }
 
-  /** Ends the session: when this is answered, everything it held is free. False if there was none. */
+  /** Ends the session: once this resolves, everything it held is free. False if there was no session. */
   end(): Promise<boolean> {
     return this.#atWork(async () => {
-      // Of two that come in the same moment the first one ends it.
+      // If two calls race, the first one ends the session.
       if (!(await this.#saw(undefined)) || this.#isOver) return false;
       await this.#end();
       return true;
     });
   }
 
-  /** Carries out a request that is answered at once. */
+  /** Performs a request that is answered immediately. */
   perform(ask: Ask): Promise<Reply> {
     return this.#atWork(async () => {
       if (!(await this.#saw(ask.label)) || this.#isOver) return GONE;
@@ -114,7 +114,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     });
   }
 
-  /** Carries out a request that may have to wait: the reply is the answer as JSON, or the socket of a long poll. */
+  /** Performs a request that may have to wait: the response is the answer as JSON, or the socket of a long poll. */
   override fetch({ headers }: Request): Promise<Response> {
     const ask = JSON.parse(decodeURIComponent(headers.get(ASK_HEADER) ?? "")) as Ask;
     return this.#atWork(() => this.#performOrPoll(ask));
@@ -131,7 +131,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     });
   }
 
-  /** Takes back a request whose answer did not reach the client. */
+  /** Withdraws a request whose answer did not reach the client. */
   withdraw(key: string, id: string): Promise<void> {
     return this.#atWork(() => this.#operations.withdraw(key, id));
   }
@@ -165,10 +165,10 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   async #deliver(notice: Notice): Promise<Answer> {
     if (this.#endIfSilent()) return "gone";
     if (notice.kind === "promoted") return "noted";
-    // The notice may have overtaken the answer to the request: then its poll is not open yet.
+    // The notice may arrive before the request has been answered: its poll is not open yet then.
     await this.#underWay.get(notice.request)?.done.catch(() => {});
     const poll = this.#polls.find(notice.request);
-    // A `wait` that was cut off by a restart is not a client that has left: that one is withdrawn by its poll's end.
+    // No poll: a restart may have cut off the `wait`. A client that leaves is handled by its poll's close.
     if (!poll) return notice.hasPlace ? "noted" : "gone";
     if (notice.kind === "granted") return this.#grantOnce(poll);
     this.#answer(poll, this.#operations.giveUp(poll.key, poll.id, notice.kind));
@@ -184,8 +184,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   /**
-   * Closes the object's files now instead of after a minute or two, unless it is at work. It rejects, `isResting`, if that
-   * was done, as does every call that comes too late. All that is stored stays, and whatever comes next wakes it.
+   * Closes the object's files now instead of after a minute or two, unless it is busy. Rejects with `isResting` if it
+   * did, as does every call that arrives too late. Everything stored stays, and the next call wakes the object.
    */
   async rest(): Promise<void> {
     const { begun } = this.#own.activity;
@@ -193,7 +193,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     await settled(this.ctx);
     const { activity, session, wakeUp } = this.#own;
     if (!this.#isIdle) return;
-    // The end of a poll may not have been dealt with.
+    // The close of a poll may not have been handled yet.
     const isUnused = activity.begun === begun && this.ctx.getWebSockets().length === 0;
     if (isUnused && this.#meter.isQuiet && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) {
       noteNotIdle(session);
@@ -202,14 +202,14 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     noteIdle(this.env, session);
   }
 
-  /** Nothing is under way, and no client waits. */
+  /** Nothing is in flight, and no client is waiting. */
   get #isIdle(): boolean {
     return !this.#own.activity.isBusy && !this.#polls.isAnyOpen;
   }
 
   /**
-   * Does something. Before it is answered there is room for this session among the idle ones: so they become no more than
-   * there are requests at a time.
+   * Runs a task, and makes room for this session among the idle ones before it is answered: so the number of idle
+   * sessions is bounded by the limit plus the number of concurrent requests.
    */
   #atWork<Result>(task: () => Promise<Result>): Promise<Result> {
     noteNotIdle(this.#own.session);
@@ -222,26 +222,26 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     });
   }
 
-  /** The last thing under way has ended. */
+  /** Called when the last task in flight has ended. */
   #idle(): void {
     if (!isLimited(this.env) || !this.#isIdle) return;
     noteIdle(this.env, this.#own.session);
-    // A session that is over, or never was, has nothing to come back to.
+    // A session that has ended, or was never opened, has no reason to stay awake.
     if (this.#isOver && !this.#own.store.isEnding()) this.ctx.waitUntil(this.rest());
   }
 
-  /** The client has not been heard of for too long; one that has a request in flight is not silent. */
+  /** The client has been silent for too long. A client with a request in flight is not silent. */
   get #isSilent(): boolean {
     return this.#life.isOver(Date.now()) && this.#underWay.size === 0 && this.#polls.all.length === 0;
   }
 
-  /** True if the session is over, also if that has only just been found. */
+  /** True if the session has ended, including if this call ended it. */
   #endIfSilent(): boolean {
     if (!this.#isOver && this.#isSilent) this.ctx.waitUntil(this.#end());
     return this.#isOver;
   }
 
-  /** Notes that the client is alive; a session whose time is over is ended instead. */
+  /** Records that the client is alive, or ends the session if its time is up. */
   async #saw(label: string | undefined): Promise<boolean> {
     if (!this.#isOver && this.#isSilent) await this.#end();
     if (this.#isOver) return false;
@@ -255,7 +255,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return true;
   }
 
-  /** Makes sure to look again when the client may have been silent for too long. */
+  /** Schedules the next check for a silent client. */
   #watch(): void {
     const pauseMs = Math.min(this.#own.config.httpSessionIdleMs, LONGEST_DEAD_MS);
     this.#own.wakeUp.by(Math.max(this.#life.endsAt, Date.now() + pauseMs));
@@ -285,7 +285,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return [...this.#underWay.values()].some(isOne) || this.#polls.all.some(isOne);
   }
 
-  /** What the client is told. A grant that comes too late for its session is given back before the session is gone. */
+  /** The reply to the client. A grant that arrives after the session has ended is withdrawn first. */
   async #told({ id, request }: Ask, fate: Fate): Promise<Reply> {
     if (this.#isOver && mayHold(request)) await this.#operations.withdraw(request.key, id);
     if (this.#isOver || fate.type !== "answered") return GONE;
@@ -297,7 +297,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     if (this.#polls.answer(poll, outcome)) countAnswer(this.#meter, outcome.status);
   }
 
-  /** However often a key repeats its notice, the grant is picked up once at a time. */
+  /** A key may repeat its notice: the grant is picked up only once at a time. */
   #grantOnce(poll: Poll): Promise<Answer> {
     const known = this.#grants.get(poll.id);
     if (known) return known;
@@ -307,8 +307,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   /**
-   * Picks a grant up and answers its poll with it. A poll that is closed meanwhile is not answered, and has its request
-   * withdrawn when its close is dealt with.
+   * Picks up a grant and answers its poll with it. A poll that closes meanwhile is not answered; handling its close
+   * withdraws the request.
    */
   async #grant(poll: Poll): Promise<Answer> {
     const { key, id } = poll;
@@ -316,7 +316,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     try {
       outcome = await this.#operations.pickUp(key, id);
     } catch (error) {
-      // The key may have counted it as picked up, and will then not call again.
+      // The key may have recorded the pick-up and will then not notify again.
       this.ctx.waitUntil(this.#chase(poll));
       throw error;
     }
@@ -336,7 +336,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     if (!outcome) await this.#operations.withdraw(poll.key, poll.id);
   }
 
-  /** A poll is over. What its client did not hear of is given back. */
+  /** Handles the end of a poll: withdraws the request if the client never received the outcome. */
   async #finished(socket: WebSocket, code: number): Promise<void> {
     const { poll, isUnheard } = this.#polls.closed(socket, code);
     if (!this.#isOver) {
@@ -352,7 +352,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   async #endNow(): Promise<void> {
-    // From here on the session does not exist, also if the object dies before everything is cleaned up.
+    // From here on the session no longer exists, even if the object dies before cleanup is complete.
     this.#isOver = true;
     this.#own.store.noteEnding();
     this.#own.wakeUp.set(Date.now() + CLEANUP_TAKES_AT_MOST_MS);

@@ -1,4 +1,4 @@
-/** What is stored of an HTTP session beside the keys it has used. */
+/** What is stored of an HTTP session besides the keys it has used. */
 interface StoredLife {
   readonly address: string;
   readonly label: string | undefined;
@@ -7,7 +7,7 @@ interface StoredLife {
 }
 
 const LIFE = "life";
-/** A client that is seen again so soon is not written down again: a row costs more than the difference is worth. */
+/** Sightings closer together than this are not stored: precision is not worth the extra row. */
 const LONGEST_LAG_MS = 10_000;
 
 /** How long an HTTP session lives: until its client has been silent for twice the idle time. */
@@ -23,7 +23,7 @@ export class HttpLifetime {
     this.#idleMs = idleMs;
     this.#lagMs = Math.min(idleMs / 8, LONGEST_LAG_MS);
     this.#stored = kv.get<StoredLife>(LIFE);
-    // An earlier life of the object may have seen the client a little later than it wrote down.
+    // Before a restart the client may have been seen a little later than was stored.
     this.#seenAt = (this.#stored?.seenAt ?? 0) + this.#lagMs;
   }
 
@@ -35,7 +35,7 @@ export class HttpLifetime {
     return this.#stored?.address ?? "";
   }
 
-  /** When the session ends unless its client shows itself. */
+  /** When the session ends unless its client is seen again. */
   get endsAt(): number {
     return this.#idleMs === 0 ? Number.POSITIVE_INFINITY : this.#seenAt + 2 * this.#idleMs + 1;
   }
@@ -55,7 +55,7 @@ export class HttpLifetime {
     if (this.#idleMs > 0 && stored && now - stored.seenAt >= this.#lagMs) this.#store({ ...stored, seenAt: now });
   }
 
-  /** True if the client bears another label than before. */
+  /** True if the label has changed. */
   relabel(label: string): boolean {
     const stored = this.#stored;
     if (!stored || stored.label === label) return false;

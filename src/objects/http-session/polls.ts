@@ -2,8 +2,8 @@ import type { Outcome } from "../../protocols/statuses.ts";
 import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
 
 /**
- * A long poll is held open by the Worker, which listens on a socket to the session: so the session's object may sleep
- * while its client waits, and learns at once when the Worker, and with it the client, is gone.
+ * The Worker holds a long poll open and listens on a socket to the session. So the session's object may sleep while its
+ * client waits, and learns immediately when the Worker, and with it the client, is gone.
  */
 export interface Poll {
   readonly id: string;
@@ -12,7 +12,7 @@ export interface Poll {
 }
 
 interface Attachment extends Poll {
-  /** What the Worker has been told: nothing yet, that there is nothing to have, or a token. */
+  /** What the Worker has been told: nothing yet, a refusal, or a grant with its token. */
   readonly told: "nothing" | "refusal" | "grant";
 }
 
@@ -21,10 +21,10 @@ interface OpenPoll {
   readonly attachment: Attachment;
 }
 
-/** The polls of one session. They live with their sockets, so they outlive the sleep of the object. */
+/** The polls of one session. Their state is attached to their sockets, so they survive the object's sleep. */
 export class Polls {
   readonly #ctx: DurableObjectState;
-  /** By request, until the close of the socket has been dealt with. */
+  /** By request, until the close of the socket has been handled. */
   readonly #polls: Map<string, OpenPoll>;
 
   constructor(ctx: DurableObjectState) {
@@ -46,7 +46,7 @@ export class Polls {
     return false;
   }
 
-  /** The poll of this request, while its client is there. */
+  /** The poll of this request, while its client is connected. */
   find(id: string): Poll | undefined {
     const poll = this.#polls.get(id);
     return poll && isOpen(poll) ? pollOf(poll) : undefined;
@@ -60,13 +60,13 @@ export class Polls {
     return theirs;
   }
 
-  /** Whether the poll is open and has not been told its end. */
+  /** Whether the poll is open and unanswered. */
   isWaiting({ id }: Poll): boolean {
     const poll = this.#polls.get(id);
     return poll !== undefined && isOpen(poll) && poll.attachment.told === "nothing";
   }
 
-  /** Tells a poll its end. The first one counts: of any other it hears nothing, and false is the answer. */
+  /** Answers a poll. Only the first answer is sent; for any other this returns false. */
   answer(poll: Poll, outcome: Outcome): boolean {
     const socket = this.#polls.get(poll.id)?.socket;
     if (!socket || !this.isWaiting(poll)) return false;
@@ -74,12 +74,12 @@ export class Polls {
     return tell(socket, { type: "answered", outcome });
   }
 
-  /** The session has ended: every poll is told. */
+  /** Tells every poll that the session has ended. */
   dismissAll(): void {
     for (const { socket } of this.#polls.values()) tell(socket, { type: "gone" });
   }
 
-  /** The Worker is done with a poll. If its client has not heard the end of it, the request is to be withdrawn. */
+  /** Handles the Worker's close of a poll. If `isUnheard`, the client got no outcome: withdraw the request. */
   closed(socket: WebSocket, code: number): { readonly poll: Poll; readonly isUnheard: boolean } {
     const { told, ...poll } = socket.deserializeAttachment() as Attachment;
     this.#polls.delete(poll.id);
@@ -101,7 +101,7 @@ function tell(socket: WebSocket, news: Reply): boolean {
   }
 }
 
-/** A socket that the Worker has closed stays until its close has been dealt with. */
+/** A socket that the Worker has closed stays listed until its close has been handled. */
 function isOpen({ socket }: OpenPoll): boolean {
   return socket.readyState === WebSocket.READY_STATE_OPEN;
 }

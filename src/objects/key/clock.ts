@@ -1,8 +1,8 @@
 /**
- * A key's clock: the machine's, but it never goes back while the key is in memory. When the machine's clock is set back,
- * the key goes on from the last time it saw, so that no lease or wait gets longer than by the pause before that. There is
- * no better source: `performance.now()` is the machine's clock as well (workerd 2026-11). A jump forward that makes up
- * for the step is taken for its correction.
+ * A key's clock: the machine's, except that it never goes back while the key is in memory. When the machine's clock is
+ * set back, the key continues from the last time it saw, so no lease or wait is extended by more than the time since
+ * then. There is no better source: `performance.now()` is the machine's clock as well (workerd 2026-11). A jump forward
+ * at least as large as the step back is taken for its correction.
  */
 export class KeyClock {
   #seen = Number.NEGATIVE_INFINITY;

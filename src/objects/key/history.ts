@@ -2,42 +2,42 @@ import type { EndReason, Observation, StandingHold } from "../../engine/index.ts
 import type { Labels } from "../calls/directories.ts";
 import { labelOfTag } from "./tag-label.ts";
 
-/** What a page shows of one key, and what its object may cost in memory: some fifty kilobytes. */
+/** Limits what a page shows of one key and what the history costs in memory: about fifty kilobytes. */
 export const MAX_GRANTS = 200;
 
-/** A grant, from the hand-over of its token. */
+/** A grant, from the moment its token was handed over. */
 export interface PastGrant {
   readonly fence: string;
   readonly session: string;
-  /** What its session was called when somebody last looked, if anybody did. */
+  /** The session's label when the history was last viewed. */
   readonly label?: string;
   readonly grantedAt: number;
-  /** Undefined where it is not known any more. */
+  /** Undefined if no longer known. */
   readonly waitedMs: number | undefined;
-  /** Undefined while the hold stands. */
+  /** Undefined while the key is still held. */
   readonly end: { readonly reason: EndReason; readonly heldMs: number } | undefined;
 }
 
-/** A history as it stands at `now`, by the key's clock. */
+/** The history at `now`, by the key's clock. */
 export interface HistoryView {
   readonly now: number;
-  /** In the order of their hand-over. */
+  /** Oldest first. */
   readonly grants: readonly PastGrant[];
 }
 
 /**
- * The newest grants of one key. They are kept in memory only: a row for them would double what a grant costs, and
- * nothing is ever decided by them. After an eviction only the holds that still stand are known.
+ * The newest grants of one key. They are kept in memory only: storing them would double the cost of a grant, and
+ * nothing is ever decided by them. After an eviction only current holds are known.
  */
 export class History {
-  /** By fence, in the order of their hand-over. */
+  /** By fence, oldest first. */
   readonly #grants = new Map<string, PastGrant>();
 
   at(now: number): HistoryView {
     return { now, grants: [...this.#grants.values()] };
   }
 
-  /** Begins with the holds that stand. How long they waited was not stored, unless they did not wait at all. */
+  /** Starts with the current holds. Their waiting time was not stored, unless they did not wait at all. */
   recall(holds: readonly StandingHold[]): void {
     for (const { since, isImmediate, ...hold } of holds) {
       this.#add({ ...nameOf(hold), grantedAt: since, waitedMs: isImmediate ? 0 : undefined, end: undefined });
@@ -62,7 +62,6 @@ export class History {
     }
   }
 
-  /** The key is forgotten, and its history with it. */
   forget(): void {
     this.#grants.clear();
   }
@@ -80,13 +79,13 @@ export class History {
   }
 }
 
-/** Whose grant it is. A holder without a session is labelled by its tag; labels of sessions are learnt later. */
+/** Identifies the holder. A holder without a session is labelled by its tag; labels of sessions are added later. */
 function nameOf({ fence, session, tag }: Pick<StandingHold, "fence" | "session" | "tag">) {
   const label = labelOfTag(tag);
   return { fence, session, ...(label !== undefined && { label }) };
 }
 
-/** Whether the history has still to be told some of these labels. */
+/** Whether some of these labels are missing from the history. */
 export function hasNewLabels({ grants }: HistoryView, labels: Labels): boolean {
   return grants.some(({ session, label }) => (labels[session] ?? label) !== label);
 }

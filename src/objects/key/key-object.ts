@@ -48,12 +48,12 @@ import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
 import { KeyStore } from "./rows.ts";
 
-/** A key as it stands, and what led there. */
+/** A key's current state, optionally with its history. */
 export interface KeyDescription extends KeyView {
   readonly history?: HistoryView;
 }
 
-/** How closely to look at a key. */
+/** How much detail to return about a key. */
 interface Closeness {
   readonly detail: boolean;
   readonly history?: boolean;
@@ -61,15 +61,15 @@ interface Closeness {
 
 type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
 
-/** Sessions that are told something at a time. */
+/** How many sessions are notified concurrently. */
 const TELLS = { width: 8, perPause: 8 };
 const TURN_TAKES_AT_MOST_MS = 250;
-/** A failed alarm run is repeated by ourselves after this time; the platform would give up after six tries. */
+/** We retry a failed alarm ourselves after this time; the platform gives up after six tries. */
 const ALARM_RETRY_MS = 2_000;
 
 /**
- * The only authority for one key. Every answer that changes something is stored before it is given: the rows are
- * written in the same synchronous step as the decision, and the platform holds the answer back until they are durable.
+ * The only authority for one key. Every answer that changes something is stored before it is sent: the rows are written
+ * in the same synchronous step as the decision, and the platform holds the answer back until they are durable.
  */
 export class KeyObject extends DurableObject<Env> {
   readonly #config: Config;
@@ -77,7 +77,7 @@ export class KeyObject extends DurableObject<Env> {
   /** Undefined while the key does not exist. */
   #engine: KeyEngine | undefined;
   #isListed = false;
-  /** Goes with `#engine`. */
+  /** Set whenever `#engine` is. */
   #foundedAt: number | undefined;
   readonly #clock = new KeyClock();
   readonly #wakeUp: WakeUp;
@@ -86,7 +86,7 @@ export class KeyObject extends DurableObject<Env> {
   readonly #activity = new Activity();
   readonly #listeners: KeyListeners;
   readonly #turns = new Turns(TELLS);
-  /** The key is being founded or pruned: everything else waits its turn behind this. */
+  /** The key is being founded or pruned: everything else waits until this is done. */
   #transition: Promise<void> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -102,7 +102,7 @@ export class KeyObject extends DurableObject<Env> {
       if (!this.#engine) return;
       this.#history.recall(this.#engine.newestHolds(MAX_GRANTS));
       await this.#wakeUp.recall();
-      // A founding that a crash cut short has no alarm that would end the key if nobody uses it.
+      // A founding cut short by a crash has set no alarm that would prune the key if it stays unused.
       if (!this.#isListed) this.#wakeUp.by(this.#nextWake(this.#engine));
     });
   }
@@ -131,7 +131,7 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * Takes a hold away from its session, which is told so, and gives the slot to the next in line in the same step.
+   * Takes a hold away from its session, notifies the session, and grants the slot to the next waiter in the same step.
    * `fence` is the first half of the hold's token.
    */
   steal(fence: string): Promise<StealOutcome> {
@@ -143,12 +143,12 @@ export class KeyObject extends DurableObject<Env> {
     return this.#useFounded(1, (engine, moment) => engine.claim(command, moment));
   }
 
-  /** What became of a claim that was told `queued`. */
+  /** The outcome of a claim that was answered `queued`. */
   collect(request: string): Promise<ClaimOutcome> {
     return this.#use<ClaimOutcome>({ status: "lease_expired" }, (engine, moment) => engine.collect(request, moment));
   }
 
-  /** The hold with the highest fence, or null if nobody holds the key. Asking changes nothing but what time has changed. */
+  /** The hold with the highest fence, or null if the key is free. Changes nothing except what is due to expire. */
   current(): Promise<CurrentHold | null> {
     return this.#useUnlessLost<CurrentHold | null>(null, (engine, moment) => engine.current(moment) ?? null);
   }
@@ -161,7 +161,9 @@ export class KeyObject extends DurableObject<Env> {
     return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.remove(selector, moment));
   }
 
-  /** Opens the socket of a claim that may wait. The claim is its first message, and its end the only answer. */
+  /**
+   * Opens the socket of a claim that may wait. The claim is the first message on it, and its outcome the only answer.
+   */
   override async fetch({ headers }: Request): Promise<Response> {
     const webSocket = this.#listeners.open(headers.get(LISTENER_HEADER) ?? "");
     return new Response(null, { status: 101, webSocket });
@@ -192,8 +194,8 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * The key as it stands now, with `detail` also who waits, with `history` also its newest grants, or null if it does
-   * not exist. Asking changes nothing but what time has changed.
+   * The key as it is now, or null if it does not exist; with `detail` including its waiters, with `history` including
+   * its newest grants. Changes nothing except what is due to expire.
    */
   async describe({ detail, history = false }: Closeness = { detail: false }): Promise<KeyDescription | null> {
     const view = await this.#useUnlessLost<KeyView | null>(null, (engine, moment) => {
@@ -203,7 +205,7 @@ export class KeyObject extends DurableObject<Env> {
     return view && history ? { ...view, history: this.#history.at(this.#clock.now()) } : view;
   }
 
-  /** Lets the key be founded again if it has lost its rows; false, and nothing changes, if it has not. */
+  /** Lets a key that has lost its rows be founded again. Returns false and changes nothing if its rows are intact. */
   async giveUp(): Promise<boolean> {
     while (this.#transition) await this.#transition;
     if (this.#exists) return false;
@@ -214,30 +216,30 @@ export class KeyObject extends DurableObject<Env> {
     return hasGivenUp;
   }
 
-  /** What sessions in the history were called when somebody last looked: they may be gone by the next time. */
+  /** Stores the labels of sessions in the history: the sessions may be gone the next time it is viewed. */
   rememberLabels(labels: Labels): void {
     this.#history.remember(labels);
   }
 
   /**
-   * Whether the founding that the directory noted at `listedAt` was cut off before anything was granted: then the key
-   * may be struck off. A key of which nothing is stored is not unfounded: it has lost its rows. This never waits: the
-   * directory asks while the key may be waiting for the directory.
+   * Whether the founding that the directory noted at `listedAt` was cut off before anything was granted: if so, the
+   * directory may remove the key. A key with nothing stored is not unfounded: it has lost its rows. This never waits,
+   * because the key may itself be waiting for the directory that asks.
    */
   isUnfounded(listedAt: number): boolean {
     return !this.#exists && this.#foundedAt === listedAt && this.#transition === undefined;
   }
 
   /**
-   * Closes the object's files now instead of after a minute or two, unless it is at work. It rejects, `isResting`, if
-   * that was done, as does every call that comes too late. Rows and alarm stay; the history does not.
+   * Closes the object's files now instead of after a minute or two, unless it is busy. Rejects with `isResting` if it
+   * did, as does every call that arrives too late. Rows and alarm stay; the history is lost.
    */
   async rest(): Promise<void> {
     const { begun } = this.#activity;
     await this.#meter.flush();
     await settled(this.ctx);
     const isUnused = !this.#activity.isBusy && this.#activity.begun === begun && !this.#transition;
-    // Rest would cut off who waits here.
+    // Resting would disconnect claims that wait here.
     const isIdle = isUnused && !this.#listeners.areThere;
     if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) rest(this.ctx);
   }
@@ -245,7 +247,7 @@ export class KeyObject extends DurableObject<Env> {
   override alarm(): Promise<void> {
     return this.#activity.during(async () => {
       await this.#wake();
-      // Nobody has made room for a key that wakes by itself.
+      // An alarm wakes the key without making room for it first.
       if (!isWithinLimit(this.env)) await restOne(this.env);
     });
   }
@@ -272,7 +274,7 @@ export class KeyObject extends DurableObject<Env> {
     return { now: this.#clock.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
   }
 
-  /** Takes what is stored for the truth. What cannot be read is nobody's: the object fails, and so do its requests. */
+  /** Loads the stored state, discarding memory. If it is unreadable, the object and its requests fail. */
   #load(): void {
     try {
       const stored = this.#store.load();
@@ -285,7 +287,7 @@ export class KeyObject extends DurableObject<Env> {
     }
   }
 
-  /** Throws memory away and goes on from what is stored. If that cannot be read either, the object starts again. */
+  /** Discards memory and continues from the stored state. If that cannot be read, the object restarts. */
   #reload(): void {
     try {
       this.#load();
@@ -295,7 +297,7 @@ export class KeyObject extends DurableObject<Env> {
     }
   }
 
-  /** Somebody may hold it or wait. Otherwise nothing is stored but, at most, that it is being founded. */
+  /** False if nothing is stored, or only that the key is being founded: then it has no holders or waiters. */
   get #exists(): boolean {
     return this.#isListed || this.#store.hasGranted;
   }
@@ -304,7 +306,7 @@ export class KeyObject extends DurableObject<Env> {
     return { foundedAt: this.#foundedAt, hasGranted: this.#store.hasGranted };
   }
 
-  /** Runs a command on a key that exists; of one that does not, `missing` is the answer. */
+  /** Runs a command on a key that exists; returns `missing` for one that does not. */
   #use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     return this.#atWork(async () => {
       while (this.#transition) await this.#transition;
@@ -312,7 +314,7 @@ export class KeyObject extends DurableObject<Env> {
     });
   }
 
-  /** The same, but a key that has existed and lost its rows gives no answer: `missing` might be wrong. */
+  /** Like `#use`, but throws for a key that has existed and lost its rows: `missing` might be wrong. */
   #useUnlessLost<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     return this.#atWork(async () => {
       while (this.#transition) await this.#transition;
@@ -325,8 +327,8 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * Runs a command on a key that is founded with `limit` if need be, unless the cap on keys forbids it. When no fence
-   * is left nothing can be granted.
+   * Runs a command on the key, founding it with `limit` first if needed and if the cap on keys allows it. Refuses if no
+   * fences are left to grant.
    */
   #useFounded<Outcome>(
     limit: number,
@@ -347,7 +349,7 @@ export class KeyObject extends DurableObject<Env> {
     return this.#activity.during(task);
   }
 
-  /** Runs a change of the key's existence that needs other objects, with everything else held back. */
+  /** Runs a change of the key's existence that involves other objects, holding back everything else. */
   #inTransition(change: () => Promise<void>): Promise<void> {
     const transition = change().finally(() => {
       this.#transition = undefined;
@@ -357,9 +359,9 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * Has the directory list the key. The key's own row is stored before the directory is asked, and `foundedAt` is in
-   * both: so a key that is listed, but not by the founding its row tells of, has lost what it had stored. Somebody may
-   * hold it, and nothing is granted until an operator gives it up.
+   * Has the directory list the key. The key's own row is stored before the directory is asked, and both record
+   * `foundedAt`. So if the directory lists the key with a different `foundedAt`, the key has lost its rows. It may be
+   * held, so nothing is granted until an operator gives it up.
    */
   async #found(limit: number): Promise<void> {
     const isNew = !this.#store.hasGranted;
@@ -376,13 +378,13 @@ export class KeyObject extends DurableObject<Env> {
       } else if (admission.hasLostRows) throw this.#lostRows();
       else if (isNew) await this.#forget();
     } catch (error) {
-      // It is forgotten in time, like any key that nobody uses.
+      // Prune the key in time, like any other unused key.
       this.#wakeUp.by(this.#nextWake(engine));
       throw error;
     }
   }
 
-  /** A key that has granted nothing yet takes the limit of whoever comes first. */
+  /** A key that has granted nothing yet takes the limit of the first request. */
   #begin(limit: number): KeyEngine {
     const foundedAt = this.#foundedAt ?? Date.now();
     const fence = this.#engine?.lastFence ?? 0n;
@@ -398,7 +400,7 @@ export class KeyObject extends DurableObject<Env> {
     return error;
   }
 
-  /** Forgets an idle key. The directory has its fence, durably, before the first row goes. */
+  /** Prunes an idle key. The directory has stored its fence durably before the first row is deleted. */
   #prune(engine: KeyEngine): Promise<void> {
     return this.#inTransition(async () => {
       this.#isListed = false;
@@ -427,8 +429,8 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * One command: decide, store, and only then speak. If either fails, memory is thrown away with the answer: what was
-   * decided halfway must not be stored. Running out of fences is a decision like any other.
+   * Runs one command: decide, store, then answer. If either step fails, memory is discarded along with the answer: half
+   * a decision must not be stored. Running out of fences is a regular decision and is stored.
    */
   #run<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome {
     let outcome: Outcome;
@@ -458,13 +460,13 @@ export class KeyObject extends DurableObject<Env> {
       this.ctx.waitUntil(this.#activity.during(() => this.#tellInTurn(engine, event)));
   }
 
-  /** By the machine's clock, like the alarm. */
+  /** By the machine's clock, which alarms use. */
   #nextWake(engine: KeyEngine): number {
     const { gcMaxIdleMs, gcIntervalMs } = this.#config;
     return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
   }
 
-  /** Where open files are few, news for many sessions do not wake them all at once. A slow one holds up the others for a moment only. */
+  /** If open files are limited, many sessions are not woken at once. A slow session delays others only briefly. */
   async #tellInTurn(engine: KeyEngine, event: KeyEvent): Promise<void> {
     if (!isLimited(this.env)) return this.#tell(engine, event);
     let told: Promise<void> | undefined;
@@ -475,7 +477,7 @@ export class KeyObject extends DurableObject<Env> {
     return told;
   }
 
-  /** Brings news to a session, or to who listens here. What gets no answer is repeated from the alarm. */
+  /** Notifies a session, or a listener of this key. A notice that gets no answer is repeated from the alarm. */
   async #tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
     const key = this.#name;
     try {
@@ -497,7 +499,7 @@ export class KeyObject extends DurableObject<Env> {
     }
   }
 
-  /** A claim without a listener has left the queue. */
+  /** Answers a claim's listener. A claim without one leaves the queue, unless the listener may still reconnect. */
   #tellListener(engine: KeyEngine, request: string): void {
     const isWaiting = this.#listeners.isWaiting(request);
     const answer: Answer = isWaiting ? "taken" : this.#listeners.mayReturn ? "later" : "gone";
@@ -508,7 +510,7 @@ export class KeyObject extends DurableObject<Env> {
   }
 }
 
-/** Resolves when the task is done, or so much time is over. */
+/** Resolves when the task is done or the time has passed. */
 async function within(ms: number, task: Promise<void>): Promise<void> {
   const late = Promise.withResolvers<void>();
   const timer = setTimeout(late.resolve, ms);

@@ -3,10 +3,10 @@ import { log } from "../../log.ts";
 import { answerClose, closeSocket } from "../calls/closing.ts";
 import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
 
-/** A Worker whose socket was cut by a restart of the key's object is back by then, with the same claim. */
+/** A Worker whose socket was cut by a restart of the key's object reconnects with the same claim within this time. */
 const RECONNECTS_WITHIN_MS = 2_000;
 
-/** Closes a listener whose claim could not be decided. */
+/** Close code for a listener whose claim could not be decided. */
 const FAILED_CODE = 1011;
 
 /** The part of a key that listeners need. */
@@ -18,13 +18,13 @@ interface Claims {
 
 interface Attachment {
   readonly request: string;
-  /** What the Worker has been told: nothing yet, that there is nothing to have, or a grant. */
+  /** What the Worker has been told: nothing yet, a refusal, or a grant. */
   readonly told: "nothing" | "refusal" | "grant";
 }
 
 /**
- * Claims of holders without a session that wait. Each is held open by a Worker, which listens on a socket to the key: so
- * waiting costs no object of its own, the key may sleep meanwhile, and it learns at once when the client is gone.
+ * Waiting claims of holders without a session. A Worker holds each one open and listens on a socket to the key: so
+ * waiting costs no object of its own, the key may sleep meanwhile, and it learns immediately when the client is gone.
  */
 export class KeyListeners {
   readonly #ctx: DurableObjectState;
@@ -40,12 +40,12 @@ export class KeyListeners {
     return this.#ctx.getWebSockets().length > 0;
   }
 
-  /** A listener that is missing may still come back. */
+  /** Whether a missing listener may still reconnect. */
   get mayReturn(): boolean {
     return Date.now() - this.#wokenAt < RECONNECTS_WITHIN_MS;
   }
 
-  /** The Worker's end of a new listener. The claim itself follows as its first message. */
+  /** The Worker's end of a new listener. The claim follows as its first message. */
   open(request: string): WebSocket {
     const { 0: theirs, 1: ours } = new WebSocketPair();
     this.#ctx.acceptWebSocket(ours, [request]);
@@ -53,12 +53,12 @@ export class KeyListeners {
     return theirs;
   }
 
-  /** Whether somebody listens who has not been told the end. */
+  /** Whether a listener is connected and unanswered. */
   isWaiting(request: string): boolean {
     return this.#waiting(request) !== undefined;
   }
 
-  /** Tells a claim its end. The first one counts; of any other it hears nothing. */
+  /** Answers a claim. Only the first answer is sent. */
   answer(request: string, outcome: ClaimOutcome): void {
     const socket = this.#waiting(request);
     if (!socket) return;
@@ -67,16 +67,16 @@ export class KeyListeners {
     try {
       socket.send(JSON.stringify({ type: "answered", outcome } satisfies Reply<ClaimOutcome>));
     } catch {
-      // Its close is on its way, and gives back what was not heard.
+      // Its close event follows and withdraws the claim if needed.
     }
   }
 
-  /** A listener says what it wants. It is answered at once, or when its turn or the end of its time has come. */
+  /** Handles the claim a listener sends. It is answered now, or when it is granted or times out. */
   async heard(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
     try {
       const command = JSON.parse(String(message)) as ClaimCommand;
       let outcome = await this.#claims.claim(command);
-      // It may have been made before, on a socket that was cut, and be decided by now.
+      // The claim may have been made before, on a socket that was cut, and be decided by now.
       if (outcome.status === "queued") outcome = await this.#claims.collect(command.request);
       if (outcome.status !== "queued") this.answer(command.request, outcome);
     } catch (error) {
@@ -85,16 +85,16 @@ export class KeyListeners {
     }
   }
 
-  /** The Worker is done. If its client has not heard the end, the claim is withdrawn. */
+  /** Handles the Worker's close. If the client did not receive the outcome, the claim is withdrawn. */
   async closed(socket: WebSocket, code: number): Promise<void> {
     answerClose(socket, code);
     const { request, told } = attachmentOf(socket);
     const isUnheard = told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered);
-    // A Worker that lost its socket may be back on another one by now.
+    // A Worker that lost its socket may have reconnected by now.
     if (isUnheard && !this.isWaiting(request)) await this.#claims.cancel(request);
   }
 
-  /** A socket that the Worker has closed is listed until its close has been dealt with. */
+  /** A socket that the Worker has closed stays listed until its close has been handled. */
   #waiting(request: string): WebSocket | undefined {
     const isWaiting = (socket: WebSocket) =>
       socket.readyState === WebSocket.READY_STATE_OPEN && attachmentOf(socket).told === "nothing";

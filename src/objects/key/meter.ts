@@ -19,17 +19,16 @@ export class KeyMeter {
     for (const observation of observations) this.#count(observation, kind);
   }
 
-  /** A session has answered a notice. */
   answered(answer: Answer): void {
     if (answer !== "later") this.#meter.count("notifications_total", { result: NOTIFICATION_RESULTS[answer] });
   }
 
-  /** A renewal was tried on a key that does not exist, and so has no limit. */
+  /** Counts a renewal of a key that does not exist and therefore has no limit. */
   renewedNothing(): void {
     this.#meter.count("renewals_total", { kind: "lock", result: "error" });
   }
 
-  /** Whether the collectors know all that was counted. */
+  /** Whether everything counted has reached the collectors. */
   get isQuiet(): boolean {
     return this.#meter.isQuiet;
   }

@@ -12,9 +12,9 @@ import { decodeSessionless, encodeSessionless } from "./sessionless-row.ts";
 /**
  * A key's rows. Slots are updated in place, so an uncontended cycle writes two rows: one when the slot is taken, one
  * when it is freed. A waiter's row lives from joining until its session has answered. There are no indexes: every row
- * written is paid for, and a key is read whole when its object wakes.
+ * written is billed, and a key is read whole when its object wakes.
  *
- * `sessionless` came later than the other columns: tables that lack it get it with the first row that needs it.
+ * `sessionless` was added after the other columns: tables without it get it with the first row that needs it.
  */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS key (
@@ -89,10 +89,10 @@ type WaiterRow = {
 
 type KeyRow = { slot_limit: number; fence: string; founded_at: number; is_listed: number };
 
-/** What `is_listed` says. */
+/** Values of `is_listed`. */
 const UNLISTED = 0;
 const LISTED = 1;
-/** The directory is being asked to list the key. It has, if there is a slot: nothing is granted before. */
+/** The directory is being asked to list the key. If there is a slot, it has: nothing is granted before. */
 const ASKING = 2;
 
 export interface LoadedKey {
@@ -108,13 +108,13 @@ export interface StoredFounding {
   readonly foundedAt: number;
 }
 
-/** Writes what the engine changed, reads it back after any restart. */
+/** Writes the engine's changes and reads them back after a restart. */
 export class KeyStore {
   readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
   /** Slots that have a row. */
   readonly #stored = new Set<number>();
-  /** The tables have the column for holders without a session. */
+  /** The tables have the column `sessionless`. */
   #hasSessionless = false;
 
   constructor(storage: DurableObjectStorage) {
@@ -122,7 +122,7 @@ export class KeyStore {
     this.#sql = storage.sql;
   }
 
-  /** The rows show that something has been granted, so the directory has listed this key at least once. */
+  /** The rows show that something was granted, so the directory has listed this key at least once. */
   get hasGranted(): boolean {
     return this.#stored.size > 0;
   }
@@ -158,7 +158,7 @@ export class KeyStore {
   }
 
   /**
-   * Notes that the key is about to be listed for the first time. It is durable before the directory is asked, so a
+   * Records that the key is about to be listed for the first time. This is durable before the directory is asked, so a
    * listed key without a row has lost it. The first grant completes the founding: its slot holds the fence.
    */
   begin(founding: StoredFounding): void {
@@ -168,12 +168,12 @@ export class KeyStore {
     this.#writeKey(founding, ASKING);
   }
 
-  /** Notes that the key is listed again, and never grants a fence up to `fence` again. */
+  /** Records that the key is listed again. It never again grants a fence up to `fence`. */
   relist(founding: StoredFounding): void {
     this.#writeKey(founding, LISTED);
   }
 
-  /** Notes that the directory is about to forget this key, so that a later use asks it again. */
+  /** Records that the directory is about to forget this key, so that the next use asks it again. */
   unlist(): void {
     this.#sql.exec("UPDATE key SET is_listed = ?", UNLISTED);
   }
@@ -202,7 +202,7 @@ export class KeyStore {
 
   #writeSlot(slot: Slot): void {
     if (!slot.isHeld && this.#stored.has(slot.index)) {
-      // Whose it was stays in the row until the next grant: it costs more to clear than to ignore.
+      // The previous holder stays in the row until the next grant: clearing it would cost more than ignoring it.
       this.#sql.exec("UPDATE slots SET expires_at = ?, flags = 0 WHERE slot = ?", slot.expiresAt, slot.index);
       return;
     }
@@ -244,7 +244,7 @@ export class KeyStore {
     );
   }
 
-  /** The column that a row needs beyond the others, and its value; nothing for a member that has a session. */
+  /** The extra column that a row needs, and its value; empty for a holder or waiter with a session. */
   #sessionlessColumn({ sessionless }: Pick<Slot, "sessionless">): [column: string, ...values: string[]] {
     if (!sessionless) return [""];
     if (!this.#hasSessionless) {
@@ -254,7 +254,7 @@ export class KeyStore {
     return [", sessionless", encodeSessionless(sessionless)];
   }
 
-  /** Leaves nothing behind, the alarm included. */
+  /** Deletes everything, including the alarm. */
   async deleteAll(): Promise<void> {
     this.#stored.clear();
     await this.#storage.deleteAll();

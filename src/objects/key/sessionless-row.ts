@@ -1,9 +1,9 @@
 import type { Sessionless } from "../../engine/index.ts";
 
-/** The shape of the column. A later one gets another number, and this one is still read. */
+/** Version of the stored format. A new format gets a new number; this one must stay readable. */
 const VERSION = 1;
 
-/** What is stored of a holder without a session, in one column of its slot's or place's row. */
+/** Encodes a holder without a session for one column of its slot's or waiter's row. */
 export function encodeSessionless({ kind, mark, tag, note }: Sessionless): string {
   return JSON.stringify({ v: VERSION, kind, mark, tag, note });
 }

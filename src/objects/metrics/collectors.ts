@@ -4,10 +4,10 @@ import type { MetricsObject } from "./metrics-object.ts";
 
 type CollectorStub = DurableObjectStub<MetricsObject>;
 
-/** Fixed for ever: a collector that is no longer asked takes its sums with it, and counters would fall. */
+/** Must never change: the sums of a collector that is no longer asked would be lost, and counters would fall. */
 const SHARDS = 8;
 
-/** The object that collects what this part of the service has counted. */
+/** The object that collects the counts of this part of the service. */
 export function collectorOf(env: Env, name: string): CollectorStub {
   return shard(env, hash(name) % SHARDS);
 }

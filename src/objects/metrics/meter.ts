@@ -6,13 +6,13 @@ import { collectorOf } from "./collectors.ts";
 
 const REPORT_EVERY_MS = 1_000;
 
-/** Reports that fail in a row before the meter leaves its object in peace until something is counted again. */
+/** After this many failed retries in a row, the meter stops reporting until something is counted again. */
 const MAX_RETRIES = 3;
 
 /**
- * Counts for one Durable Object. Counting costs a step in memory and never fails; a collector hears of it within about
- * a second, in at most one report per second. After a pause the report leaves at once, so that an object that is used
- * now and then is not kept awake by a timer; otherwise a timer keeps it awake until the rest is sent.
+ * Counts for one Durable Object. Counting happens in memory and never fails; a collector receives it within about a
+ * second, in at most one report per second. After a pause the report is sent immediately, so that an object in
+ * occasional use is not kept awake by a timer; otherwise a timer keeps it awake until the rest is sent.
  */
 export class Meter {
   readonly #env: Env;
@@ -41,12 +41,12 @@ export class Meter {
     this.#reportInTime();
   }
 
-  /** Whether the collector knows all that was counted. */
+  /** Whether everything counted has reached the collector. */
   get isQuiet(): boolean {
     return this.#tally.isEmpty && this.#unanswered === 0;
   }
 
-  /** Reports what has been counted so far without waiting for its time. If that fails it is tried again as usual. */
+  /** Reports everything counted so far without waiting. If that fails, it is retried as usual. */
   async flush(): Promise<void> {
     await this.#report();
   }
@@ -57,12 +57,12 @@ export class Meter {
     this.#waitUntil(this.#reportAll());
   }
 
-  /** Reports until nothing is left, or nobody listens. */
+  /** Reports until nothing is left or retries are used up. */
   async #reportAll(): Promise<void> {
     this.#failures = 0;
     try {
       do {
-        // Even without a pause this lets the step finish that counts, which often counts more than once.
+        // Even a zero pause lets the current step finish, which often counts more than once.
         await pause(Math.min(this.#reportedAt + REPORT_EVERY_MS - Date.now(), REPORT_EVERY_MS));
         await this.#report();
       } while (!this.#tally.isEmpty && this.#failures <= MAX_RETRIES);

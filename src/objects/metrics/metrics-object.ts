@@ -3,7 +3,7 @@ import { log, logged } from "../../log.ts";
 import { type Sums, Tally } from "../../metrics/tally.ts";
 import type { Env } from "../env.ts";
 
-/** What a collector has to say: its sums, and when it started, in milliseconds since the epoch. */
+/** A collector's sums, and when it started, in milliseconds since the epoch. */
 export interface Reading {
   readonly sums: Sums;
   readonly startedAt: number;
@@ -11,15 +11,15 @@ export interface Reading {
 
 const SCHEMA = "CREATE TABLE IF NOT EXISTS tally (id INTEGER PRIMARY KEY CHECK (id = 1), sums TEXT NOT NULL)";
 
-/** When this isolate first had a collector: one that has slept since has not been restarted. */
+/** When this isolate first had a collector: a collector that has only slept since has not restarted. */
 let startedAt: number | undefined;
 
-/** Sums wait at most so long before they are stored; a crash loses no more than that. */
+/** Sums are stored after at most this long; a crash loses no more than that. */
 const STORE_EVERY_MS = 5_000;
 
 /**
- * Adds up what objects and Workers report. What has been read is durable first, so that no reader ever sees a sum fall,
- * also after a crash: a counter that falls a little looks like one that began anew and counted to its height at once.
+ * Adds up what objects and Workers report. Sums are durable before they are read, so no reader ever sees one fall, even
+ * after a crash: a counter that falls a little looks like one that restarted from 0 and jumped back up.
  */
 export class MetricsObject extends DurableObject<Env> {
   readonly #tally = new Tally();
@@ -35,7 +35,7 @@ export class MetricsObject extends DurableObject<Env> {
     for (const { sums } of sql.exec<{ sums: string }>("SELECT sums FROM tally")) this.#tally.merge(JSON.parse(sums));
   }
 
-  /** Takes in what was counted since the caller's last report. */
+  /** Adds what was counted since the caller's last report. */
   report(sums: Sums): void {
     this.#tally.merge(sums);
     this.#isStored = false;
@@ -47,7 +47,7 @@ export class MetricsObject extends DurableObject<Env> {
     return { sums: this.#tally.read(), startedAt: startedAt ?? Date.now() };
   }
 
-  /** Stores at once after a pause, so that rare reports keep nobody awake, and then at most once in a while. */
+  /** Stores immediately after a pause, so that rare reports keep no object awake, and otherwise once per interval. */
   #storeInTime(): void {
     if (this.#isTimerSet) return;
     const dueInMs = Math.min(this.#storedAt + STORE_EVERY_MS - Date.now(), STORE_EVERY_MS);
@@ -60,7 +60,7 @@ export class MetricsObject extends DurableObject<Env> {
     await scheduler.wait(ms);
     this.#isTimerSet = false;
     this.#store();
-    // Nobody waits for this write, so nothing else would keep the object alive until it is durable.
+    // No request waits for this write, so nothing else would keep the object alive until it is durable.
     await this.ctx.storage.sync();
   }
 

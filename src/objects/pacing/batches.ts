@@ -1,4 +1,4 @@
-/** Runs `task` on every item, at most `width` at a time. Results come in the order of the items. */
+/** Runs `task` on every item, at most `width` at a time. Results are in the order of the items. */
 export async function inBatches<Item, Result>(
   items: readonly Item[],
   width: number,

@@ -1,27 +1,27 @@
 /**
- * Reports that many clients ask for at the same time. Equal questions share one answer: whoever asks while a report is
- * being made waits for the next one, which then serves all who wait. So an answer is never older than its question, and
- * the service makes few reports at a time however many are asked for.
+ * Reports that many clients request at the same time. Equal questions share one answer: a request that arrives while a
+ * report is being made waits for the next one, which serves all waiting requests. So an answer is never older than its
+ * question, and few reports run at a time however many are requested.
  *
- * The platform lets no request wait for another's promise. What requests share here is plain data, and they look again
- * after short pauses.
+ * The platform does not let one request await another's promise. Requests share only plain data here and poll it after
+ * short pauses.
  */
 import { waitUntil } from "cloudflare:workers";
 
-/** Reports that an isolate makes at the same time. */
+/** Concurrent reports per isolate. */
 const MAX_RUNNING = 4;
-/** A report that takes longer is stuck, and stops counting. */
+/** A report that takes longer is considered stuck and no longer counts as running. */
 const GIVEN_UP_MS = 15_000;
-/** The platform ends a report without a word with the object that makes it. One that shows no sign of life for so long has ended. */
+/** The platform ends a report silently with its object. One without a heartbeat for this long has ended. */
 const SILENT_MS = 1_000;
 const SIGN_OF_LIFE_EVERY_MS = 100;
-/** Answers are kept this long, and no more than so many, for those who have asked before they were found. */
+/** Answers are kept this long, and at most this many, for requests that asked before the report began. */
 const KEPT_MS = 1_000;
 const MAX_KEPT = 4;
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 100;
 
-/** Where a question or a report stands in the order of all questions and reports. */
+/** Position in the order of all questions and reports. */
 export type Moment = number;
 
 type Result = { readonly answer: unknown } | { readonly error: string };
@@ -38,22 +38,22 @@ interface Running {
 }
 
 let lastMoment = 0;
-/** The reports under way, by question. */
+/** The running reports, by question. */
 const running = new Map<string, Running>();
 const finished = new Map<string, Finished>();
-/** How many wait for an answer or their turn, and when one of them last looked, by question. */
+/** By question: how many requests wait for an answer or their turn, and when one of them last checked. */
 const waiting = new Map<string, { readonly count: number; readonly lookedAt: number }>();
 
-/** This moment, for `sharedAnswer`: only reports that begin later answer a question asked now. */
+/** The current moment, for `sharedAnswer`: only reports that begin later answer a question asked now. */
 export function momentNow(): Moment {
   lastMoment += 1;
   return lastMoment;
 }
 
 /**
- * The answer to a question that was asked at the moment `asked`, either found by `find` or by somebody else who has
- * asked the same. Nobody may change it. `question` names everything that the answer depends on, the rights of who asks
- * included.
+ * The answer to a question asked at the moment `asked`, found by `find` or by another request with the same question.
+ * It is shared and must not be modified. `question` names everything the answer depends on, including the caller's
+ * rights.
  */
 export async function sharedAnswer<Answer>(
   question: string,
@@ -62,7 +62,7 @@ export async function sharedAnswer<Answer>(
 ): Promise<Answer> {
   const known = answerSince<Answer>(question, asked);
   if (known) return known.answer;
-  // Nobody overtakes those who wait already.
+  // Do not overtake requests that are already waiting.
   if (waiting.size === 0 && hasTurn(question)) return answerNow(question, find);
   noteWaiting(question, 1);
   try {
@@ -78,7 +78,7 @@ export async function sharedAnswer<Answer>(
   }
 }
 
-/** What a report has found that began after this moment. Throws if it has failed. */
+/** The result of a report that began after this moment. Throws if the report failed. */
 function answerSince<Answer>(question: string, asked: Moment): { readonly answer: Answer } | undefined {
   const known = finished.get(question);
   if (!known || known.begun <= asked) return undefined;
@@ -86,7 +86,7 @@ function answerSince<Answer>(question: string, asked: Moment): { readonly answer
   return { answer: known.result.answer as Answer };
 }
 
-/** Requests may end without a word while they wait: those that have not looked for a while are forgotten. */
+/** Waiting requests may end silently: those that have not checked for a while are dropped. */
 function noteWaiting(question: string, more: number): void {
   const lookedAt = Date.now();
   for (const [each, known] of waiting) if (lookedAt - known.lookedAt > KEPT_MS) waiting.delete(each);
@@ -102,7 +102,7 @@ function hasTurn(question: string): boolean {
   return !running.has(question) && running.size < MAX_RUNNING;
 }
 
-/** Makes a report. It goes on when the client that asked for it hangs up: others may wait for it. */
+/** Makes a report. It continues when the requesting client hangs up: others may wait for it. */
 function answerNow<Answer>(question: string, find: () => Promise<Answer>): Promise<Answer> {
   const report = makeReport(question, find);
   waitUntil(report.catch(() => {}));
@@ -133,7 +133,7 @@ function finish(question: string, begun: Moment, result: Result): void {
   running.delete(question);
   const finishedAt = Date.now();
   for (const [each, known] of finished) {
-    // Answers may be long: few are kept.
+    // Answers may be long, so keep few.
     const isOld = finished.size >= MAX_KEPT || finishedAt - known.finishedAt > KEPT_MS;
     if (isOld || each === question) finished.delete(each);
   }

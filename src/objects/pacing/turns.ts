@@ -1,19 +1,19 @@
-/** Long enough for the platform to look at what has come in from others. */
+/** Long enough for the platform to process input from other clients. */
 const PAUSE_MS = 1;
 
 interface Limits {
-  /** Tasks that run at a time. */
+  /** Concurrent tasks. */
   readonly width: number;
-  /** Tasks that are started before there is a pause. */
+  /** Tasks started before a pause. */
   readonly perPause: number;
 }
 
 /**
- * Lets few tasks run at a time; the others start in the order in which they came. Only for tasks of one object.
+ * Limits concurrency; excess tasks start in the order they arrived. Only for tasks of one object.
  *
- * workerd reads from sockets only when nothing else is left to do (workerd 2026-11), and calls between objects leave
- * something to do all the time: without a pause now and then, one who asks for much is served to the end before
- * anybody else is heard.
+ * workerd reads from sockets only when nothing else is left to do (workerd 2026-11), and calls between objects always
+ * leave something to do. Without pauses, a client with many requests is served to the end before any other client is
+ * read.
  */
 export class Turns {
   readonly #limits: Limits;
@@ -27,7 +27,7 @@ export class Turns {
   }
 
   async run<Result>(task: () => Promise<Result>): Promise<Result> {
-    // Who finds a free turn starts at once, not a step later: some requests must not be overtaken by the next one.
+    // A task that finds a free turn starts synchronously: some requests must not be overtaken by the next one.
     if (this.#queue.length === 0 && this.#hasTurn()) this.#begin();
     else {
       const turn = new Promise<void>((resolve) => this.#queue.push(resolve));

@@ -2,18 +2,18 @@ import { log } from "../../log.ts";
 import { inBatches } from "../pacing/batches.ts";
 import type { SessionParts } from "./session-parts.ts";
 
-/** Keys left at the same time: each has to be woken and writes, and others want to be served meanwhile. */
+/** Keys left concurrently: each has to be woken and writes, and other clients need to be served meanwhile. */
 const MAX_AT_ONCE = 8;
-/** After so many keys the session forgets them, so that a crash does not make it begin again. */
+/** After this many keys the session forgets them, so that a crash does not restart the departure from the beginning. */
 const FORGOTTEN_AT_ONCE = 64;
 const FIRST_RETRY_MS = 1_000;
-/** A key that stays unreachable is tried more and more rarely. */
+/** An unreachable key is retried less and less often. */
 const LATER_EACH_TIME_MS = 250;
 const LONGEST_RETRY_MS = 30_000;
 
 /**
- * The end of a session: it leaves every key that it has used, then deletes what is stored of it. A key that cannot be
- * reached does not stop the others and is tried again from the alarm, which also goes on with a departure after a crash.
+ * The end of a session: it leaves every key it has used, then deletes its stored state. An unreachable key does not
+ * stop the others and is retried from the alarm, which also continues a departure after a crash.
  */
 export class Departure {
   readonly #own: Omit<SessionParts, "departure" | "activity">;
@@ -24,7 +24,7 @@ export class Departure {
     this.#own = own;
   }
 
-  /** Resolves when all is left, or nothing more can be left now. Whoever asks while it is under way gets the same one. */
+  /** Resolves when all keys have been left, or none of the rest can be reached now. Concurrent calls share one run. */
   run(): Promise<void> {
     this.#underWay ??= this.#leaveAll().finally(() => {
       this.#underWay = undefined;
@@ -52,7 +52,7 @@ export class Departure {
       await store.deleteAll();
       wakeUp.clear();
     }
-    // The alarm may have found this departure under way, and is not set any more.
+    // The alarm may have fired during this departure, and is then no longer set.
     else wakeUp.by(Date.now() + this.#retryMs);
   }
 

@@ -1,21 +1,21 @@
 /** The part of a session's storage that remembers the keys it has used. */
 export interface KeyMemory {
-  /** Stores the key. True if it was not stored before this life of the session's object. */
+  /** Stores the key. True if it was not yet stored when the session's object started. */
   touch(key: string): boolean;
   forget(keys: readonly string[]): void;
 }
 
-/** Keys with nothing left on them are struck from storage in batches of this size. */
+/** Keys with nothing left on them are removed from storage in batches of this size. */
 const FORGET_AT_ONCE = 64;
 
-/** Stands for whatever the session had on a key before its object slept. */
+/** Stands for anything the session had on a key before its object slept. */
 const UNKNOWN = "unknown";
 
 /**
- * What a session may still have on which key: requests under way, tokens, two-phase places, each by a name of its own.
- * A key is stored before its first use, and may be forgotten when nothing is left on it, so that a session which
- * uses a million keys in its life does not have to visit a million when it ends. What it had on keys before a sleep is
- * unknown here: such keys stay stored.
+ * What a session may still have on which key: requests in flight, tokens, two-phase places, each under a unique name. A
+ * key is stored before its first use and may be forgotten when nothing is left on it, so that a session that uses a
+ * million keys in its life does not have to visit a million when it ends. What it had on keys before a sleep is unknown
+ * here, so such keys stay stored.
  */
 export class Holdings {
   readonly #memory: KeyMemory;
@@ -26,7 +26,7 @@ export class Holdings {
     this.#memory = memory;
   }
 
-  /** Must be called before the key can hear of the thing. */
+  /** Must be called before the request reaches the key. */
   add(key: string, thing: string): void {
     const isKnownWhole = this.#memory.touch(key);
     this.#spent.delete(key);
@@ -35,13 +35,13 @@ export class Holdings {
     else this.#things.set(key, new Set(isKnownWhole ? [thing] : [thing, UNKNOWN]));
   }
 
-  /** One thing has turned into another, as a request into the token it got. */
+  /** Replaces one thing by another, such as a request by the token it was granted. */
   turn(key: string, from: string, to: string): void {
     this.add(key, to);
     this.drop(key, from);
   }
 
-  /** Whether the session is sure to have nothing on a key that it has stored. */
+  /** Whether the session certainly has nothing on a key that it has stored. */
   isSpent(key: string): boolean {
     return this.#spent.has(key);
   }

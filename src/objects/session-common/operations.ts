@@ -15,24 +15,24 @@ export type KeyRequest = Exclude<Extract<Request, { readonly key: string }>, { r
 
 /**
  * What becomes of a request: an answer; a wait at the key, which will send a notice; or nothing, because it would have
- * had to wait for a client that cannot hear the end of it.
+ * to wait and its client can no longer receive the outcome.
  */
 export type Fate = Answered | { readonly type: "waiting" } | { readonly type: "dropped" };
 
 export interface Circumstances {
-  /** False when the client has ended its input: it gets what can be answered at once. */
+  /** False when the client has ended its input: it only gets what can be answered immediately. */
   readonly mayWait: boolean;
-  /** Whether somebody still wants the answer. */
+  /** Whether the answer is still needed. */
   readonly isWanted: IsWanted;
-  /** False if the request may be made again on another socket: then one that failed is not taken back. */
+  /** False if the request may be repeated on another socket: a failed one is not withdrawn then. */
   readonly isAbandoned?: () => boolean;
-  /** An earlier `wait` on the key, should it know of one, has lost its client: this one takes its place over. */
+  /** An earlier `wait` on the key, if there is one, has lost its client: this one takes over its place. */
   readonly takesOver?: true;
-  /** A steal was made before under this id: it is not made again, only what it got is asked for. */
+  /** A steal was already started under this id: it is not repeated, only its outcome is fetched. */
   readonly hasBegun?: boolean;
 }
 
-/** A key that does not answer is tried again after these times. */
+/** Pauses between retries for a key that does not answer. */
 const RETRY_PAUSES_MS = [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000];
 
 interface Withdrawal {
@@ -50,14 +50,14 @@ const answered = (status: Status, grant: Omit<Outcome, "status"> = {}): Fate => 
   outcome: { status, ...grant },
 });
 
-/** Puts the requests of one session to keys, and remembers where it may have something. */
+/** Sends the requests of one session to keys, and records where it may have something. */
 export class Operations {
   readonly #session: string;
   readonly #keys: Keys;
   readonly #holdings: Holdings;
   readonly #config: Config;
   readonly #storage: StorageHealth;
-  /** Requests that are being taken back, by their ids. */
+  /** Requests being withdrawn, by id. */
   readonly #withdrawals = new Map<string, Withdrawal>();
   readonly #activity: Activity;
 
@@ -77,14 +77,14 @@ export class Operations {
     this.#activity = activity;
   }
 
-  /** Carries out a request. If its outcome stays unknown it is withdrawn, and the reply is an error. */
+  /** Performs a request. If its outcome stays unknown, it is withdrawn, and the reply is an error. */
   perform(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Fate> {
     return this.#activity.during(() => this.#performOrWithdraw(request, id, circumstances));
   }
 
   async #performOrWithdraw(request: KeyRequest, id: string, circumstances: Circumstances): Promise<Fate> {
     try {
-      // Otherwise at once: a withdrawal that follows must not reach the key before the request.
+      // In all other cases start synchronously: a withdrawal that follows must not reach the key before the request.
       if (this.#withdrawals.has(id)) {
         await this.#remake(id);
         if (!circumstances.isWanted()) return { type: "dropped" };
@@ -98,7 +98,7 @@ export class Operations {
     }
   }
 
-  /** Asks what became of a waiting request; undefined while it still waits. One that the key has lost is an error. */
+  /** The outcome of a waiting request; undefined while it waits. A request that the key has lost is an error. */
   async pickUp(key: string, id: string): Promise<Outcome | undefined> {
     const outcome = await this.#activity.during(() => this.#keys.pickUp(key, id));
     switch (outcome.status) {
@@ -115,13 +115,13 @@ export class Operations {
     }
   }
 
-  /** The reply to a request that waited in vain. */
+  /** The reply to a request that waited without being granted. */
   giveUp(key: string, id: string, status: Status): Outcome {
     this.#holdings.drop(key, id);
     return { status };
   }
 
-  /** Takes a request back. A key that cannot be reached now is told later, as long as this object lives. */
+  /** Withdraws a request. A key that cannot be reached now is retried while this object lives. */
   async withdraw(key: string, id: string): Promise<void> {
     const withdrawal = { isWanted: true, attempt: Promise.resolve() };
     this.#withdrawals.set(id, withdrawal);
@@ -150,7 +150,7 @@ export class Operations {
     this.#withdrawals.delete(id);
   }
 
-  /** A request that is made again is not taken back any more, and must not be overtaken by its own withdrawal. */
+  /** Stops the withdrawal of a repeated request and awaits the attempt in flight, so it cannot cancel the new one. */
   async #remake(id: string): Promise<void> {
     const withdrawal = this.#withdrawals.get(id);
     if (!withdrawal) return;
@@ -160,8 +160,8 @@ export class Operations {
   }
 
   /**
-   * Like `pickUp`, for a key that does not answer: tries for a while. Undefined if that was in vain, or nobody wants to
-   * know any more; then somebody else may have brought the client its hold, so nothing is taken back here.
+   * Like `pickUp`, for a key that does not answer: retries for a while. Undefined if all retries failed or the outcome
+   * is no longer wanted. The hold may have reached the client another way, so nothing is withdrawn here.
    */
   chase(key: string, id: string, isWanted: IsWanted): Promise<Outcome | undefined> {
     return this.#activity.during(() => this.#chase(key, id, isWanted));
@@ -177,7 +177,7 @@ export class Operations {
     return undefined;
   }
 
-  /** A hold of the session has ended without its doing. */
+  /** A hold of the session has ended without the session releasing it. */
   lost(key: string, token: string): void {
     this.#holdings.drop(key, token);
   }
@@ -222,7 +222,7 @@ export class Operations {
     return this.#waitable(key, id, outcome);
   }
 
-  /** Whoever holds the key now may have come by it after the steal, and is left alone. */
+  /** Does not steal again: the current holder may have acquired the key after the steal. */
   async #stolenBefore(key: string, id: string): Promise<Fate> {
     const outcome = await this.#keys.pickUp(key, id);
     if (outcome.status === "granted") return this.#waitable(key, id, outcome);
@@ -240,7 +240,7 @@ export class Operations {
         return answered("acquired", { token: outcome.token, leaseSeconds: outcome.leaseSeconds });
       case "queued":
       case "already_enqueued":
-        // Again, because an earlier `enqueue` that was refused may have dropped it meanwhile.
+        // Add it again: an earlier `enqueue` that was refused may have dropped it meanwhile.
         this.#holdings.add(key, PLACE);
         return answered(outcome.status);
       default:
@@ -257,7 +257,7 @@ export class Operations {
     const waitMs = waitSeconds * 1000;
     const command = { session: this.#session, request: id, waitMs, mayWait, ...(takesOver && { takesOver }) };
     const outcome = await this.#keys.wait(key, command, isWanted);
-    // A second `wait` beside a first is refused, and the place still belongs to the first.
+    // A second concurrent `wait` is refused; the place still belongs to the first.
     if (outcome.status === "not_enqueued") return answered("not_enqueued");
     this.#holdings.turn(key, PLACE, id);
     return this.#waitable(key, id, outcome);

@@ -8,7 +8,7 @@ import { Departure } from "./departure.ts";
 import { Holdings } from "./holdings.ts";
 import { SessionStore } from "./session-store.ts";
 
-/** What every session has, whatever its client speaks. */
+/** What every session has, whatever its protocol. */
 export interface SessionParts {
   readonly session: string;
   readonly config: Config;
@@ -18,11 +18,11 @@ export interface SessionParts {
   readonly storage: StorageHealth;
   readonly wakeUp: WakeUp;
   readonly departure: Departure;
-  /** Everything that a session does, but for listening to its socket. */
+  /** Everything the session does, except listening to its socket. */
   readonly activity: Activity;
 }
 
-/** `book` may put off the time at which the session wakes by itself. */
+/** `book` may defer the session's alarms. */
 export function sessionPartsOf(
   ctx: DurableObjectState,
   env: Env,

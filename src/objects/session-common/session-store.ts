@@ -1,8 +1,8 @@
 import type { KeyMemory } from "./holdings.ts";
 
 /**
- * What a session keeps in storage: the keys it has used, so that nothing of it stays behind when its client leaves,
- * and such state as does not fit its socket. Nothing is stored, not even a table, before there is something to keep.
+ * What a session keeps in storage: the keys it has used, so that nothing stays behind on them when its client leaves,
+ * and state too large for its socket. Nothing is stored, not even a table, until there is something to keep.
  */
 const KEYS = "CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY) WITHOUT ROWID";
 const SPILL = "state";
@@ -13,14 +13,14 @@ export class SessionStore implements KeyMemory {
   /** Keys known to be stored, and whether they were new then. */
   readonly #touched = new Map<string, boolean>();
   #hasTable = false;
-  /** The session is over: nothing is stored any more. */
+  /** The session has ended: nothing may be stored any longer. */
   #isDeleted = false;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
   }
 
-  /** Remembers a key; the first time costs one row, later times nothing. */
+  /** Stores a key; the first time costs one row, later times nothing. */
   touch(key: string): boolean {
     const known = this.#touched.get(key);
     if (known !== undefined || this.#isDeleted) return known ?? true;
@@ -62,7 +62,7 @@ export class SessionStore implements KeyMemory {
     return this.#storage.kv.get(SPILL);
   }
 
-  /** The client has left, and not every key knows yet. Without this note a lost socket is a fault of ours. */
+  /** Records that the client has left before all keys know. Without this mark, a lost socket counts as our fault. */
   noteEnding(): void {
     this.#storage.kv.put(ENDING, true);
   }
@@ -74,8 +74,8 @@ export class SessionStore implements KeyMemory {
   async deleteAll(): Promise<void> {
     this.#touched.clear();
     this.#isDeleted = true;
-    // To delete what is not there makes the platform write a new database (workerd 2026-11), which is most of what a
-    // connection that only asks something costs.
+    // Deleting from an empty database makes the platform write a new one (workerd 2026-11), which is most of the cost
+    // of a connection that only asks something.
     if (this.#hasAnything()) await this.#storage.deleteAll();
   }
 

@@ -1,17 +1,19 @@
 import type { Frame } from "../../protocols/wire/frames.ts";
 
-/** Complete requests that may pile up behind one that waits, in bytes. */
+/** Bytes of complete requests that may queue behind one that waits. */
 const MAX_BEHIND_WAIT = 65_536;
-/** The same behind one that is merely under way; more than a carrier's window, so that only a flood meets it. */
+/**
+ * The same behind one that is merely being executed; larger than a carrier's window, so that only a flood exceeds it.
+ */
 const MAX_BYTES = 262_144;
 const WEIGHT_OF_TURN = 192;
 
-/** What is answered in turn: a request, or the failure after which nothing more is read. */
+/** What is answered in order: a request, or the failure after which nothing more is read. */
 export type Turn =
   | { readonly type: "frame"; readonly frame: Frame }
   | { readonly type: "failure"; readonly code: number };
 
-/** What an untagged client has sent ahead of the answers. */
+/** Untagged requests that a client has sent ahead of their answers. */
 export class Backlog {
   #turns: Turn[];
   #bytes = 0;
@@ -21,7 +23,7 @@ export class Backlog {
     for (const turn of turns) this.#bytes += sizeOf(turn);
   }
 
-  /** All turns, in copies that do not keep the message alive in which they came. */
+  /** All turns, copied so that they do not keep the received message alive. */
   get turns(): readonly Turn[] {
     return this.#turns.map(compact);
   }
@@ -30,7 +32,7 @@ export class Backlog {
     return this.#bytes;
   }
 
-  /** About what it takes to store, which for small requests is mostly the wrapping. */
+  /** Approximate stored size, which for small requests is mostly overhead. */
   get weight(): number {
     return this.#bytes + this.#turns.length * WEIGHT_OF_TURN;
   }

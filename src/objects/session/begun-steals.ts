@@ -1,10 +1,10 @@
 const STEALS = "steals";
-/** As many as may be under way at once: one that is sent again was under way when its socket was lost. */
+/** As many as may be in flight at once: a repeated steal was in flight when its socket was lost. */
 const MAX_STEALS = 1_024;
 
 /**
- * The tags of the steals that a resumable session has begun. The key knows a repeated request only as long as it holds
- * something, and a steal that it does not know would take the lock from whoever has it by now.
+ * The tags of the steals that a resumable session has begun. A key recognises a repeated request only while it still
+ * holds something for it; a steal it does not recognise would take the lock from its current holder.
  */
 export class BegunSteals {
   readonly #kv: SyncKvStorage;
@@ -13,7 +13,7 @@ export class BegunSteals {
     this.#kv = kv;
   }
 
-  /** Notes a steal, durably before its key can hear of it. False if it has been noted before. */
+  /** Records a steal durably before its key receives it. False if it was already recorded. */
   begin(tag: string): boolean {
     const tags = this.#kv.get<readonly string[]>(STEALS) ?? [];
     if (tags.includes(tag)) return false;

@@ -17,8 +17,8 @@ import { allows, principalShown, rightsOf, wrongCredential } from "./rights.ts";
 import { type RunningRequest, RunningRequests } from "./running-requests.ts";
 
 /**
- * One client's side of the protocol: bytes in, lines out. Untagged requests run one at a time in the order sent,
- * tagged ones at once; a request that waits is only remembered, never awaited, so the host may sleep meanwhile.
+ * One client's side of the protocol: bytes in, lines out. Untagged requests run one at a time in the order sent, tagged
+ * ones concurrently. A waiting request is only recorded, never awaited, so the host may sleep meanwhile.
  */
 export class Conversation {
   readonly #host: ConversationHost;
@@ -41,7 +41,7 @@ export class Conversation {
   /** The handshake has failed; the connection is about to be closed. */
   #isRefused = false;
   #isOver = false;
-  /** The connection was lost, and may be replaced: what is under way stays as it is. */
+  /** The connection was lost and may be replaced: requests in flight stay as they are. */
   #isDetached = false;
 
   constructor(host: ConversationHost, operations: Operations, config: Config, state: ConversationState) {
@@ -60,17 +60,17 @@ export class Conversation {
     this.#reports = new Reports(host);
   }
 
-  /** The client has shown who it is, as far as that is asked for. */
+  /** The client has authenticated, if authentication is required. */
   get isKnown(): boolean {
     return this.#standing.phase !== "handshake";
   }
 
-  /** Something is being carried out: it does not wait for others. */
+  /** A request is being executed, as opposed to waiting. */
   get isAtWork(): boolean {
     return this.#running.size > this.#running.waiting.length;
   }
 
-  /** Another number whenever `state` is another. */
+  /** Changes whenever `state` changes. */
   get revision(): number {
     return this.#revision;
   }
@@ -86,17 +86,17 @@ export class Conversation {
     };
   }
 
-  /** About how much there is to keep over a sleep, in bytes. */
+  /** Approximate size of the state to keep during sleep, in bytes. */
   get weight(): number {
     return this.#backlog.weight + this.#reader.partial.length + this.#running.weight;
   }
 
-  /** Bytes that were received and are not worked on yet. */
+  /** Bytes received but not yet processed. */
   get unconsumed(): number {
     return this.#backlog.bytes + this.#reader.partial.length;
   }
 
-  /** When the client must have sent more; Infinity while it owes nothing. */
+  /** When the client must have sent more; Infinity while nothing is expected of it. */
   get readDeadline(): number {
     const { readTimeoutMs } = this.#config;
     if (this.#isDeaf || this.#hasInputEnded || this.#isAuthenticating) return Number.POSITIVE_INFINITY;
@@ -119,7 +119,7 @@ export class Conversation {
     if (wasMidFrame || this.#reader.isMidFrame || wasBlocked) this.#revision += 1;
   }
 
-  /** The client will send nothing more: what can be answered at once is, then the conversation is over. */
+  /** The client will send nothing more: answers what can be answered immediately, then ends the conversation. */
   endOfInput(): void {
     if (this.#isOver || this.#isRefused || this.#hasInputEnded) return;
     this.#hasInputEnded = true;
@@ -137,12 +137,12 @@ export class Conversation {
     }
   }
 
-  /** Time has passed; the read deadline may have. */
+  /** Checks the read deadline. */
   tick(): void {
     if (this.#host.now() >= this.readDeadline) this.#fail("deadline");
   }
 
-  /** A key has news about a request that waits, or did. */
+  /** Handles a key's notice about a request that waits, or did. */
   async deliver({ key, request: id, kind }: Notice): Promise<Answer> {
     if (this.#isOver) return "gone";
     if (kind === "promoted") return "noted";
@@ -155,7 +155,7 @@ export class Conversation {
     try {
       outcome = await this.#operations.pickUp(key, id);
     } catch (error) {
-      // The key may have counted it as picked up, and will then not call again.
+      // The key may have recorded the pick-up and will then not notify again.
       void this.#chase(key, id);
       throw error;
     }
@@ -169,7 +169,7 @@ export class Conversation {
     if (this.#standing.isWatching) tellLoss(this.#voice, loss);
   }
 
-  /** The connection is gone: nothing is said any more. */
+  /** The connection is gone: nothing more is sent. */
   hangUp(): void {
     this.#isDeaf = true;
     this.#isOver = true;
@@ -177,7 +177,7 @@ export class Conversation {
     this.#backlog.clear();
   }
 
-  /** The connection is gone, but the client may come back on another one and ask again for what it has not heard. */
+  /** The connection is gone, but the client may resume on another one and repeat requests it got no answer to. */
   detach(): void {
     this.hangUp();
     this.#isDetached = true;
@@ -196,7 +196,7 @@ export class Conversation {
     this.#checkBacklog();
   }
 
-  /** A framing failure takes its turn behind what was complete before it. */
+  /** A framing failure is answered after the requests that were complete before it. */
   #fail(failure: "tooLong" | "deadline"): void {
     if (this.#standing.phase === "handshake") {
       void this.#refuse();
@@ -269,7 +269,7 @@ export class Conversation {
     this.#run(tag, undefined, (id) => this.#reports.answer(request, scope, () => this.#isWanted(id)));
   }
 
-  /** Takes a request of this client back. One that has been answered already is not there any more. */
+  /** Withdraws a request of this client. If it has already been answered, there is nothing to withdraw. */
   #cancel(tag: string | undefined, target: string): void {
     const running = this.#running.tagged(target);
     if (running) {
@@ -291,7 +291,7 @@ export class Conversation {
     });
   }
 
-  /** The session has just been taken up again, and so have many others. */
+  /** The session has just been resumed, and so have many others. */
   #isAmongMany(): boolean {
     const { isResumed, openedAt } = this.#standing;
     const now = this.#host.now();
@@ -309,7 +309,7 @@ export class Conversation {
 
   #settle(id: string, fate: Fate): void {
     const running = this.#running.get(id);
-    // A notice may have overtaken the answer: then all is said.
+    // A notice may have overtaken the answer: then the client has been answered already.
     if (!running) return;
     if (this.#isOver) {
       if (!this.#isDetached) this.#drop(running);
@@ -329,7 +329,7 @@ export class Conversation {
     }
   }
 
-  /** A request that is sent again may have been granted while its client was away. */
+  /** A repeated request may have been granted while its client was away. */
   async #lookAgain({ key, id }: RunningRequest): Promise<void> {
     if (key === undefined) return;
     const outcome = await this.#operations.pickUp(key, id).catch(() => undefined);
@@ -357,7 +357,7 @@ export class Conversation {
     if (!outcome) await this.#operations.withdraw(key, id);
   }
 
-  /** Withdraws a request that nobody waits for any more. */
+  /** Withdraws a request whose answer is no longer needed. */
   #drop(running: RunningRequest): void {
     this.#forget(running);
     if (running.key !== undefined) void this.#operations.withdraw(running.key, running.id);
@@ -372,7 +372,7 @@ export class Conversation {
   async #authenticate(frame: Frame): Promise<void> {
     this.#isAuthenticating = true;
     const principal = await principalShown(this.#config, frame);
-    // On an open service only the operator's token can be shown: this was a wrong one.
+    // On an open service only the admin token can be shown: this was a wrong one.
     if (principal?.type === "open") await wrongCredential(this.#host);
     this.#isAuthenticating = false;
     if (this.#isOver) return;
@@ -393,7 +393,7 @@ export class Conversation {
     this.#revision += 1;
   }
 
-  /** The handshake has failed: lets the client wait a little, says so, and a little later hangs up. Nothing is executed. */
+  /** Refuses a failed handshake: answers after a pause, and closes after another. Nothing is executed. */
   async #refuse(): Promise<void> {
     this.#isDeaf = true;
     this.#isRefused = true;

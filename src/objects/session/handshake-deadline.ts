@@ -1,10 +1,10 @@
 import type { WakeUp } from "../awake/wake-up.ts";
 import type { Conversation } from "./conversation.ts";
 
-/** A handshake that is done within this time sets no alarm: a timer costs nothing, an alarm a write. */
+/** A handshake completed within this time sets no alarm: a timer is free, an alarm costs a write. */
 const SOON_MS = 2_000;
 
-/** Ends the conversation with a client that does not say in time who it is. */
+/** Ends the conversation with a client that does not authenticate in time. */
 export class HandshakeWatch {
   readonly #wakeUp: WakeUp;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -21,14 +21,14 @@ export class HandshakeWatch {
       () => {
         if (conversation.isKnown) return;
         conversation.tick();
-        // Infinity, which asks for nothing, if it was refused just now.
+        // If the client was refused just now, the deadline is Infinity, which sets no alarm.
         this.#wakeUp.by(conversation.readDeadline);
       },
       Math.max(0, Math.min(SOON_MS, leftMs)),
     );
   }
 
-  /** The handshake is over, or the socket is. */
+  /** The handshake is complete, or the socket is gone. */
   end(): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#timer = undefined;

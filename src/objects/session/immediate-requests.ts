@@ -6,14 +6,14 @@ import type { Replies } from "./replies.ts";
 
 const TYPES = ["auth", "ping", "watch", "resume"] as const;
 
-/** A request that needs neither a key nor time. */
+/** A request that is answered immediately, without a key. */
 export type ImmediateRequest = Extract<Request, { readonly type: (typeof TYPES)[number] }>;
 
 export function isImmediate(request: Request): request is ImmediateRequest {
   return TYPES.some((type) => type === request.type);
 }
 
-/** Answers the request. What it changes in how the client stands is the result; undefined is nothing. */
+/** Answers the request. Returns what it changes in the client's standing, if anything. */
 export function answerImmediately(
   tag: string | undefined,
   { type }: ImmediateRequest,

@@ -1,12 +1,13 @@
-/** What a client sends to see whether anybody is there, and what it then gets. */
+/** The client's keep-alive request and its response. */
 const REQUEST = "@keepalive ping\n_\n_\n";
 const RESPONSE = "@keepalive ok\n";
-/** A session that has been at rest for so long has sent all it had to say. */
+/** A session idle for this long has sent everything it had to send. */
 const QUIET_AFTER_MS = 1_000;
 
 /**
- * Lets the platform answer keep-alives, so that they do not wake a session that sleeps. While the session is at work it
- * answers them itself: an answer of the platform that meets a message being sent breaks the connection (workerd 2026-11).
+ * Lets the platform answer keep-alives, so that they do not wake a sleeping session. While the session is busy it
+ * answers them itself: an automatic response that coincides with a message being sent breaks the connection (workerd
+ * 2026-11).
  */
 export class Keepalives {
   readonly #ctx: DurableObjectState;
@@ -18,12 +19,12 @@ export class Keepalives {
     this.#isAtWork = isAtWork;
   }
 
-  /** The client may be answered, by whoever is there. */
+  /** Turns automatic responses on. */
   begin(): void {
     this.#ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(REQUEST, RESPONSE));
   }
 
-  /** The session has something to do. */
+  /** Turns automatic responses off while the session is busy. */
   atWork(): void {
     if (this.#timer === undefined) {
       if (this.#ctx.getWebSocketAutoResponse() === null) return;

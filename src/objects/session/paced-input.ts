@@ -1,14 +1,17 @@
-/** A message that is no longer is heard at once. */
+/** Messages up to this size are processed at once. */
 const PIECE_BYTES = 16_384;
-/** Of a longer one, so much that it takes so many answers a millisecond: a client gets each in a frame of its own. */
+/**
+ * Pause after each piece of a longer message, in answers per millisecond. A client gets each answer in its own frame; a
+ * carrier gets them batched.
+ */
 export const ANSWERS_PER_MS = { client: 4, carrier: 64 } as const;
 
 /**
- * Hears what comes in on one connection, in its order. A long message is heard in pieces, so that answers leave and other
- * connections are served in between.
+ * Processes the input of one connection in order. A long message is processed in pieces, so that answers are sent and
+ * other connections are served in between.
  */
 export class PacedInput {
-  /** Returns how many answers were given at once. */
+  /** Returns the number of answers sent synchronously. */
   readonly #hear: (piece: Uint8Array) => number;
   readonly #answersPerMs: number;
   #unheard: Uint8Array[] = [];
@@ -19,7 +22,7 @@ export class PacedInput {
     this.#answersPerMs = answersPerMs;
   }
 
-  /** Hears a message, an empty one too, after all that came before it. Resolves when no more is left. */
+  /** Processes a message, also an empty one, after all earlier ones. Resolves when no input is left. */
   take(message: Uint8Array): Promise<void> | undefined {
     if (!this.#isListening && message.length <= PIECE_BYTES) {
       this.#hear(message);
@@ -32,7 +35,7 @@ export class PacedInput {
     return this.#isListening ? undefined : this.#listen();
   }
 
-  /** Nobody is there any more to hear the answers. */
+  /** The client is gone: drops unprocessed input. */
   forget(): void {
     this.#unheard = [];
   }
@@ -42,7 +45,7 @@ export class PacedInput {
     try {
       for (let piece = this.#unheard.shift(); piece; piece = this.#unheard.shift()) {
         const answers = this.#hear(piece);
-        // At least one: the next turn of the event loop would come before anything else that is to be read.
+        // At least 1 ms: the next turn of the event loop would come before any other input is read.
         await scheduler.wait(1 + Math.floor(answers / this.#answersPerMs));
       }
     } finally {

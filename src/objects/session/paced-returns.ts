@@ -1,34 +1,35 @@
 /**
- * Sessions that are being taken up again in this isolate. After a restart of a self-hosted server all of them come back at once, and
- * lose everything if they come too late. Each then asks at once for what it holds and waits for, which wakes keys and costs as much
- * as a return: that waits until the rush is over. On Cloudflare a session has its isolate for itself, and there is no rush.
+ * Paces sessions that are resumed in this isolate. After a restart of a self-hosted server all clients resume at once,
+ * and lose everything if they are too late. Each then immediately repeats its requests, which wakes keys and costs as
+ * much as a resume: those requests wait until the rush is over. On Cloudflare a session has its own isolate, so there
+ * is no rush.
  */
 import type { KeyRequest } from "../session-common/operations.ts";
 
-/** Returns are counted over about this time. */
+/** Resumes are counted over about this time. */
 const MEMORY_MS = 200;
-/** More returns than this, within that time, are a rush: forty a second. */
+/** More resumes than this within that time, forty a second, are a rush. */
 const FEW_RETURNS = 8;
 const MAX_WAIT_MS = 15_000;
-/** A renewal waits for no more than this part of its lease. */
+/** A renewal is delayed by at most this part of its lease. */
 const PART_OF_LEASE = 1 / 4;
-/** One that may wait anyway, for no more than this part of that time. */
+/** A request that may wait is delayed by at most this part of its waiting time. */
 const PART_OF_WAIT = 1 / 4;
-/** Others are not expected to take long. */
+/** Limit for other requests, which are expected to be answered quickly. */
 const SOON_MS = 2_000;
-/** Requests of returned sessions that are carried out at a time. More would leave keep-alives unanswered for seconds. */
+/** Concurrent requests of resumed sessions. More would leave keep-alives unanswered for seconds. */
 const MAX_UNDER_WAY = 8;
-/** A request that has taken so long has died with its object. */
+/** A request that takes longer has died with its object. */
 const FORGOTTEN_AFTER_MS = 5_000;
-/** How long to wait before looking again, for each request that waits too: looking must cost nothing. */
+/** Pause between checks, multiplied by the number of waiting requests, to keep polling cheap. */
 const PAUSE_MS = { each: 1, least: 10, most: 1_500 };
 
 interface Place {
-  /** When it began, or last looked. */
+  /** When it began, or last checked. */
   since: number;
 }
 
-/** Plain data: the platform lets no object wait for the promise of another. */
+/** Plain data: the platform does not let one object await another's promise. */
 const waiting = new Set<Place>();
 const underWay = new Set<Place>();
 
@@ -36,11 +37,11 @@ let count = 0;
 let countedAt = Number.NEGATIVE_INFINITY;
 
 function recentReturns(now: number): number {
-  // A clock that was set back must not make a rush last.
+  // A clock that was set back must not prolong a rush.
   return now < countedAt ? 0 : count * Math.exp(-(now - countedAt) / MEMORY_MS);
 }
 
-/** A session is taken up again. */
+/** Counts a resumed session. */
 export function noteReturn(now: number): void {
   count = recentReturns(now) + 1;
   countedAt = now;
@@ -50,12 +51,12 @@ export function isRush(now: number): boolean {
   return recentReturns(now) > FEW_RETURNS;
 }
 
-/** Whether what a session asks for now, right after it was taken up again, has to wait for its turn. */
+/** Whether requests of a session that was just resumed have to wait for their turn. */
 export function mustWait(now: number): boolean {
   return isRush(now) || countWaiting(now) > 0 || countUnderWay(now) >= MAX_UNDER_WAY;
 }
 
-/** Carries out what a session asks for that has just been taken up again: when its turn comes, or its patience is over. */
+/** Runs a request of a session that was just resumed: when its turn comes, or after `patienceMs`. */
 export async function inTurn<Result>(patienceMs: number, task: () => Promise<Result>): Promise<Result> {
   const giveUpAt = Date.now() + patienceMs;
   const place: Place = { since: Date.now() };
@@ -80,9 +81,9 @@ export async function inTurn<Result>(patienceMs: number, task: () => Promise<Res
   }
 }
 
-/** The turns of one session: its requests on one key are begun in the order in which they came. */
+/** The turns of one session: its requests on one key start in the order in which they arrived. */
 export class ReturnTurns {
-  /** Resolves when the last request on a key has begun; none where all have. */
+  /** By key: resolves when the last request on it has started. Absent if all have. */
   readonly #begun = new Map<string, Promise<void>>();
 
   isWaiting(key: string): boolean {
@@ -106,7 +107,7 @@ export class ReturnTurns {
 const countWaiting = (now: number) => countOf(waiting, now);
 const countUnderWay = (now: number) => countOf(underWay, now);
 
-/** The oldest come first, and so do those that have been forgotten. */
+/** Drops dead entries; the oldest come first. */
 function countOf(places: Set<Place>, now: number): number {
   for (const place of places) {
     if (now >= place.since && now - place.since <= FORGOTTEN_AFTER_MS) break;
@@ -116,7 +117,7 @@ function countOf(places: Set<Place>, now: number): number {
 }
 
 export function patienceFor(request: KeyRequest, defaultLeaseMs: number): number {
-  // Others wait for what is released.
+  // Other clients wait for the release.
   if (request.type === "release") return 0;
   if (request.type === "acquire" || request.type === "wait")
     return Math.min(MAX_WAIT_MS, request.waitSeconds * 1_000 * PART_OF_WAIT);

@@ -1,12 +1,12 @@
 import type { SessionSocket } from "./session-socket.ts";
 
-/** Asks a client to say anything at all. */
+/** Asks the client to send anything at all. */
 export const PROBE = "! present\n";
 const MAX_PATIENCE_MS = 2_000;
-/** The client on the new socket needs most of the grace for itself. */
+/** The client on the new socket needs most of the grace period itself. */
 const PATIENCE_OF_GRACE = 1 / 4;
 
-/** Finds out whether the client of a socket that looks open is still there: a dead network path shows no close. */
+/** Checks whether the client of a socket that looks open is still there: a dead network path shows no close. */
 export class PresenceProbe {
   readonly #patienceMs: number;
   #waiting: ((isThere: boolean) => void)[] = [];

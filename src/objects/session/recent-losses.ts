@@ -6,12 +6,13 @@ interface Remembered extends Loss {
 
 const LOSSES = "losses";
 const MAX_LOSSES = 64;
-/** Beyond the grace: a client counts it from its last answer, which may be older than the loss of its socket. */
+/** Added to the grace period: a client counts it from its last answer, which may precede the loss of its socket. */
 const MARGIN_MS = 30_000;
 
 /**
- * The losses that the client of a resumable session may not have heard of, because it had no socket, or one that was dead
- * already. They are stored: a deploy that cuts its socket takes the object's memory too. Nothing is before the first one.
+ * Losses that the client of a resumable session may not have been told of, because it had no socket or a dead one. They
+ * are stored, because a deploy that cuts the socket also clears the object's memory. Nothing is written before the
+ * first loss.
  */
 export class RecentLosses {
   readonly #kv: SyncKvStorage;
@@ -27,7 +28,7 @@ export class RecentLosses {
     this.#kv.put(LOSSES, losses.slice(-MAX_LOSSES));
   }
 
-  /** Those that still matter at this time, oldest first. */
+  /** Losses that are still relevant at this time, oldest first. */
   at(now: number): readonly Loss[] {
     const losses = this.#kv.get<readonly Remembered[]>(LOSSES) ?? [];
     return losses.filter(({ at }) => at > now - this.#keptMs);

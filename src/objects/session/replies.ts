@@ -1,7 +1,7 @@
 import { type Outcome, wireReply, wireReplyOf } from "../../protocols/statuses.ts";
 import { type ConversationHost, FAILURES } from "./conversation-host.ts";
 
-/** What is said to one client: whole lines, each answer under the tag of its request, and counted. */
+/** Writes replies to one client: whole lines, each under the tag of its request, and counted. */
 export class Replies {
   readonly #host: ConversationHost;
   #isHushed = false;
@@ -10,7 +10,7 @@ export class Replies {
     this.#host = host;
   }
 
-  /** Nothing is said from here on. */
+  /** Stops all further output. */
   hush(): void {
     this.#isHushed = true;
   }
@@ -28,14 +28,14 @@ export class Replies {
     this.say(tag, wireReplyOf(outcome));
   }
 
-  /** The request is malformed, in the way the code names. */
+  /** Answers a malformed request; `code` says what is wrong with it. */
   refuse(tag: string | undefined, code: number): void {
     this.#host.count({ type: "protocol_error", code });
     this.#host.debug("protocol_error", { code });
     this.say(tag, wireReply("error"));
   }
 
-  /** A failure that is nobody's request, and is answered in its turn or not at all. */
+  /** Counts a failure that belongs to no request. It is answered in order or not at all. */
   failed(failure: keyof typeof FAILURES): void {
     this.#host.count({ type: "protocol_error", code: FAILURES[failure] });
   }

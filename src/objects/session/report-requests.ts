@@ -8,10 +8,10 @@ import type { ConversationHost } from "./conversation-host.ts";
 export type ReportRequest = Extract<Request, { type: "stats" | "query" }>;
 
 const MAX_AT_ONCE = 2;
-/** Together the turns send 8 MiB a second: a client that does not read is cut off before its answers fill the memory. */
+/** All turns together send 8 MiB a second: a client that does not read is cut off before answers fill the memory. */
 const CHARS_PER_MS = (8 * 2 ** 20) / 1000 / MAX_AT_ONCE;
 
-/** The reports that one client asks for: few at a time, the others in the order in which they were asked for. */
+/** The reports requested by one client: few run at a time, the others wait in order. */
 export class Reports {
   readonly #host: ConversationHost;
   readonly #turns = new Turns({ width: MAX_AT_ONCE, perPause: MAX_AT_ONCE });
@@ -20,7 +20,7 @@ export class Reports {
     this.#host = host;
   }
 
-  /** Makes a report, unless `isWanted` says that nobody waits for it by the time its turn comes. */
+  /** Makes a report, unless `isWanted` says that it is no longer needed when its turn comes. */
   answer(request: ReportRequest, scope: Scope | undefined, isWanted: () => boolean): Promise<Fate> {
     const asked = momentNow();
     return new Promise((resolve, reject) => {
@@ -33,7 +33,7 @@ export class Reports {
           ? this.#host.query(request.key, asked)
           : this.#host.stats(scope, asked));
         resolve({ type: "answered", outcome: { status: "ok", document } });
-        // The turn ends when the answer has had time to leave.
+        // The turn ends when the answer has had time to be sent.
         await scheduler.wait(document.length / CHARS_PER_MS);
       };
       this.#turns.run(make).catch(reject);

@@ -4,19 +4,20 @@ import type { WakeUp } from "../awake/wake-up.ts";
 
 interface Stored {
   readonly secret: string;
-  /** Where the directory has the session. */
+  /** The address under which the directory lists the session. */
   readonly address: string;
   readonly detachedAt: number | undefined;
 }
 
 const RESUMPTION = "resumption";
-/** A client has this part of the grace to come back before its absence is written down. */
+/** An absence is stored after this part of the grace period; a client that resumes sooner costs no write. */
 const UNKEPT_PART = 1 / 2;
 
 /**
- * Whether, and until when, a session outlives the loss of its socket. It is stored, so that it outlives the object too:
- * a deploy cuts sockets and memory alike. After a crash of the service everybody is away, and most are back at once: so
- * that this costs no write, an absence is kept in memory first. Should the service crash again, it is found again.
+ * Whether, and until when, a session outlives the loss of its socket. This is stored, so it survives the loss of the
+ * object too: a deploy cuts sockets and clears memory. After a crash of the service all clients are disconnected and
+ * most resume at once. To save those writes, an absence is kept in memory first; after another crash it is detected
+ * again.
  */
 export class Resumption {
   readonly #kv: SyncKvStorage;
@@ -42,12 +43,12 @@ export class Resumption {
     this.#detachedAt = this.#stored?.detachedAt;
   }
 
-  /** The client has asked for it. */
+  /** The client has asked for resumption. */
   get isOn(): boolean {
     return this.#stored !== undefined;
   }
 
-  /** Nothing would be forgotten with the object: its socket is there, or that it is not is stored. */
+  /** Losing the object would lose nothing: the socket is there, or its absence is stored. */
   get isKept(): boolean {
     return this.#stored?.detachedAt === this.#detachedAt;
   }
@@ -56,19 +57,19 @@ export class Resumption {
     return this.#stored?.address;
   }
 
-  /** When a session without socket is over; Infinity while it has one. */
+  /** When a session without a socket ends; Infinity while it has one. */
   get endsAt(): number {
     return this.#detachedAt === undefined ? Number.POSITIVE_INFINITY : this.#detachedAt + this.#graceMs;
   }
 
-  /** The secret that takes the session up again; the same however often it is asked for. Undefined where it is off. */
+  /** The secret that resumes the session; the same on every call. Undefined if resumption is off. */
   enable(address: string): string | undefined {
     if (this.#graceMs === 0) return undefined;
     if (!this.#stored) this.#store({ secret: randomHex(16), address, detachedAt: undefined });
     return this.#stored?.secret;
   }
 
-  /** The socket is lost: the grace runs from now on, unless it runs already. */
+  /** The socket is lost: starts the grace period, unless it is already running. */
   detach(now: number): void {
     if (!this.#stored) return;
     this.#detachedAt ??= now;
@@ -76,7 +77,7 @@ export class Resumption {
       this.#timer ??= setTimeout(() => this.keep(), this.#graceMs * UNKEPT_PART);
   }
 
-  /** Stores the absence, if there is one: from here on the session ends in time whatever becomes of its object. */
+  /** Stores the absence, if there is one: from here on the session ends in time even if its object is lost. */
   keep(): void {
     this.#stopTimer();
     if (!this.#stored || this.#detachedAt === undefined) return;
@@ -85,14 +86,14 @@ export class Resumption {
     this.#whenKept();
   }
 
-  /** The client is back. Costs a write only where its absence was stored. */
+  /** The client is back. Costs a write only if its absence was stored. */
   attach(): void {
     this.#stopTimer();
     this.#detachedAt = undefined;
     if (this.#stored) this.#store({ ...this.#stored, detachedAt: undefined });
   }
 
-  /** The session is over: nothing is stored any more. */
+  /** The session has ended: nothing more is stored. */
   end(): void {
     this.#stopTimer();
   }

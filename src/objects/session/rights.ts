@@ -6,7 +6,7 @@ import { familyOf, parseRequest } from "../../protocols/wire/requests.ts";
 import type { KeyRequest } from "../session-common/operations.ts";
 import type { ConversationHost } from "./conversation-host.ts";
 
-/** What a client may do. Without a scope: everything that does not need the operator's right. */
+/** What a client may do. Without a scope: everything that does not require admin rights. */
 export interface Rights {
   readonly scope: Scope | undefined;
   readonly isAdmin: boolean;
@@ -21,14 +21,14 @@ export function rightsOf(principal: Principal | undefined): Rights {
   };
 }
 
-/** Who an `auth` frame speaks for; undefined is nobody. */
+/** The principal that an `auth` frame authenticates; undefined if none. */
 export function principalShown(config: Config, frame: Frame): Promise<Principal | undefined> {
   const parsed = parseRequest("auth", frame);
   const token = parsed.ok && parsed.request.type === "auth" ? parsed.request.token : frame.arg;
   return authenticateSecret(config, token);
 }
 
-/** Somebody has shown a wrong credential, and learns of it late: guessing is slow. */
+/** Counts a wrong credential and delays the answer, to slow down guessing. */
 export async function wrongCredential(host: Pick<ConversationHost, "count">): Promise<void> {
   host.count({ type: "auth_failed" });
   await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
@@ -36,7 +36,7 @@ export async function wrongCredential(host: Pick<ConversationHost, "count">): Pr
 
 type Guarded = KeyRequest | { readonly type: "stats" } | { readonly type: "query"; readonly key: string };
 
-/** Whether the request is within the rights. A ticket that has run out still lets its client give back what it holds. */
+/** Whether the request is within the rights. An expired ticket still lets its client release what it holds. */
 export function allows({ scope, isAdmin }: Rights, command: string, request: Guarded, now: number): boolean {
   if (request.type === "acquire" && request.steals) return isAdmin;
   if (!scope) return true;

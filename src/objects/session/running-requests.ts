@@ -3,7 +3,7 @@ import { randomHex } from "../../hex.ts";
 const MAX_TAGS = 1_024;
 const WEIGHT_OF_REQUEST = 128;
 
-/** A request under way: being carried out, or waiting at its key. */
+/** A request in flight: being executed, or waiting at its key. */
 export interface RunningRequest {
   readonly id: string;
   readonly key: string | undefined;
@@ -11,18 +11,18 @@ export interface RunningRequest {
   isWaiting: boolean;
 }
 
-/** A waiting request as it is kept over a sleep. */
+/** A waiting request as kept during sleep. */
 export interface Waiting {
   readonly id: string;
   readonly key: string;
   readonly tag: string | undefined;
 }
 
-/** The requests of one client that are under way: at most one untagged, and one per tag. */
+/** The requests in flight of one client: at most one untagged, and one per tag. */
 export class RunningRequests {
   readonly #all = new Map<string, RunningRequest>();
   readonly #tags = new Set<string>();
-  /** Ids of this life of the object; those of an earlier life have another beginning. */
+  /** Ids are unique across restarts of the object: each start has its own prefix. */
   readonly #prefix = randomHex(8);
   #lastId = 0;
   #current: RunningRequest | undefined;
@@ -35,17 +35,17 @@ export class RunningRequests {
     return this.#all.size;
   }
 
-  /** About how much there is to keep over a sleep, in bytes. */
+  /** Approximate size of the state to keep during sleep, in bytes. */
   get weight(): number {
     return this.#all.size * WEIGHT_OF_REQUEST;
   }
 
-  /** The untagged request under way. */
+  /** The untagged request in flight. */
   get current(): RunningRequest | undefined {
     return this.#current;
   }
 
-  /** The untagged request waits, and everything untagged behind it. */
+  /** The untagged request waits, and with it all untagged requests behind it. */
   get isBlocked(): boolean {
     return this.#current?.isWaiting === true;
   }
@@ -68,7 +68,7 @@ export class RunningRequests {
     return [...this.#all.values()].find((running) => running.tag === tag);
   }
 
-  /** `id` is for requests that may come again; others get one of their own. */
+  /** `id` is given for requests that may be repeated; others get a new one. */
   begin(key: string | undefined, tag: string | undefined, id = this.#newId()): RunningRequest {
     return this.#add({ id, key, tag, isWaiting: false });
   }

@@ -35,18 +35,18 @@ const encoder = new TextEncoder();
 const MAX_MESSAGE_BYTES = 1_048_576;
 /** A socket that ended without a close frame. */
 const VANISHED = 1006;
-/** When the launcher is gone its guard ends workerd, in a few milliseconds if the machine is not busy. */
+/** When the launcher dies, its guard kills workerd, within milliseconds unless the machine is busy. */
 const GUARD_KILLS_WITHIN_MS = 250;
-/** A session without a client looks so often whether its counts are reported and its socket is closed, then it goes to rest anyway. */
+/** How often a session without a client checks for unreported counts and an open socket before it rests anyway. */
 const MAX_LOOKS = 20;
-/** With these a client has lost its socket, or given it up, but has not left. */
+/** Close codes with which a client has lost or given up its socket, but has not left. */
 const LOST_CODES: ReadonlySet<number> = new Set([VANISHED, 1012, CLOSE.parted, CLOSE.auth]);
 
 /**
  * One client's session: it lives as long as its socket or, if the client has asked for that, a little longer. While the
- * client waits or idles the object may sleep; whatever it must know then is with the socket, in storage or at the keys.
- * When the client leaves, everything it had is given up. When the object itself is lost with its socket, its holds
- * stay: a fault of ours takes nobody's lock.
+ * client waits or idles the object may sleep; its state is then with the socket, in storage or at the keys. When the
+ * client leaves, everything it had is given up. When the object itself is lost with its socket, its holds stay: a fault
+ * of ours must not release a client's lock.
  */
 export class SessionObject extends DurableObject<Env> implements Listener {
   readonly #own: SessionParts;
@@ -59,20 +59,20 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   readonly #keepalives: Keepalives;
   #line: SessionSocket | undefined;
   #ear: PacedInput | undefined;
-  /** The newest line there was, also when it is lost. */
+  /** The session's newest socket, even after it is lost. */
   #lastLine: SessionSocket | undefined;
   #entry: ClientEntry | undefined;
   #conversation: Conversation | undefined;
   #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
-  /** From then on reports count this session. */
+  /** Reports made from this moment on count this session. */
   #joinedBy: Moment | undefined;
   #isOpening = false;
   #returnedAt = Number.NEGATIVE_INFINITY;
-  /** Attempts to take the session up take turns. */
+  /** Serialises resume attempts. */
   #resuming: Promise<unknown> = Promise.resolve();
-  /** A message has come in this life of the object. */
+  /** A message has arrived since the object started. */
   #hasHeard = false;
-  /** The first to close was the server. */
+  /** The server closed first. */
   #hasHungUp = false;
   /** Set once the client has left. */
   #ending: Promise<void> | undefined;
@@ -96,7 +96,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     else if (this.#resumption.isOn && !this.#own.store.isEnding()) this.#loseSocket();
   }
 
-  /** Opens the session on a WebSocket, or takes it up again. A refusal is a 503 that says why in a header. */
+  /** Opens the session on a WebSocket, or resumes it. A refusal is a 503 with the reason in a header. */
   override fetch({ headers }: Request): Promise<Response> {
     return this.#own.activity.during(() => this.#receive(headers));
   }
@@ -146,8 +146,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     await this.#end();
     if (this.#hasHeard || !this.#hasHungUp) return;
     await this.#meter?.flush();
-    // A socket on which no message ever came keeps its TCP connection when the server closes first (workerd 2026-11).
-    // Nothing is left of the session here: dropping the object drops the connection.
+    // A socket on which no message ever arrived keeps its TCP connection when the server closes first (workerd
+    // 2026-11). Nothing is left of the session here: dropping the object drops the connection.
     await this.ctx.storage.sync();
     this.ctx.abort("session over");
   }
@@ -167,8 +167,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   /**
-   * Self-hosted, a connection that breaks off may mean that the launcher was killed, and this process is about to be: then nobody
-   * has left, and all stays as it is stored. Resolves if it lives on.
+   * Self-hosted, a broken connection may mean that the launcher was killed and this process is about to be: then the
+   * client has not left, and everything stays as stored. Resolves if the process survives.
    */
   async #outliveLauncher(): Promise<void> {
     if (this.env.SELF_HOSTED === undefined) return;
@@ -214,8 +214,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   /**
-   * Whether a client is, is about to be, or may soon be connected again. A session that lost its socket to a fault and
-   * cannot be taken up is dead for good.
+   * Whether a client is connected, is connecting, or may still resume. A session that lost its socket to a fault and
+   * cannot be resumed is dead for good.
    */
   isLive(): Promise<boolean> {
     return this.#own.activity.during(() => this.#lives());
@@ -225,7 +225,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (this.#hasClient || this.#isDetached) return true;
     if (this.#isOver) return false;
     const { store } = this.#own;
-    // Its grace is over, and its alarm late. Not awaited: the directory, which asks, has a part in it.
+    // Its grace period is over, its alarm late. Not awaited: ending it calls the directory, which awaits this answer.
     if (this.#resumption.isOn) this.ctx.waitUntil(this.#end());
     else if (store.keys().length > 0) await store.deleteAll();
     return false;
@@ -235,29 +235,29 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return !this.#ending && (this.#isOpening || this.#line !== undefined);
   }
 
-  /** The socket is lost, and the time in which the client may come back is not over. */
+  /** The socket is lost, and the client may still resume. */
   get #isDetached(): boolean {
     return !this.#isOver && !this.#line && this.#resumption.isOn && Date.now() < this.#resumption.endsAt;
   }
 
-  /** The client has left, in this life of the object or in an earlier one. */
+  /** The client has left, possibly before the object was restarted. */
   get #isOver(): boolean {
     return this.#ending !== undefined || this.#own.store.isEnding();
   }
 
-  /** Another socket of the session is lost, not the one it speaks on or spoke on last. */
+  /** Whether this is an older socket of the session, not its current or last one. */
   #isReplaced(socket: WebSocket): boolean {
-    // A close that wakes the object finds its socket no longer among the open ones: only the event has it.
+    // When a close wakes the object, its socket is no longer among the open ones: only the event has it.
     this.#entry ??= SessionSocket.entryOf(socket);
     return this.#lastLine !== undefined && !this.#lastLine.isOn(socket);
   }
 
-  /** Whether whoever was on this socket, the session's last, had shown what the service asks for. */
+  /** Whether the client on this socket, the session's last, had authenticated as far as the service requires. */
   #isKnownOn(socket: WebSocket): boolean {
     return this.#conversation?.isKnown ?? SessionSocket.phaseOf(socket, this.#own.store) !== "handshake";
   }
 
-  /** Lists the session in the directory; why it may not be, if a cap forbids it. */
+  /** Lists the session in the directory. Returns the reason if a cap forbids it. */
   async #admit(entry: ClientEntry): Promise<string | undefined> {
     this.#isOpening = true;
     const { config, session } = this.#own;
@@ -274,11 +274,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return admission === "admitted" ? undefined : admission;
   }
 
-  /** Makes way for a new socket, unless the secret is wrong or the client is still there on the old one. */
+  /** Makes way for a new socket, unless the secret is wrong or the client is still connected on the old one. */
   #mayResume(secret: string): Promise<string | undefined> {
     const attempt = this.#resuming.then(async () => {
       if (!(await this.#resumption.isRight(secret)) || !(this.#line || this.#isDetached)) return "session_gone";
-      // Who has not shown the token yet is nobody, and makes way.
+      // An unauthenticated connection may always be replaced.
       const isTaken = this.#line && this.#conversation?.isKnown && (await this.#presence.isThere(this.#line));
       if (isTaken) return "session_in_use";
       if (this.#ending || !(this.#line || this.#isDetached)) return "session_gone";
@@ -292,21 +292,21 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return attempt;
   }
 
-  /** Counts once in a grace: one client that comes back again and again is no rush. */
+  /** Counts at most once per grace period: one client that resumes again and again is no rush. */
   #noteReturn(now: number): void {
     if (now - this.#returnedAt > this.#own.config.resumeGraceMs) noteReturn(now);
     this.#returnedAt = now;
   }
 
-  /** The socket is lost, the session is not: until its time is over, it keeps its locks and places. */
+  /** The socket is lost, the session is not: it keeps its locks and places until the grace period ends. */
   #detach(): void {
     this.#loseSocket();
     this.#resumption.keep();
   }
 
   /**
-   * The same, for a session whose client is back already or may be any moment, as everybody is after a crash of the service.
-   * Nothing is written unless it stays away.
+   * The same, for a session whose client is already back or may be any moment, as after a crash of the service. Nothing
+   * is written unless the client stays away.
    */
   #loseSocket(): void {
     this.#presence.lost();
@@ -319,8 +319,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   /**
-   * Self-hosted, a session without a client closes its files as soon as nothing of it is under way: those of clients that
-   * come and go would be used up otherwise. All it needs is stored, and whatever comes next wakes it.
+   * Self-hosted, a session without a client closes its files as soon as nothing is in flight: otherwise clients that
+   * come and go would use up all open files. Everything it needs is stored, and the next call wakes it.
    */
   #restSoon(): void {
     if (this.env.SELF_HOSTED === undefined || this.#isAboutToRest || !this.#mayRest) return;
@@ -343,16 +343,16 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     }
   }
 
-  /** Nobody is connected, nothing is under way, and nothing is known that is not stored. */
+  /** No client is connected, nothing is in flight, and everything known is stored. */
   get #mayRest(): boolean {
     const { activity, store, wakeUp } = this.#own;
     if (activity.isBusy || this.#hasClient) return false;
     const isStored = this.#ending !== undefined || this.#resumption.isKept;
-    // A departure that goes on from the alarm remembers how often it has been tried.
+    // A departure that continues from the alarm keeps its retry delay in memory.
     return isStored && !store.isEnding() && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
   }
 
-  /** What the conversation may ask of this object; nobody else can. */
+  /** The private interface between the conversation and this object. */
   #hostOn(line: SessionSocket): ConversationHost {
     return {
       session: this.#own.session,
@@ -377,7 +377,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   #close(line: SessionSocket, code: number): void {
     line.close(code);
-    // Whoever could not show who he is has not got hold of the session, and must not be able to end it.
+    // A client that failed to authenticate never controlled the session and must not be able to end it.
     const isKnown = code !== CLOSE.auth && this.#conversation?.isKnown !== false;
     if (!isKnown && this.#resumption.isOn) {
       this.#detach();
@@ -399,7 +399,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #makeResumable({ entry }: SessionSocket): ReturnType<ConversationHost["makeResumable"]> {
-    // Behind a carrier there is no client that could ask for its session on another connection.
+    // Behind a carrier there is no client that could resume its session on another connection.
     const secret = entry.hasWindow ? undefined : this.#resumption.enable(entry.address);
     if (secret === undefined) return undefined;
     const graceSeconds = this.#own.config.resumeGraceMs / 1000;
@@ -418,7 +418,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (this.#own.config.debug) log("debug", event, { session: ownerIdOf(this.#own.session), ...fields });
   }
 
-  /** Keeps what a sleep would lose, and arms the read deadline. */
+  /** Saves what a sleep would lose, and arms the read deadline. */
   #progressed(): void {
     const conversation = this.#conversation;
     if (!conversation || this.#ending) return;
@@ -467,7 +467,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return conversation;
   }
 
-  /** Hears a piece of input; an empty one is its end. Returns how many answers it was given at once. */
+  /** Processes a piece of input; an empty one is the end of input. Returns the number of answers sent synchronously. */
   #hear(line: SessionSocket, conversation: Conversation, bytes: Uint8Array): number {
     if (this.#line !== line) return 0;
     const { said } = line;
@@ -478,7 +478,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return line.said - said;
   }
 
-  /** The client has left: its places and, as configured, its holds are given up, and it is remembered no more. */
+  /** The client has left: gives up its places and, as configured, its holds, and deletes the session. */
   #end(): Promise<void> {
     this.#ending ??= this.#own.activity.during(() => this.#leave());
     return this.#ending;

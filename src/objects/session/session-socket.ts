@@ -7,25 +7,25 @@ import type { Conversation } from "./conversation.ts";
 import type { ConversationState, Phase } from "./conversation-host.ts";
 import { ALL_BUT_ADMIN } from "./rights.ts";
 
-/** What is no larger is kept for a sleep at once; more, at most so often. */
+/** State up to this size is saved immediately; larger state at most once per interval. */
 const LIGHT_BYTES = 2_048;
 const SAVE_EVERY_MS = 250;
 
-/** What is kept with the socket while the object sleeps. Without `state` it is to be found in storage. */
+/** What is kept with the socket while the object sleeps. Without `state`, the state is in storage. */
 interface Attachment {
   readonly id: string;
   readonly entry: ClientEntry;
   readonly state: ConversationState | undefined;
 }
 
-/** One socket of a session: what is said and heard on it, and what is kept with it while the object sleeps. */
+/** One socket of a session: its input and output, and the state kept with it while the object sleeps. */
 export class SessionSocket {
   readonly entry: ClientEntry;
   readonly #id: string;
   readonly #socket: WebSocket;
   readonly #store: SessionStore;
   readonly #window = new ReceiveWindow();
-  /** Lines for a carrier, to be sent when the event at hand is done. */
+  /** Lines for a carrier, to be sent when the current event has been handled. */
   #unsent: string[] = [];
   #said = 0;
   #received = 0;
@@ -46,7 +46,7 @@ export class SessionSocket {
     return new SessionSocket(socket, store, { id: randomHex(8), entry });
   }
 
-  /** The line of a socket that has outlived a sleep, and what was said on it so far. */
+  /** The connection of a socket that has outlived a sleep, and its saved state. */
   static restore(
     socket: WebSocket,
     store: SessionStore,
@@ -57,12 +57,12 @@ export class SessionSocket {
     return { line, state: attachment.state ?? (store.spilled() as ConversationState) };
   }
 
-  /** How the client of a socket came in; a socket that wakes its object by closing is known to nobody else. */
+  /** How the client of a socket connected; for a socket that wakes its object by closing, this is the only source. */
   static entryOf(socket: WebSocket): ClientEntry | undefined {
     return (socket.deserializeAttachment() as Attachment | null)?.entry;
   }
 
-  /** How far the client of such a socket had come. */
+  /** The phase that the client of such a socket had reached. */
   static phaseOf(socket: WebSocket, store: SessionStore): Phase | undefined {
     const attachment = socket.deserializeAttachment() as Attachment | null;
     const state = attachment?.state ?? (store.spilled() as ConversationState | undefined);
@@ -79,12 +79,12 @@ export class SessionSocket {
     this.#acknowledged = -conversation.unconsumed;
   }
 
-  /** How many lines were sent. */
+  /** Number of lines sent. */
   get said(): number {
     return this.#said;
   }
 
-  /** Sends one line. A client gets each in a frame of its own; a carrier, which only wants the bytes, as few as possible. */
+  /** Sends one line. A client gets each in its own frame; a carrier, which only wants bytes, in as few as possible. */
   send(line: string): void {
     if (this.#isOver) return;
     this.#said += 1;
@@ -102,7 +102,7 @@ export class SessionSocket {
     this.#received += bytes;
   }
 
-  /** Keeps what a sleep would lose, and tells the carrier how far we are. */
+  /** Saves what a sleep would lose, and tells the carrier how much has been consumed. */
   progressed(conversation: Conversation): void {
     this.flush();
     if (conversation.revision !== this.#savedRevision) this.#saveInTime(conversation);
@@ -126,14 +126,14 @@ export class SessionSocket {
 
   #save({ state, revision }: Conversation): void {
     this.#savedRevision = revision;
-    // What the client may do is in the state too, which may be too much for a socket.
+    // The rights are part of the state too, which may be too large for a socket.
     const [id, entry] = [this.#id, { ...this.entry, rights: ALL_BUT_ADMIN }];
     try {
       this.#socket.serializeAttachment({ id, entry, state } satisfies Attachment);
       if (this.#isSpilled) this.#store.unspill();
       this.#isSpilled = false;
     } catch {
-      // More than 16 KiB do not fit a socket.
+      // An attachment holds at most 16 KiB.
       this.#store.spill(state);
       if (!this.#isSpilled) this.#socket.serializeAttachment({ id, entry, state: undefined } satisfies Attachment);
       this.#isSpilled = true;
@@ -141,7 +141,7 @@ export class SessionSocket {
   }
 
   /**
-   * Saves at once what is small. A long backlog is not written again with every message behind it: the pending timer
+   * Saves small state immediately. A long backlog is not rewritten with every message behind it: the pending timer
    * keeps the object awake until it is saved, and what is lost in a crash is lost with the socket.
    */
   #saveInTime(conversation: Conversation): void {

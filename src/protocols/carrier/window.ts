@@ -1,4 +1,4 @@
-/** Input bytes a carrier may have sent ahead of what the session has started to work on. */
+/** Input bytes that a carrier may send ahead of what the session has started to process. */
 export const WINDOW_BYTES = 131_072;
 /** A session acknowledges input in steps of at least this many bytes. */
 export const ACKNOWLEDGE_EVERY = 32_768;
@@ -8,11 +8,11 @@ export const WINDOW_HEADER = "X-Holdfast-Window";
 const FORGIVEN_AFTER_MS = 5_000;
 
 /**
- * The sending side of the flow control between a TCP carrier and a session: a WebSocket has none of its own that
- * reaches the program, so the session says how far it has come.
+ * The sending side of the flow control between a TCP carrier and a session: a WebSocket's own flow control is not
+ * visible to the program, so the session reports how much it has consumed.
  *
- * After five quiet seconds the count starts again at zero. By then a session that works has consumed everything (the
- * tail of an acknowledgement is lost when it hibernates), and one that is blocked applies its own, harder limit.
+ * After five quiet seconds the count restarts at zero. By then a working session has consumed everything (the last,
+ * partial acknowledgement is lost when it hibernates), and a blocked one applies its own, stricter limit.
  */
 export class SendWindow {
   readonly #now: () => number;
@@ -20,7 +20,7 @@ export class SendWindow {
   #isShut = false;
   #lastSentAt = Number.NEGATIVE_INFINITY;
 
-  /** `now` never goes back: a clock that is set back must not keep a window shut. */
+  /** `now` must be monotonic: a clock that is set back must not keep a window shut. */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
@@ -32,7 +32,7 @@ export class SendWindow {
     if (this.#outstanding >= WINDOW_BYTES) this.#isShut = true;
   }
 
-  /** Takes an acknowledgement frame: four bytes, big-endian, bytes consumed since the one before. */
+  /** Processes an acknowledgement frame: four bytes, big-endian, bytes consumed since the previous one. */
   acknowledge(frame: Uint8Array): void {
     const consumed = new DataView(frame.buffer, frame.byteOffset, frame.byteLength).getUint32(0);
     this.#outstanding = Math.max(0, this.#outstanding - consumed);
@@ -40,8 +40,8 @@ export class SendWindow {
   }
 
   /**
-   * Once shut, the window opens again when all has been consumed that will be acknowledged: workerd reads from a connection
-   * for as long as there is something to read, and looks at no other one meanwhile (workerd 2026-11).
+   * Once shut, the window reopens when everything that will be acknowledged has been consumed: workerd reads from a
+   * connection for as long as there is something to read, and ignores all others meanwhile (workerd 2026-11).
    */
   get isOpen(): boolean {
     this.#forgive();
@@ -53,7 +53,7 @@ export class SendWindow {
     return this.#outstanding;
   }
 
-  /** How long until a closed window opens even without an acknowledgement. */
+  /** How long until a shut window opens even without an acknowledgement. */
   msUntilForgiven(): number {
     return Math.max(0, this.#lastSentAt + FORGIVEN_AFTER_MS - this.#now());
   }
@@ -65,7 +65,7 @@ export class SendWindow {
   }
 }
 
-/** The receiving side: counts what a session has consumed and says when to acknowledge it. */
+/** The receiving side: counts what a session has consumed and decides when to acknowledge it. */
 export class ReceiveWindow {
   #consumed = 0;
 

@@ -5,7 +5,7 @@ export const MAX_PID = 4_294_967_295;
 /** The last value of each `key=` of a lock text. */
 export type Fields = ReadonlyMap<string, string>;
 
-/** These five only. `String.prototype.trim` also removes the byte-order mark and Unicode spaces. */
+/** Only these five. `String.prototype.trim` also removes the byte-order mark and Unicode spaces. */
 const BLANKS = new Set([" ", "\t", "\v", "\f", "\r"]);
 
 function trimBlanks(line: string): string {
@@ -25,8 +25,8 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
 }
 
 /**
- * Splits a lock text into its fields; undefined when it is too long or not UTF-8. Lines without `=` are ignored, lines are
- * trimmed, the first `=` of a line splits it, and of a repeated key the last value counts. Never throws.
+ * Splits a lock text into its fields; undefined if it is too long or not UTF-8. Lines without `=` are ignored, lines
+ * are trimmed, the first `=` of a line splits it, and of a repeated key the last value counts. Never throws.
  */
 export function readFields(bytes: Uint8Array, maxBytes = MAX_LOCK_BYTES): Fields | undefined {
   if (bytes.length > maxBytes) return undefined;
@@ -40,7 +40,7 @@ export function readFields(bytes: Uint8Array, maxBytes = MAX_LOCK_BYTES): Fields
   return fields;
 }
 
-/** A number of a lock text: digits with an optional plus sign, at most `max`; undefined when it is anything else. */
+/** A number in a lock text: digits with an optional plus sign, at most `max`; undefined if it is anything else. */
 export function readNumber(text: string | undefined, max: number): number | undefined {
   if (text === undefined || !/^\+?[0-9]+$/.test(text)) return undefined;
   const value = Number(text);

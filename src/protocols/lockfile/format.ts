@@ -3,7 +3,10 @@ import type { LockFields } from "./parse.ts";
 
 const MAX_TAG_CODE_POINTS = 10_000;
 
-/** Makes one line of any text: control characters become blanks, trailing blanks go, and it ends after 10,000 code points. */
+/**
+ * Turns any text into one line: replaces control characters by blanks, removes trailing blanks, and truncates it to
+ * 10,000 code points.
+ */
 export function cleanText(text: string): string {
   const start = text.slice(0, 2 * MAX_TAG_CODE_POINTS).toWellFormed();
   const characters = Array.from(start, (each) => (isControl(each) ? " " : each)).slice(0, MAX_TAG_CODE_POINTS);

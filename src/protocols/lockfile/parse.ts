@@ -1,6 +1,6 @@
 import { isNonce, MAX_PID, readFields, readNumber } from "./fields.ts";
 
-/** What a lock text says. Fields that are absent, or bad and not required, are left out. */
+/** The content of a lock text. Fields that are absent, or invalid and not required, are left out. */
 export interface LockFields {
   /** 0 … 4,294,967,295. */
   readonly pid: number;
@@ -9,7 +9,7 @@ export interface LockFields {
   /** Free text for people. Empty text is not the same as none. */
   readonly tag?: string;
   readonly host?: string;
-  /** 1 to 64 hex digits that tell two acquisitions apart. */
+  /** 1 to 64 hex digits that distinguish two acquisitions. */
   readonly nonce?: string;
   /** Only in texts of the HTTP service: the fence of the grant. */
   readonly fence?: bigint;
@@ -19,7 +19,7 @@ export interface LockFields {
 
 export type LockText = ({ readonly kind: "well-formed" } & LockFields) | { readonly kind: "malformed" };
 
-/** Reads the content of a lock file. Never throws: what cannot be read is malformed. */
+/** Parses the content of a lock file. Never throws: what cannot be parsed is malformed. */
 export function parseLockText(bytes: Uint8Array): LockText {
   const fields = readFields(bytes);
   const pid = readNumber(fields?.get("pid"), MAX_PID);

@@ -1,9 +1,9 @@
-/** Three lines as they came, without their line feeds and trailing carriage returns; perhaps views of a larger buffer. */
+/** Three lines as received, without their line feeds and trailing carriage returns; may be views of a larger buffer. */
 export interface Frame {
   readonly command: Uint8Array;
   readonly key: Uint8Array;
   readonly arg: Uint8Array;
-  /** Bytes it took up in the stream. */
+  /** Bytes it took in the stream. */
   readonly size: number;
 }
 
@@ -19,8 +19,8 @@ const AUTH = [0x61, 0x75, 0x74, 0x68];
 const NOTHING = new Uint8Array(0);
 
 /**
- * Cuts a byte stream into frames, wherever the stream was cut before. Memory is bounded by one frame: what does not
- * fit a line is dropped as it comes. After a line that was too long nothing more is read.
+ * Splits a byte stream into frames, however it is chunked. Memory is bounded by one frame: the excess of a line that is
+ * too long is dropped as it arrives. After such a line nothing more is read.
  */
 export class FrameReader {
   /** The incomplete frame, as received. */
@@ -31,23 +31,23 @@ export class FrameReader {
   #isDropping = false;
   #isBroken = false;
 
-  /** `partial` is what an earlier reader of the same stream had in hand. */
+  /** `partial` is what an earlier reader of the same stream had left. */
   constructor(partial: Uint8Array = NOTHING) {
     this.#partial = NOTHING;
     for (const _ of this.read(partial)) throw new Error("a partial frame cannot hold a whole one");
   }
 
-  /** What has to be given to the next reader of this stream. A line being dropped stays too long. */
+  /** What must be given to the next reader of this stream. A line being dropped stays too long. */
   get partial(): Uint8Array {
     return this.#partial;
   }
 
-  /** A frame has begun and is not complete. */
+  /** A frame has begun and is incomplete. */
   get isMidFrame(): boolean {
     return !this.#isBroken && (this.#partial.length > 0 || this.#isDropping);
   }
 
-  /** The current line is too long; what comes of it is dropped. */
+  /** The current line is too long; the rest of it is dropped. */
   get isDropping(): boolean {
     return this.#isDropping && !this.#isBroken;
   }
@@ -85,7 +85,7 @@ export class FrameReader {
     const cap = this.#cap();
     if (length > cap) {
       this.#isDropping = true;
-      // One byte over the cap is kept: it makes the line too long for the next reader as well.
+      // Keep one byte over the cap: it makes the line too long for the next reader as well.
       this.#partial = joined(this.#partial, bytes.subarray(0, bytes.length - (length - cap - 1)));
       return;
     }

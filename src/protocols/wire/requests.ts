@@ -1,6 +1,6 @@
 import type { Frame } from "./frames.ts";
 
-/** A request as the wire protocol can say it. Seconds are whole. `limit` is 1 for locks; an absent lease is undefined. */
+/** A request of the wire protocol. Seconds are whole. `limit` is 1 for locks; an absent lease is undefined. */
 export type Request =
   | {
       readonly type: "acquire";
@@ -27,7 +27,7 @@ export type Request =
   | { readonly type: "query"; readonly key: string }
   | { readonly type: "auth"; readonly token: Uint8Array };
 
-/** Numbers of the protocol's parse errors; for logs and metrics, never for the wire. */
+/** Codes of the protocol's parse errors; for logs and metrics, never sent on the wire. */
 export type ParseErrorCode = 3 | 4 | 5 | 6 | 7 | 8 | 9 | 13;
 
 export type Parsed =
@@ -54,14 +54,14 @@ class ParseError extends Error {
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Bytes as characters of the same number: exact for ASCII, and harmless for anything else. */
+/** Bytes as characters with the same code: exact for ASCII, and harmless for anything else. */
 function latin1(bytes: Uint8Array): string {
   let text = "";
   for (const byte of bytes) text += String.fromCharCode(byte);
   return text;
 }
 
-/** Splits the tag off the command line; undefined when it begins like a tag but is none. */
+/** Splits the tag off the command line; undefined if it begins like a tag but is not one. */
 export function splitTag(line: Uint8Array): TaggedCommand | undefined {
   const text = latin1(line);
   if (!text.startsWith("@")) return { tag: undefined, command: text };
@@ -71,7 +71,7 @@ export function splitTag(line: Uint8Array): TaggedCommand | undefined {
 
 const OF_SEMAPHORES = new Set(["sl", "se", "sw", "sr", "sn"]);
 
-/** Whether a command that names a key speaks of it as a lock or as a semaphore. */
+/** Whether a command on a key treats it as a lock or as a semaphore. */
 export function familyOf(command: string): "lock" | "semaphore" {
   return OF_SEMAPHORES.has(command) ? "semaphore" : "lock";
 }

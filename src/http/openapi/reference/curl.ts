@@ -1,9 +1,9 @@
 import type { Entry, Parameter } from "./model.ts";
 
-/** Stands for where the service listens until the page is served: whoever reads it has come by the right address. */
+/** Placeholder for the service's address, replaced by the address the page was requested at. */
 export const ADDRESS = "holdfast-address:0";
 
-/** The operation as one would try it in a shell, or undefined where curl is no help. */
+/** The operation as a curl command, or undefined if curl cannot perform it. */
 export function curl(entry: Entry, parameters: readonly Parameter[], body: unknown): string | undefined {
   if ("101" in entry.responses) return undefined;
   const of = (place: Parameter["in"]) => parameters.filter((parameter) => parameter.in === place);
@@ -17,7 +17,7 @@ export function curl(entry: Entry, parameters: readonly Parameter[], body: unkno
     .join("&");
   const method = entry.method === "GET" ? "" : `-X ${entry.method} `;
   const lines = [`curl ${method}${quoted(`${ADDRESS}${path}${query === "" ? "" : `?${query}`}`)}`];
-  // In double quotes, so that the shell puts the token in.
+  // In double quotes, so that the shell expands the token.
   const token = entry.tags.includes("admin") ? "$HOLDFAST_ADMIN_TOKEN" : "$HOLDFAST_TOKEN";
   if (entry.security?.length !== 0) lines.push(`-H "Authorization: Bearer ${token}"`);
   for (const { name, example, required } of of("header")) {

@@ -9,7 +9,7 @@ interface Field {
   readonly schema: Schema;
 }
 
-/** The parameters of an operation, with where each belongs. */
+/** The parameters of an operation, and where each goes. */
 export function parameterList(document: ApiDocument, parameters: readonly Parameter[]): Markup {
   const fields = parameters.map(({ name, in: place, required = false, description, schema }) => ({
     name,
@@ -21,7 +21,7 @@ export function parameterList(document: ApiDocument, parameters: readonly Parame
   return fieldList(document, fields);
 }
 
-/** The members of an object; of a choice of objects, those of each. */
+/** The members of an object or, for a union, of each of its objects. */
 export function memberLists(document: ApiDocument, schema: Schema): Markup[] {
   const { oneOf, properties = {}, required = [] } = resolved(document, schema);
   if (oneOf) return oneOf.flatMap((choice) => memberLists(document, choice));
@@ -45,7 +45,7 @@ function fieldEntry(document: ApiDocument, { name, place, isRequired, descriptio
   }</dd></div>`;
 }
 
-/** What values a field takes, in a few words. */
+/** The values a field accepts, in a few words. */
 function rule(schema: Schema, items: Schema | undefined): string {
   const words = [kind(schema, items)];
   if (schema.enum) words.push(schema.enum.map((value) => JSON.stringify(value)).join(" or "));
@@ -57,7 +57,7 @@ function rule(schema: Schema, items: Schema | undefined): string {
   return words.filter((word) => word !== "").join(" · ");
 }
 
-/** A pattern in words where that is shorter. Others are better told by the field's description. */
+/** A pattern in words if that is shorter. Other patterns are left to the field's description. */
 function hexInWords(pattern = ""): string {
   const count = /^\^\[0-9a-f\]\{(\d+)\}\$$/.exec(pattern)?.[1];
   return count === undefined ? "" : `${count} lowercase hex digits`;
@@ -68,7 +68,7 @@ function kind({ type = "value", format }: Schema, items: Schema | undefined): st
   return format ? `${type} (${format})` : type;
 }
 
-/** Bounds as people write them. The largest exact number is no bound anyone meets, so it is left out. */
+/** Bounds in words. The largest safe integer is no practical bound, so it is left out. */
 function bounds(least: number | undefined, most: number | undefined, unit: string): string {
   const top = most === Number.MAX_SAFE_INTEGER ? undefined : most;
   if (least !== undefined && top !== undefined) return `${grouped(least)} to ${grouped(top)}${unit}`;

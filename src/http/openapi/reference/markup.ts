@@ -1,4 +1,4 @@
-/** HTML that is safe to send: made by `html`, which escapes whatever is not markup already, or written by us. */
+/** HTML that is safe to send: made by `html`, which escapes everything that is not `Markup`, or written by us. */
 export class Markup {
   readonly text: string;
 
@@ -9,7 +9,7 @@ export class Markup {
 
 export type Piece = Markup | string | number | false | undefined | readonly Piece[];
 
-/** A piece of a page. Values are escaped, lists joined; `false` and `undefined` leave no trace. */
+/** A piece of a page. Values are escaped, lists joined; `false` and `undefined` render nothing. */
 export function html(strings: TemplateStringsArray, ...values: readonly Piece[]): Markup {
   return new Markup(strings.reduce((text, string, index) => text + written(values[index - 1]) + string));
 }

@@ -63,7 +63,7 @@ export interface ApiDocument {
   readonly components: object;
 }
 
-/** An operation with what its path item says about it. */
+/** An operation with its method and path. */
 export interface Entry extends OperationDoc {
   readonly method: string;
   readonly path: string;
@@ -75,14 +75,14 @@ export function entriesOf(document: ApiDocument): readonly Entry[] {
   );
 }
 
-/** What a reference stands for, or the value itself when it is none. */
+/** What a reference refers to, or the value itself if it is no reference. */
 export function resolved<Value extends object>(document: ApiDocument, value: Value | Ref): Value {
   if (!("$ref" in value) || typeof value.$ref !== "string") return value as Value;
   const steps = value.$ref.split("/").slice(1);
   return steps.reduce<unknown>((place, step) => (place as Record<string, unknown>)[step], document) as Value;
 }
 
-/** The first body of a media type: JSON where there are several. */
+/** The first media type and its body: JSON if there are several. */
 export function mediaOf(content: Content | undefined): { readonly type: string; readonly media: Media } | undefined {
   const [first] = Object.entries(content ?? {});
   return first && { type: first[0], media: first[1] };

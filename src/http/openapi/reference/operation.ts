@@ -3,7 +3,7 @@ import { memberLists, parameterList } from "./fields.ts";
 import { html, inline, type Markup, prose } from "./markup.ts";
 import { type ApiDocument, type Entry, type Media, mediaOf, type Parameter, type Reply, resolved } from "./model.ts";
 
-/** One operation in full: how to ask, and everything that can be answered. */
+/** One operation in full: the request and every possible reply. */
 export function operationArticle(document: ApiDocument, entry: Entry): Markup {
   const parameters = (entry.parameters ?? []).map((parameter) => resolved<Parameter>(document, parameter));
   const body = mediaOf(entry.requestBody?.content)?.media;
@@ -39,7 +39,7 @@ function bodyOf(document: ApiDocument, media: Media, { requestBody }: Entry): Ma
   }${examplesOf(media).map(exampleBlock)}`;
 }
 
-/** Success stands open, failures unfold. */
+/** Successes are shown open, failures folded. */
 function replyDetails(document: ApiDocument, status: string, { description, headers = {}, content }: Reply): Markup {
   const found = mediaOf(content);
   const isSuccess = Number(status) < 400;

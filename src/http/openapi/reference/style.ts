@@ -1,4 +1,4 @@
-/** The page's one stylesheet. Its hash stands in the content security policy, so it is sent exactly as written here. */
+/** The page's only stylesheet. Its hash is in the content security policy, so it is sent exactly as written here. */
 export const STYLE = `
 :root{color-scheme:light dark;--ink:#1b2430;--soft:#566273;--paper:#fff;--panel:#f5f7fa;--line:#dde3ea;--accent:#0b62c4;
 --get:#0b6e4f;--post:#0b62c4;--delete:#b3261e;--good:#0b6e4f;--bad:#a34100;--code:#eef2f6}

@@ -1,6 +1,6 @@
 import type { KeyReply, StatsReply } from "../schemas.ts";
 
-/** What the service says on an ordinary day, for the document. */
+/** Typical replies, as examples in the document. */
 
 const HOLDER = {
   owner_conn_id: 6120443871234567,

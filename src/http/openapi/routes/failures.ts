@@ -1,9 +1,6 @@
 import { type ErrorCode, errorRule } from "../../reply/errors.ts";
 
-/**
- * The error replies that operations share, by the name they have in the document: the codes that one status can carry
- * there.
- */
+/** Error replies shared by operations, by their name in the document, with the codes that each can carry. */
 const FAILURES = {
   BadRequest: ["bad_request"],
   Unauthorized: ["unauthorized"],
@@ -41,7 +38,7 @@ const HEADERS: Readonly<Record<string, { description: string; schema: object }>>
   Allow: { description: "The methods of this path.", schema: { type: "string" } },
 };
 
-/** Headers that the caller of `fail` counts or knows, not the table of errors. */
+/** Headers that the caller of `fail` sets, not the table of errors. */
 const CALLERS_HEADERS: Readonly<Partial<Record<ErrorCode, string>>> = {
   rate_limited: "Retry-After",
   method_not_allowed: "Allow",
@@ -74,7 +71,7 @@ export function failureComponents() {
   });
 }
 
-/** An error reply that can carry these codes. A detail is required, allowed or refused as the rules of the codes are. */
+/** An error reply that can carry these codes. Whether it has a detail follows from the codes' rules. */
 function errorSchema(codes: readonly ErrorCode[]) {
   const rules = codes.map((code) => errorRule(code).detail);
   const mayHaveDetail = rules.some((rule) => rule !== "never");

@@ -1,7 +1,7 @@
 import type { RouteConfig, z } from "@hono/zod-openapi";
 import { REQUESTS, type RequestId } from "../schemas.ts";
 
-/** One operation of the API; its id is the name it has in its table. */
+/** One operation of the API; its id is its name in the table. */
 export type Operation = Omit<RouteConfig, "operationId" | "method" | "tags" | "summary" | "description"> & {
   readonly method: "get" | "post" | "put" | "delete";
   readonly path: `/${string}`;
@@ -10,7 +10,7 @@ export type Operation = Omit<RouteConfig, "operationId" | "method" | "tags" | "s
   readonly description: string;
 };
 
-/** The groups of operations, in the order readers meet them. */
+/** The groups of operations, in the order in which readers see them. */
 export const TAGS = [
   { name: "sessions", description: "A session is who holds and who waits. It lives as long as it is used or pinged." },
   { name: "locks", description: "One holder at a time, first come, first served." },
@@ -40,30 +40,30 @@ export function reply<Value>(description: string, schema: z.ZodType<Value>, exam
   return { description, content: media(schema, examples) };
 }
 
-/** The body an operation takes: the very schema it is checked against. */
+/** The body of an operation: the same schema it is validated against. */
 export function bodyOf<Id extends RequestId>(id: Id, examples: Examples<z.input<(typeof REQUESTS)[Id]["schema"]>>) {
   const { schema, mayBeEmpty } = REQUESTS[id];
   const named = Object.entries(examples).map(([name, value]) => [name, { value }]);
   return { required: !mayBeEmpty, content: { "application/json": { schema, examples: Object.fromEntries(named) } } };
 }
 
-/** A reply of text that is no JSON. */
+/** A reply of plain text, not JSON. */
 export function text(description: string, type: string, example: string) {
   return { description, content: { [type]: { schema: { type: "string" as const }, example } } };
 }
 
-/** Headers of what is part of the service. */
+/** Headers of static parts of the service. */
 export const CACHED_BRIEFLY = {
   "Cache-Control": { required: true, schema: { type: "string" as const, enum: ["public, max-age=60"] } },
 };
 
-/** Text that is part of the service, the same for everybody. */
+/** Static text of the service, the same for all callers. */
 export function page(description: string, type: string, example: string) {
   return { ...text(description, type, example), headers: CACHED_BRIEFLY };
 }
 
-/** Of operations that also take the token as a password. */
+/** For operations that also accept the token as a password. */
 export const BEARER_OR_BASIC = { security: [{ bearerAuth: [] }, { basicAuth: [] }] };
 
-/** The reply of an operation that has nothing to say. */
+/** The reply of an operation that returns nothing. */
 export const DONE = { 204: { description: "Done." } };

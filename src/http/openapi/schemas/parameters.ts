@@ -9,7 +9,7 @@ export const LABEL_HEADER = "X-Holdfast-Label";
 
 const EXAMPLE_SESSION = "5f0c2a9be1d84376a1b2c3d4e5f60718";
 
-/** A key as the path names it, percent-decoded. */
+/** A key in a path, percent-decoded. */
 export const keyPath = unbrokenText().openapi("KeyPath", {
   param: {
     name: "key",
@@ -45,7 +45,7 @@ export const labelHeader = labelText()
     },
   });
 
-/** A number in a query is text that must look like one. */
+/** A number in a query: text that must look like one. */
 export function numberInQuery(least: number, most: number, fallback: number) {
   const rule = { error: `must be a whole number from ${least} to ${most}` };
   return z
@@ -57,7 +57,7 @@ export function numberInQuery(least: number, most: number, fallback: number) {
     .openapi({ type: "integer", format: "int64", minimum: least, maximum: most, default: fallback });
 }
 
-/** Off unless it says `true`. */
+/** False unless the text is `true`. */
 function flagInQuery() {
   return z
     .enum(["true", "false"], { error: "must be true or false" })

@@ -81,7 +81,7 @@ export const queued = z
   })
   .openapi("Waiter");
 
-/** Members that stand in stats only when asked for. */
+/** Members that are part of stats only if asked for. */
 const people = { held_by: z.array(heldBy).optional(), queue: z.array(queued).optional() };
 
 const heldLock = z

@@ -10,7 +10,7 @@ const TERRAFORM_LEASE_S = 31_536_000;
 
 export const STALE_HEADER = "X-Stale-Timeout";
 
-/** A file or lock as the path names it: a key like any other. */
+/** The name of a file or lock in a path: a key like any other. */
 export const namePath = unbrokenText().openapi("NamePath", {
   param: {
     name: "name",
@@ -70,10 +70,10 @@ export const terraformUnlockQuery = z.object({
   ID: lockId.optional().openapi({ param: { description: "The lock's id, where there is no body.", example: "a1" } }),
 });
 
-/** Other members are kept as they are. */
+/** Other members are kept unchanged. */
 export const lockInfo = z
   .looseObject({ ID: lockId.openapi({ description: "Names the lock. Only this member is compared." }) })
   .openapi("TerraformLockInfo");
 
-/** The lock that was released, or nothing where there was none. */
+/** The lock that was released, or an empty object if there was none. */
 export const unlockedReply = z.looseObject({ ID: lockId.optional() }).openapi("TerraformUnlocked");
