@@ -1,6 +1,6 @@
+import type { WaitCommand } from "./commands.ts";
 import { type Slot, Waiter } from "./members.ts";
 import type { KeyState } from "./state.ts";
-import type { WaitCommand } from "./types.ts";
 
 /** Nobody is about to pick this hold up: from now on it lasts no longer than its lease. */
 export function startLease(state: KeyState, slot: Slot, now: number): void {
@@ -24,7 +24,7 @@ export function keepPlace(state: KeyState, waiter: Waiter, now: number): void {
   } else {
     // The place keeps the name of the request, so that a withdrawal that comes late still finds it.
     waiter.deadline = Number.POSITIVE_INFINITY;
-    state.changes.waiters.add(waiter);
+    state.output.changes.waiters.add(waiter);
     if (outcome) putBack(state, waiter);
   }
 }

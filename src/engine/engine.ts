@@ -1,9 +1,23 @@
-import { Changes } from "./changes.ts";
+import type {
+  AcquireCommand,
+  AcquireOutcome,
+  EnqueueCommand,
+  EnqueueOutcome,
+  Granted,
+  Moment,
+  PickUpOutcome,
+  Queued,
+  Refusal,
+  ReleaseOutcome,
+  RenewOutcome,
+  StealOutcome,
+  WaitCommand,
+  WaitOutcome,
+} from "./commands.ts";
 import { keepPlace, keepPlacesOf, startLease } from "./cut-off.ts";
 import { type Fence, nextFence } from "./fence.ts";
-import { identityOf, tagOf } from "./identity.ts";
 import { Slot, Waiter } from "./members.ts";
-import type { Observation } from "./observations.ts";
+import type { Answer, KeyEvent, Observation } from "./output.ts";
 import {
   type ClaimCommand,
   type ClaimOutcome,
@@ -21,33 +35,9 @@ import {
   removeHold,
   standingHold,
 } from "./sessionless.ts";
-import { KeyState, type StoredKey } from "./state.ts";
-import type {
-  AcquireCommand,
-  AcquireOutcome,
-  EnqueueCommand,
-  EnqueueOutcome,
-  Granted,
-  KeyEvent,
-  KeyView,
-  Moment,
-  PickUpOutcome,
-  Queued,
-  Refusal,
-  ReleaseOutcome,
-  RenewOutcome,
-  StandingHold,
-  StealOutcome,
-  WaitCommand,
-  WaitOutcome,
-} from "./types.ts";
-import { newestHolds, viewOf } from "./view.ts";
-
-/**
- * What a session says to a notice: it told its client, it noted the promotion, nobody is there any more, or nobody is
- * there at the moment, so that it wants to be told again.
- */
-export type Answer = "taken" | "noted" | "gone" | "later";
+import { KeyState } from "./state.ts";
+import type { Changes, StoredKey } from "./storage.ts";
+import { identityOf, type KeyView, newestHolds, type StandingHold, tagOf, viewOf } from "./views.ts";
 
 /**
  * One key: its slots, its first-come-first-served queue, its leases and fences. A lock is a key of limit 1.
@@ -172,7 +162,7 @@ export class KeyEngine {
   renew(token: string, leaseSeconds: number, moment: Moment): RenewOutcome {
     this.tick(moment);
     const slot = this.#state.held.get(token);
-    this.#state.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
+    this.#state.output.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
     if (!slot) return { status: "not_held" };
     this.#state.lease(slot, leaseSeconds, moment.now);
     return { status: "renewed", leaseSeconds };
@@ -334,25 +324,19 @@ export class KeyEngine {
   }
 
   takeChanges(): Changes {
-    const { changes } = this.#state;
-    if (!changes.isEmpty) this.#state.changes = new Changes();
-    return changes;
+    return this.#state.output.takeChanges();
   }
 
   takeEvents(): readonly KeyEvent[] {
-    const { events } = this.#state;
-    if (events.length > 0) this.#state.events = [];
-    return events;
+    return this.#state.output.takeEvents();
   }
 
   takeObservations(): readonly Observation[] {
-    const { observations } = this.#state;
-    if (observations.length > 0) this.#state.observations = [];
-    return observations;
+    return this.#state.output.takeObservations();
   }
 
   #timeout(): Refusal<"timeout"> {
-    this.#state.observations.push({ type: "timeout" });
+    this.#state.output.observations.push({ type: "timeout" });
     return { status: "timeout" };
   }
 
@@ -396,7 +380,7 @@ export class KeyEngine {
     slot.isReported = true;
     slot.hasRecord = false;
     const granted = { type: "granted", how: "immediate", ...identityOf(slot), at: moment.now, waitMs: 0 } as const;
-    this.#state.observations.push(granted);
+    this.#state.output.observations.push(granted);
     return { status: "granted", token: slot.token, leaseSeconds: slot.leaseSeconds };
   }
 }

@@ -1,6 +1,14 @@
+import type {
+  AcquireCommand,
+  AcquireOutcome,
+  Moment,
+  PickUpOutcome,
+  Queued,
+  Refusal,
+  Sessionless,
+} from "./commands.ts";
 import { Slot } from "./members.ts";
 import type { KeyState } from "./state.ts";
-import type { AcquireCommand, AcquireOutcome, Moment, PickUpOutcome, Queued, Refusal, Sessionless } from "./types.ts";
 
 /** A request for the lock by a holder without a session. */
 export interface ClaimCommand extends Pick<AcquireCommand, "session" | "request" | "leaseSeconds" | "waitMs"> {
@@ -75,7 +83,7 @@ export function currentHold(state: KeyState, at: number): CurrentHold | undefine
 export function refreshHold(state: KeyState, command: RefreshCommand, now: number): RefreshOutcome {
   const slot = select(state, command, now);
   const isMeant = slot instanceof Slot;
-  state.observations.push({ type: "renewed", result: isMeant ? "ok" : "error" });
+  state.output.observations.push({ type: "renewed", result: isMeant ? "ok" : "error" });
   if (!isMeant) return slot;
   confirmHold(state, slot, now);
   const { leaseSeconds = slot.leaseSeconds, tag } = command;
@@ -121,7 +129,7 @@ export function confirmHold(state: KeyState, slot: Slot, now: number): void {
   if (requests.get(slot.request) === slot) requests.delete(slot.request);
   slot.request = CONFIRMED + slot.request;
   requests.set(slot.request, slot);
-  state.changes.slots.add(slot);
+  state.output.changes.slots.add(slot);
 }
 
 /** The hold that this request was granted, if it has been confirmed since. */

@@ -1,13 +1,13 @@
-import { Changes } from "./changes.ts";
+import type { Granted, Moment, Sessionless } from "./commands.ts";
 import { Deadlines } from "./deadlines.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
-import { identityOf } from "./identity.ts";
 import { Lapses } from "./lapses.ts";
 import { type FinalOutcome, Slot, Waiter } from "./members.ts";
-import type { EndReason, Observation } from "./observations.ts";
+import { type EndReason, type LossReason, type NoticeKind, Output } from "./output.ts";
 import { Queue } from "./queue.ts";
 import { Roster } from "./roster.ts";
-import type { Granted, KeyEvent, LossReason, Moment, NoticeKind, Sessionless } from "./types.ts";
+import type { StoredKey } from "./storage.ts";
+import { identityOf } from "./views.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 /** A notice that got no answer is repeated after this time, then ever less often. */
@@ -30,19 +30,6 @@ const END_REASONS: Record<End, EndReason> = {
   stolen: "stolen",
 };
 
-/** What was stored of a key: everything needed to go on as if nothing had happened. */
-export interface StoredKey {
-  readonly limit: number;
-  /** At least every fence of this key that is not in a slot any more. */
-  readonly fence: Fence;
-  /** Last activity that the slots do not show themselves. */
-  readonly lastActivity: number;
-  readonly slots: readonly Slot[];
-  /** In the order of their places; `slot` is set on those that were promoted and not answered yet. */
-  readonly waiters: readonly Waiter[];
-  readonly lapsed: readonly (readonly [session: string, at: number])[];
-}
-
 /** What a new hold belongs to. */
 interface Claim {
   readonly session: string;
@@ -59,9 +46,7 @@ export class KeyState {
   limit: number;
   lastFence: Fence;
   lastActivity: number;
-  changes = new Changes();
-  events: KeyEvent[] = [];
-  observations: Observation[] = [];
+  readonly output = new Output();
   readonly held = new Map<string, Slot>();
   readonly queue = new Queue<Waiter>();
   readonly roster = new Roster();
@@ -79,7 +64,7 @@ export class KeyState {
     for (const slot of stored.slots) this.#restoreSlot(slot);
     this.#sortHeld();
     for (const waiter of stored.waiters) this.#restoreWaiter(waiter);
-    this.lapses = new Lapses(stored.lapsed, (session, at) => this.changes.lapsed.set(session, at));
+    this.lapses = new Lapses(stored.lapsed, (session, at) => this.output.changes.lapsed.set(session, at));
   }
 
   /** Nobody holds or waits. */
@@ -108,7 +93,7 @@ export class KeyState {
 
   setLimit(limit: number): void {
     this.limit = limit;
-    this.changes.limit = limit;
+    this.output.changes.limit = limit;
     this.#free = this.#slots.filter((slot) => !slot.isHeld && slot.index < limit);
   }
 
@@ -150,7 +135,7 @@ export class KeyState {
     slot.expiresAt = now + leaseSeconds * 1000;
     this.#deadlines.schedule(slot);
     this.#touch(now);
-    this.changes.slots.add(slot);
+    this.output.changes.slots.add(slot);
   }
 
   /**
@@ -161,7 +146,7 @@ export class KeyState {
     const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
     if (!slot.isReported) {
       const waitMs = elapsed(slot.since, now);
-      this.observations.push({ type: "granted", how: "queued", ...identityOf(slot), at: now, waitMs });
+      this.output.observations.push({ type: "granted", how: "queued", ...identityOf(slot), at: now, waitMs });
       slot.since = now;
     }
     slot.isReported = true;
@@ -197,11 +182,16 @@ export class KeyState {
     slot.sessionless = undefined;
     if (slot.index < this.limit) this.giveBack(slot);
     this.#touch(at);
-    this.changes.slots.add(slot);
+    this.output.changes.slots.add(slot);
     const isLoss = isTakenAway || end === "released";
-    if (isLoss && isReported && !sessionless) this.events.push({ type: "lost", session, token, reason: end });
+    if (isLoss && isReported && !sessionless) this.output.events.push({ type: "lost", session, token, reason: end });
     const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
-    this.observations.push({ type: "ended", fence, reason, holdMs: isReported ? elapsed(since, at) : undefined });
+    this.output.observations.push({
+      type: "ended",
+      fence,
+      reason,
+      holdMs: isReported ? elapsed(since, at) : undefined,
+    });
   }
 
   /** Puts a new waiter at the end of the queue. */
@@ -211,7 +201,7 @@ export class KeyState {
     this.roster.enrol(waiter);
     this.#deadlines.schedule(waiter);
     this.#touch(now);
-    this.changes.waiters.add(waiter);
+    this.output.changes.waiters.add(waiter);
     return waiter;
   }
 
@@ -222,7 +212,7 @@ export class KeyState {
     waiter.deadline = deadline;
     this.roster.requests.set(request, waiter);
     this.#deadlines.schedule(waiter);
-    this.changes.waiters.add(waiter);
+    this.output.changes.waiters.add(waiter);
   }
 
   /** Takes a waiter out of the queue for good; nobody has to be told. */
@@ -240,7 +230,7 @@ export class KeyState {
     if (this.records.get(waiter.session) === waiter) this.records.delete(waiter.session);
     this.#touch(now);
     // A time-out shows in the stored deadline; only a lapsed grant has to be written down.
-    if (outcome === "lease_expired") this.changes.waiters.add(waiter);
+    if (outcome === "lease_expired") this.output.changes.waiters.add(waiter);
     this.notify(waiter, now);
   }
 
@@ -248,7 +238,7 @@ export class KeyState {
   tellEnd(waiter: Waiter): void {
     if (!waiter.outcome || waiter.isTold) return;
     waiter.isTold = true;
-    if (waiter.outcome === "timeout") this.observations.push({ type: "timeout" });
+    if (waiter.outcome === "timeout") this.output.observations.push({ type: "timeout" });
   }
 
   /** The waiter's session knows its fate: nothing of it is left. */
@@ -261,7 +251,7 @@ export class KeyState {
     }
     if (this.records.get(waiter.session) === waiter) this.records.delete(waiter.session);
     this.roster.dismiss(waiter);
-    this.changes.waiters.add(waiter);
+    this.output.changes.waiters.add(waiter);
   }
 
   /**
@@ -281,7 +271,7 @@ export class KeyState {
       if (!this.#promoteTo(slot, head, moment)) return;
       const expiredAt = freedAt[next];
       if (expiredAt !== undefined)
-        this.observations.push({ type: "handed_over_late", ms: elapsed(expiredAt, moment.now) });
+        this.output.observations.push({ type: "handed_over_late", ms: elapsed(expiredAt, moment.now) });
       next += 1;
     }
   }
@@ -314,7 +304,7 @@ export class KeyState {
       this.settle(subject);
       return;
     }
-    this.observations.push({ type: "notice_repeated" });
+    this.output.observations.push({ type: "notice_repeated" });
     this.notify(subject, now);
   }
 
@@ -330,14 +320,14 @@ export class KeyState {
       ? subject.hasRecord && kind === "granted"
       : subject.isEnqueued && subject.waitRequest !== undefined;
     if (!kind) return;
-    this.events.push({ type: "notice", session: subject.session, request, kind, ...(hasPlace && { hasPlace }) });
+    this.output.events.push({ type: "notice", session: subject.session, request, kind, ...(hasPlace && { hasPlace }) });
   }
 
   clearRecord(slot: Slot): void {
     if (!slot.hasRecord) return;
     slot.hasRecord = false;
     if (this.records.get(slot.session) === slot) this.records.delete(slot.session);
-    this.changes.slots.add(slot);
+    this.output.changes.slots.add(slot);
   }
 
   #touch(at: number): void {
