@@ -19,7 +19,7 @@ export function keepPlace(state: KeyState, waiter: Waiter, now: number): void {
     state.settle(waiter);
   } else if (outcome && (waiter.isTold || state.records.has(session))) state.settle(waiter);
   else if (outcome === "lease_expired") {
-    state.lapses.add(session, now);
+    state.records.addLapse(session, now);
     state.settle(waiter);
   } else {
     // The place keeps the name of the request, so that a withdrawal that comes late still finds it.
@@ -32,8 +32,8 @@ export function keepPlace(state: KeyState, waiter: Waiter, now: number): void {
 /** The session of `command` knows that every earlier `wait` of its own on the key was cut off. */
 export function keepPlacesOf(state: KeyState, { session, request }: WaitCommand, now: number): void {
   // The same command again has cut nobody off.
-  if (state.roster.requests.has(request)) return;
-  for (const member of state.roster.membersOf(session)) {
+  if (state.requests.has(request)) return;
+  for (const member of state.requests.ofSession(session)) {
     if (member instanceof Waiter && member.waitRequest !== undefined) keepPlace(state, member, now);
   }
 }
@@ -42,6 +42,6 @@ function putBack(state: KeyState, waiter: Waiter): void {
   waiter.outcome = undefined;
   waiter.notifyAt = Number.POSITIVE_INFINITY;
   waiter.notices = 0;
-  state.records.set(waiter.session, waiter);
+  state.records.add(waiter);
   state.queue.insert(waiter, ({ place }) => place > waiter.place);
 }

@@ -94,18 +94,18 @@ export class KeyEngine {
     const state = this.#state;
     this.#startAnewIfIdle(command.limit, moment);
     if (state.records.has(command.session)) return { status: "already_enqueued" };
-    state.lapses.forget(command.session);
+    state.records.takeLapse(command.session);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
     const granted = this.#grantIfFree(command, moment);
     if (granted) {
       const slot = state.held.get(granted.token) as Slot;
       slot.hasRecord = true;
-      state.records.set(command.session, slot);
+      state.records.add(slot);
       return granted;
     }
     if (this.#isQueueFull(moment)) return { status: "max_waiters" };
     const waiter = state.join(command, { isEnqueued: true, deadline: Number.POSITIVE_INFINITY }, moment.now);
-    state.records.set(command.session, waiter);
+    state.records.add(waiter);
     return { status: "queued" };
   }
 
@@ -117,14 +117,13 @@ export class KeyEngine {
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
     const state = this.#state;
-    if (state.lapses.forget(command.session)) return { status: "lease_expired" };
+    if (state.records.takeLapse(command.session)) return { status: "lease_expired" };
     const record = state.records.get(command.session);
     if (!record) return { status: "not_enqueued" };
     if (record instanceof Slot) {
       if (record.waiter?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
-      state.roster.requests.delete(record.request);
+      state.requests.move(record, record.request, command.request);
       record.request = command.request;
-      state.roster.requests.set(command.request, record);
       return state.report(record, moment.now);
     }
     if (record.waitRequest && !command.takesOver) return { status: "not_enqueued" };
@@ -171,7 +170,7 @@ export class KeyEngine {
   /** Tells a request that was queued what became of it; a hold is the client's from here, with its full lease. */
   pickUp(request: string, moment: Moment): PickUpOutcome {
     this.tick(moment);
-    const subject = this.#state.roster.requests.get(request);
+    const subject = this.#state.requests.get(request);
     if (!subject) return { status: "unknown" };
     if (subject instanceof Slot) return this.#state.report(subject, moment.now);
     this.#state.tellEnd(subject);
@@ -181,7 +180,7 @@ export class KeyEngine {
   /** Withdraws one request of a session, whatever has become of it. An unknown one changes nothing. */
   cancel(request: string, moment: Moment): void {
     this.tick(moment);
-    const subject = this.#state.roster.requests.get(request);
+    const subject = this.#state.requests.get(request);
     if (!subject) return;
     if (subject instanceof Slot) {
       this.#state.endHold(subject, "withdrawn", moment.now);
@@ -203,7 +202,7 @@ export class KeyEngine {
       confirmHold(state, standing, moment.now);
       return { status: "standing", hold: holdIn(standing, moment.now) };
     }
-    const isRefused = waitMs === 0 && this.limit === 1 && !state.isIdle && !state.roster.requests.has(request);
+    const isRefused = waitMs === 0 && this.limit === 1 && !state.isIdle && !state.requests.has(request);
     const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, moment);
     return claimOutcome(state, outcome, request, moment.now);
   }
@@ -238,7 +237,7 @@ export class KeyEngine {
   /** Takes the answer to a notice. A hold that nobody will pick up goes to the next in line. */
   answer(request: string, answer: Answer, moment: Moment): void {
     const state = this.#state;
-    const subject = state.roster.requests.get(request);
+    const subject = state.requests.get(request);
     if (subject instanceof Waiter) {
       if (answer === "later" || !subject.outcome) return;
       if (answer === "taken") state.tellEnd(subject);
@@ -260,15 +259,15 @@ export class KeyEngine {
    */
   leave(session: string, { keepsReported }: { keepsReported: boolean }, moment: Moment): void {
     const state = this.#state;
-    state.lapses.forget(session);
-    for (const member of state.roster.membersOf(session)) {
+    state.records.takeLapse(session);
+    for (const member of state.requests.ofSession(session)) {
       if (member instanceof Slot || member.slot) continue;
       if (member.isQueued) state.dequeue(member, moment.now);
       else state.settle(member);
     }
     this.tick(moment);
-    state.lapses.forget(session);
-    for (const member of state.roster.membersOf(session)) {
+    state.records.takeLapse(session);
+    for (const member of state.requests.ofSession(session)) {
       if (member instanceof Waiter && member.outcome) state.settle(member);
       if (!(member instanceof Slot)) continue;
       if (keepsReported && member.isReported) state.clearRecord(member);
@@ -293,7 +292,7 @@ export class KeyEngine {
     freedAt.sort((a, b) => a - b);
     state.promote(moment, freedAt);
     for (const waiter of late) if (waiter.isQueued) state.finish(waiter, "timeout", now);
-    state.lapses.forgetBefore(now - moment.gcMaxIdleMs);
+    state.records.forgetLapsesBefore(now - moment.gcMaxIdleMs);
   }
 
   /** True when nobody has held or waited for long enough: the key counts as forgotten, all but its fence. */
@@ -347,13 +346,13 @@ export class KeyEngine {
   /** A key that has been idle for long enough takes the limit that is asked for, whatever it was before. */
   #startAnewIfIdle(limit: number, moment: Moment): void {
     if (!this.isPrunable(moment)) return;
-    this.#state.lapses.forgetBefore(Number.POSITIVE_INFINITY);
+    this.#state.records.forgetLapsesBefore(Number.POSITIVE_INFINITY);
     if (this.limit !== limit) this.#state.setLimit(limit);
   }
 
   /** The answer to a request that was sent before: the same again. */
   #repeated(request: string): Granted | Queued | undefined {
-    const subject = this.#state.roster.requests.get(request);
+    const subject = this.#state.requests.get(request);
     if (!subject) return undefined;
     if (subject instanceof Waiter || !subject.isReported) return { status: "queued" };
     return { status: "granted", token: subject.token, leaseSeconds: subject.leaseSeconds };

@@ -1,7 +1,7 @@
 import type { Sessionless } from "./commands.ts";
 import type { Due } from "./deadlines.ts";
 import { fenceOfToken, timeOfFence } from "./fence.ts";
-import type { Linked } from "./queue.ts";
+import type { Linked } from "./linked-list.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 

@@ -110,7 +110,7 @@ export function holdIn({ session, fence, leaseSeconds, expiresAt, sessionless }:
 /** The hold that an earlier request for the same claim was granted. */
 export function standingHold(state: KeyState, { request, sessionless }: ClaimCommand): Slot | undefined {
   const { kind, mark } = sessionless;
-  if (mark === undefined || state.roster.requests.has(request)) return undefined;
+  if (mark === undefined || state.requests.has(request)) return undefined;
   const slot = newestHold(state);
   return slot?.sessionless?.kind === kind && slot.sessionless.mark === mark ? slot : undefined;
 }
@@ -125,16 +125,15 @@ const CONFIRMED = "confirmed:";
 export function confirmHold(state: KeyState, slot: Slot, now: number): void {
   if (!slot.isReported) state.report(slot, now);
   if (slot.request.startsWith(CONFIRMED)) return;
-  const { requests } = state.roster;
-  if (requests.get(slot.request) === slot) requests.delete(slot.request);
-  slot.request = CONFIRMED + slot.request;
-  requests.set(slot.request, slot);
+  const confirmed = CONFIRMED + slot.request;
+  state.requests.move(slot, slot.request, confirmed);
+  slot.request = confirmed;
   state.output.changes.slots.add(slot);
 }
 
 /** The hold that this request was granted, if it has been confirmed since. */
-export function confirmedHold({ roster }: KeyState, request: string): Slot | undefined {
-  const slot = roster.requests.get(CONFIRMED + request);
+export function confirmedHold({ requests }: KeyState, request: string): Slot | undefined {
+  const slot = requests.get(CONFIRMED + request);
   return slot instanceof Slot ? slot : undefined;
 }
 
@@ -171,7 +170,7 @@ export function claimOutcome(
 ): ClaimOutcome {
   switch (status) {
     case "granted": {
-      const slot = state.roster.requests.get(request);
+      const slot = state.requests.get(request);
       return slot instanceof Slot ? { status, hold: holdIn(slot, at) } : { status: "lease_expired" };
     }
     // A claim may always wait.

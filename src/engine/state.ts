@@ -1,12 +1,12 @@
 import type { Granted, Moment, Sessionless } from "./commands.ts";
 import { Deadlines } from "./deadlines.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
-import { Lapses } from "./lapses.ts";
+import { LinkedList } from "./linked-list.ts";
 import { type FinalOutcome, Slot, Waiter } from "./members.ts";
 import { type EndReason, type LossReason, type NoticeKind, Output } from "./output.ts";
-import { Queue } from "./queue.ts";
-import { Roster } from "./roster.ts";
+import { RequestIndex } from "./request-index.ts";
 import type { StoredKey } from "./storage.ts";
+import { TwoPhaseRecords } from "./two-phase-records.ts";
 import { identityOf } from "./views.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -48,10 +48,9 @@ export class KeyState {
   lastActivity: number;
   readonly output = new Output();
   readonly held = new Map<string, Slot>();
-  readonly queue = new Queue<Waiter>();
-  readonly roster = new Roster();
-  readonly records = new Map<string, Slot | Waiter>();
-  readonly lapses: Lapses;
+  readonly queue = new LinkedList<Waiter>();
+  readonly requests = new RequestIndex();
+  readonly records: TwoPhaseRecords;
   readonly #deadlines = new Deadlines<Slot | Waiter>();
   readonly #slots: Slot[] = [];
   #free: Slot[] = [];
@@ -61,10 +60,10 @@ export class KeyState {
     this.limit = stored.limit;
     this.lastFence = stored.fence;
     this.lastActivity = stored.lastActivity;
+    this.records = new TwoPhaseRecords(stored.lapsed, this.output);
     for (const slot of stored.slots) this.#restoreSlot(slot);
     this.#sortHeld();
     for (const waiter of stored.waiters) this.#restoreWaiter(waiter);
-    this.lapses = new Lapses(stored.lapsed, (session, at) => this.output.changes.lapsed.set(session, at));
   }
 
   /** Nobody holds or waits. */
@@ -74,7 +73,7 @@ export class KeyState {
 
   /** Beside holders and waiters there is somebody who has not heard yet how his wait ended. */
   get hasNews(): boolean {
-    return this.roster.requests.size > this.held.size + this.queue.length;
+    return this.requests.size > this.held.size + this.queue.length;
   }
 
   earliestDeadline(): number {
@@ -127,7 +126,7 @@ export class KeyState {
     slot.notices = 0;
     slot.place = 0;
     this.held.set(slot.token, slot);
-    this.roster.enrol(slot);
+    this.requests.add(slot);
     this.lease(slot, leaseSeconds, moment.now);
   }
 
@@ -164,9 +163,9 @@ export class KeyState {
     const isTakenAway = end === "expired" || end === "stolen";
     const isUnseenRecord = isTakenAway && slot.hasRecord && !waiter?.waitRequest;
     this.clearRecord(slot);
-    if (isUnseenRecord) this.lapses.add(session, at);
+    if (isUnseenRecord) this.records.addLapse(session, at);
     this.held.delete(token);
-    this.roster.dismiss(slot);
+    this.requests.remove(slot);
     slot.waiter = undefined;
     if (waiter) {
       waiter.slot = undefined;
@@ -198,7 +197,7 @@ export class KeyState {
   join(claim: Claim, { isEnqueued, deadline }: { isEnqueued: boolean; deadline: number }, now: number): Waiter {
     const waiter = new Waiter({ ...claim, place: this.#nextPlace++, isEnqueued, deadline, joinedAt: now });
     this.queue.push(waiter);
-    this.roster.enrol(waiter);
+    this.requests.add(waiter);
     this.#deadlines.schedule(waiter);
     this.#touch(now);
     this.output.changes.waiters.add(waiter);
@@ -207,10 +206,9 @@ export class KeyState {
 
   /** An enqueued waiter is now waited for by `request`, and by no earlier one, until `deadline`. */
   listen(waiter: Waiter, request: string, deadline: number): void {
-    this.roster.requests.delete(waiter.listener);
+    this.requests.move(waiter, waiter.listener, request);
     waiter.waitRequest = request;
     waiter.deadline = deadline;
-    this.roster.requests.set(request, waiter);
     this.#deadlines.schedule(waiter);
     this.output.changes.waiters.add(waiter);
   }
@@ -226,8 +224,8 @@ export class KeyState {
   finish(waiter: Waiter, outcome: FinalOutcome, now: number): void {
     if (waiter.isQueued && outcome === "timeout") this.queue.remove(waiter);
     waiter.outcome = outcome;
-    this.roster.requests.set(waiter.listener, waiter);
-    if (this.records.get(waiter.session) === waiter) this.records.delete(waiter.session);
+    this.requests.set(waiter.listener, waiter);
+    this.records.remove(waiter);
     this.#touch(now);
     // A time-out shows in the stored deadline; only a lapsed grant has to be written down.
     if (outcome === "lease_expired") this.output.changes.waiters.add(waiter);
@@ -249,8 +247,8 @@ export class KeyState {
       waiter.slot.waiter = undefined;
       waiter.slot.notifyAt = NEVER;
     }
-    if (this.records.get(waiter.session) === waiter) this.records.delete(waiter.session);
-    this.roster.dismiss(waiter);
+    this.records.remove(waiter);
+    this.requests.remove(waiter);
     this.output.changes.waiters.add(waiter);
   }
 
@@ -292,7 +290,7 @@ export class KeyState {
     slot.since = joinedAt;
     slot.isReported = false;
     slot.hasRecord = isEnqueued;
-    if (isEnqueued) this.records.set(session, slot);
+    if (isEnqueued) this.records.add(slot);
     if (promotionOf(slot) === "granted") slot.expiresAt = Math.max(slot.expiresAt, moment.now + PICK_UP_MS);
     this.notify(slot, moment.now);
     return true;
@@ -326,7 +324,7 @@ export class KeyState {
   clearRecord(slot: Slot): void {
     if (!slot.hasRecord) return;
     slot.hasRecord = false;
-    if (this.records.get(slot.session) === slot) this.records.delete(slot.session);
+    this.records.remove(slot);
     this.output.changes.slots.add(slot);
   }
 
@@ -353,8 +351,8 @@ export class KeyState {
     }
     this.#touch(slot.since);
     this.held.set(slot.token, slot);
-    this.roster.enrol(slot);
-    if (slot.hasRecord) this.records.set(slot.session, slot);
+    this.requests.add(slot);
+    if (slot.hasRecord) this.records.add(slot);
     this.#deadlines.schedule(slot);
   }
 
@@ -364,19 +362,15 @@ export class KeyState {
       waiter.slot.waiter = waiter;
       waiter.slot.notifyAt = 0;
       this.#deadlines.schedule(waiter.slot);
-      this.roster.enrolSilently(waiter);
+      this.requests.addToSession(waiter);
       return;
     }
-    this.roster.enrol(waiter);
-    if (waiter.waitRequest !== undefined) {
-      this.roster.requests.delete(waiter.request);
-      this.roster.requests.set(waiter.waitRequest, waiter);
-    }
+    this.requests.add(waiter);
+    if (waiter.waitRequest !== undefined) this.requests.move(waiter, waiter.request, waiter.waitRequest);
     if (waiter.outcome) waiter.notifyAt = 0;
     else {
       this.queue.push(waiter);
-      if (waiter.isEnqueued && !(this.records.get(waiter.session) instanceof Slot))
-        this.records.set(waiter.session, waiter);
+      if (waiter.isEnqueued && !(this.records.get(waiter.session) instanceof Slot)) this.records.add(waiter);
     }
     this.#deadlines.schedule(waiter);
   }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Deadlines, type Due } from "../../src/engine/deadlines.ts";
-import { type Linked, Queue } from "../../src/engine/queue.ts";
+import { type Linked, LinkedList } from "../../src/engine/linked-list.ts";
 
 class Timer implements Due {
   dueAt: number;
@@ -102,14 +102,14 @@ describe("deadlines", () => {
 
 describe("the queue", () => {
   it("is empty at first", () => {
-    const queue = new Queue<Member>();
+    const queue = new LinkedList<Member>();
     expect([queue.length, queue.head, [...queue]]).toEqual([0, undefined, []]);
   });
 
   it("keeps the order of those who stay, whoever leaves from wherever, and takes back who comes again", () => {
     fc.assert(
       fc.property(fc.array(fc.nat(40), { maxLength: 80 }), (moves) => {
-        const queue = new Queue<Member>();
+        const queue = new LinkedList<Member>();
         const members = new Map<number, Member>();
         let expected: number[] = [];
         for (const name of moves) {
@@ -136,7 +136,7 @@ describe("the queue", () => {
   it("lets a member in where it belongs, whatever the order in which they come", () => {
     fc.assert(
       fc.property(fc.uniqueArray(fc.nat(40), { maxLength: 30 }), (names) => {
-        const queue = new Queue<Member>();
+        const queue = new LinkedList<Member>();
         for (const name of names) queue.insert(new Member(name), (other) => other.name > name);
         const order = names.toSorted((a, b) => a - b);
         expect([...queue].map(({ name }) => name)).toEqual(order);
