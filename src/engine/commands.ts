@@ -41,6 +41,11 @@ export interface Sessionless {
   readonly note: string;
 }
 
+/** What a waiter and a hold keep of their request. */
+export interface LockRequest extends Pick<AcquireCommand, "session" | "request" | "leaseSeconds"> {
+  readonly sessionless?: Sessionless | undefined;
+}
+
 export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait" | "steals" | "sessionless">;
 
 export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSeconds" | "steals" | "sessionless"> {

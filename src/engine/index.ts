@@ -1,7 +1,6 @@
 export type * from "./commands.ts";
 export { KeyEngine } from "./engine.ts";
 export { type Fence, FenceExhaustedError, fenceFromHex, fenceToHex } from "./fence.ts";
-export { Slot, Waiter } from "./members.ts";
 export type { Answer, EndReason, KeyEvent, LossReason, NoticeKind, Observation } from "./output.ts";
 export type {
   ClaimCommand,
@@ -13,5 +12,7 @@ export type {
   RemoveOutcome,
   Which,
 } from "./sessionless.ts";
+export { Slot } from "./slots.ts";
 export type { Changes, StoredKey } from "./storage.ts";
 export type { HolderView, KeyView, StandingHold, WaiterView } from "./views.ts";
+export { Waiter } from "./waiters.ts";

@@ -1,4 +1,5 @@
-import { Slot, type Waiter } from "./members.ts";
+import { Slot } from "./slots.ts";
+import type { Waiter } from "./waiters.ts";
 
 export type SlotOrWaiter = Slot | Waiter;
 

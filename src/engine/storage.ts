@@ -1,5 +1,6 @@
 import type { Fence } from "./fence.ts";
-import type { Slot, Waiter } from "./members.ts";
+import type { Slot } from "./slots.ts";
+import type { Waiter } from "./waiters.ts";
 
 /** A key as stored: everything needed to continue after a restart. */
 export interface StoredKey {

@@ -1,7 +1,8 @@
 /** What others may see of a key. Tokens are not part of it. */
 import type { Sessionless } from "./commands.ts";
-import type { Slot } from "./members.ts";
-import type { KeyState } from "./state.ts";
+import type { Holds } from "./holds.ts";
+import type { Slot } from "./slots.ts";
+import type { WaitQueue } from "./waiters.ts";
 
 /** A semaphore may have a million holders, and as many waiters. */
 const MAX_SHOWN = 100;
@@ -53,22 +54,30 @@ export interface KeyView {
   readonly lastActivity: number;
 }
 
-export function viewOf(state: KeyState, { detail }: { readonly detail: boolean }): KeyView {
-  const { limit, held, queue, lastActivity } = state;
-  return {
-    limit,
-    holderCount: held.size,
-    holders: firstHolders(state),
-    waiters: queue.length,
-    queue: detail ? firstWaiters(state) : [],
-    lastActivity,
-  };
+/** The first holders, in grant order. */
+export function holderViews(holds: Holds): HolderView[] {
+  const views: HolderView[] = [];
+  for (const slot of holds) {
+    const { heldSince, leaseSeconds, expiresAt } = slot;
+    if (views.push({ ...identityOf(slot), since: heldSince, leaseSeconds, expiresAt }) === MAX_SHOWN) break;
+  }
+  return views;
+}
+
+/** The first waiters, in queue order. */
+export function waiterViews(queue: WaitQueue): WaiterView[] {
+  const views: WaiterView[] = [];
+  for (const { session, joinedAt, deadline, sessionless } of queue) {
+    const view = { session, joinedAt, deadline: Number.isFinite(deadline) ? deadline : undefined };
+    if (views.push({ ...view, ...tagOf(sessionless) }) === MAX_SHOWN) break;
+  }
+  return views;
 }
 
 /** The newest holds whose clients have the token, at most `max` of them, in hand-over order. */
-export function newestHolds({ held }: KeyState, max: number): StandingHold[] {
+export function newestHolds(holds: Holds, max: number): StandingHold[] {
   let newest: Slot[] = [];
-  for (const slot of held.values()) {
+  for (const slot of holds) {
     if (!slot.isReported || newest.push(slot) < 2 * max) continue;
     // There may be a million: sort in parts, and keep only the newest of each.
     newest = newest.sort(byHandOver).slice(-max);
@@ -91,22 +100,4 @@ export function tagOf(sessionless: Sessionless | undefined): { readonly tag?: st
 
 function byHandOver(a: Slot, b: Slot): number {
   return a.since - b.since || (a.token < b.token ? -1 : 1);
-}
-
-function firstHolders({ held }: KeyState): HolderView[] {
-  const holders: HolderView[] = [];
-  for (const slot of held.values()) {
-    const { heldSince, leaseSeconds, expiresAt } = slot;
-    if (holders.push({ ...identityOf(slot), since: heldSince, leaseSeconds, expiresAt }) === MAX_SHOWN) break;
-  }
-  return holders;
-}
-
-function firstWaiters({ queue }: KeyState): WaiterView[] {
-  const waiters: WaiterView[] = [];
-  for (const { session, joinedAt, deadline, sessionless } of queue) {
-    const view = { session, joinedAt, deadline: Number.isFinite(deadline) ? deadline : undefined };
-    if (waiters.push({ ...view, ...tagOf(sessionless) }) === MAX_SHOWN) break;
-  }
-  return waiters;
 }

@@ -1,0 +1,297 @@
+import type { Bookkeeping } from "./bookkeeping.ts";
+import type { Granted, LockRequest, Moment } from "./commands.ts";
+import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
+import type { Notices } from "./notices.ts";
+import type { EndReason, LossReason } from "./output.ts";
+import { type Slot, SlotPool } from "./slots.ts";
+import type { StoredKey } from "./storage.ts";
+import { identityOf } from "./views.ts";
+import type { Waiter, WaitQueue } from "./waiters.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+/** How long a waiting client has to pick its grant up, even if its lease is shorter. */
+const PICK_UP_MS = 5_000;
+
+/** How a hold ends. `returned`, `left` and `withdrawn` are its own session's doing; the others are a loss to it. */
+type End = LossReason | "returned" | "left" | "withdrawn";
+
+const END_REASONS: Record<End, EndReason> = {
+  returned: "released",
+  released: "released",
+  expired: "expired",
+  left: "disconnect",
+  withdrawn: "gone",
+  stolen: "stolen",
+};
+
+/** Holding: who has a slot, with which token and for how long, and who gets it next. */
+export class Holds {
+  readonly #books: Bookkeeping;
+  readonly #notices: Notices;
+  readonly #queue: WaitQueue;
+  readonly #pool: SlotPool;
+  /** By token, in grant order. */
+  readonly #held = new Map<string, Slot>();
+  #lastFence: Fence;
+
+  constructor({ limit, fence }: StoredKey, books: Bookkeeping, notices: Notices, queue: WaitQueue) {
+    this.#books = books;
+    this.#notices = notices;
+    this.#queue = queue;
+    this.#pool = new SlotPool(limit);
+    this.#lastFence = fence;
+  }
+
+  get limit(): number {
+    return this.#pool.limit;
+  }
+
+  get lastFence(): Fence {
+    return this.#lastFence;
+  }
+
+  get count(): number {
+    return this.#held.size;
+  }
+
+  /** In grant order. */
+  [Symbol.iterator](): Iterator<Slot> {
+    return this.#held.values();
+  }
+
+  get(token: string): Slot | undefined {
+    return this.#held.get(token);
+  }
+
+  /** Scans all holds for the one with this fence, 16 hex digits. */
+  withFence(fence: string): Slot | undefined {
+    for (const slot of this) if (slot.fence === fence) return slot;
+    return undefined;
+  }
+
+  /** The hold with the highest fence, handed over or not. */
+  get newest(): Slot | undefined {
+    let newest: Slot | undefined;
+    for (const slot of this) newest = slot;
+    return newest;
+  }
+
+  setLimit(limit: number): void {
+    this.#pool.setLimit(limit);
+    this.#books.output.changes.limit = limit;
+  }
+
+  raiseFence(fence: Fence): void {
+    if (fence > this.#lastFence) this.#lastFence = fence;
+  }
+
+  /** Grants a free slot at once, unless others wait. Throws a `FenceExhaustedError`, and nothing has changed. */
+  grantIfFree(request: LockRequest, moment: Moment): Slot | undefined {
+    if (this.#queue.length > 0) return undefined;
+    const slot = this.#pool.takeFree();
+    if (slot) this.#grant(slot, request, moment);
+    return slot;
+  }
+
+  /** Ends every hold, grants one slot to this request and the others to the queue. */
+  stealAll(request: LockRequest, moment: Moment): Slot {
+    // Throws if no fence is left, before anyone has lost anything.
+    nextFence(this.#lastFence, moment.fenceFloor, moment.now);
+    for (const slot of [...this]) this.end(slot, "stolen", moment.now);
+    const slot = this.#pool.takeFree() as Slot;
+    this.#grant(slot, request, moment);
+    this.promote(moment);
+    return slot;
+  }
+
+  lease(slot: Slot, leaseSeconds: number, now: number): void {
+    slot.expiresAt = now + leaseSeconds * 1000;
+    this.#books.deadlines.schedule(slot);
+    this.#books.touch(now);
+    this.#books.output.changes.slots.add(slot);
+  }
+
+  /** The client is away: the time to pick the hold up shrinks to its lease. */
+  startLease(slot: Slot, now: number): void {
+    if (now + slot.leaseSeconds * 1000 < slot.expiresAt) this.lease(slot, slot.leaseSeconds, now);
+  }
+
+  /** From now on this request stands for the hold, instead of the one that was granted it. */
+  reassign(slot: Slot, request: string): void {
+    this.#books.requests.move(slot, slot.request, request);
+    slot.request = request;
+    this.#books.output.changes.slots.add(slot);
+  }
+
+  /**
+   * Hands the token over: the two-phase record is done, and the full lease starts. If it was handed over before, it may
+   * have been renewed since, so the lease is never shortened.
+   */
+  report(slot: Slot, now: number): Granted {
+    const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
+    if (!slot.isReported) {
+      const waitMs = elapsed(slot.since, now);
+      const granted = { type: "granted", how: "queued", ...identityOf(slot), at: now, waitMs } as const;
+      this.#books.output.observations.push(granted);
+      slot.since = now;
+    }
+    slot.isReported = true;
+    slot.notifyAt = NEVER;
+    this.clearRecord(slot);
+    if (slot.waiter) this.#queue.settle(slot.waiter);
+    if (!isRenewed) this.lease(slot, slot.leaseSeconds, now);
+    return slot.granted;
+  }
+
+  clearRecord(slot: Slot): void {
+    if (!slot.hasRecord) return;
+    slot.hasRecord = false;
+    this.#books.records.remove(slot);
+    this.#books.output.changes.slots.add(slot);
+  }
+
+  /** A `wait` was cut off before its client heard how it ended. Its waiter stays, and so does the hold it may have. */
+  interruptWait(waiter: Waiter, now: number): void {
+    const { slot } = waiter;
+    if (!slot) {
+      this.#queue.interruptWait(waiter, now);
+      return;
+    }
+    waiter.waitRequest = undefined;
+    this.startLease(slot, now);
+    this.#queue.settle(waiter);
+  }
+
+  /** Ends a hold and gives its slot to the queue, in one step. */
+  free(slot: Slot, end: End, moment: Moment): void {
+    this.end(slot, end, moment.now);
+    this.promote(moment);
+  }
+
+  /** Ends a hold at `at`. The caller must call `promote` afterwards. */
+  end(slot: Slot, end: End, at: number, now = at): void {
+    const { requests, records, output } = this.#books;
+    const { session, token, fence, since, waiter, isReported, sessionless } = slot;
+    const isTakenAway = end === "expired" || end === "stolen";
+    // Its session does not know yet; the next `wait` is told.
+    const isUnseen = isTakenAway && slot.isBeforeWait;
+    this.clearRecord(slot);
+    if (isUnseen) records.addLapse(session, at);
+    this.#held.delete(token);
+    requests.remove(slot);
+    slot.waiter = undefined;
+    if (waiter) {
+      waiter.slot = undefined;
+      if (isTakenAway && !isUnseen) this.#queue.end(waiter, "lease_expired", now);
+      else this.#queue.settle(waiter);
+    }
+    slot.isHeld = false;
+    slot.isReported = false;
+    slot.expiresAt = at;
+    slot.notifyAt = NEVER;
+    slot.session = "";
+    slot.request = "";
+    slot.sessionless = undefined;
+    this.#pool.giveBack(slot);
+    this.#books.touch(at);
+    output.changes.slots.add(slot);
+    const isLoss = isTakenAway || end === "released";
+    if (isLoss && isReported && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
+    const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
+    output.observations.push({ type: "ended", fence, reason, holdMs: isReported ? elapsed(since, at) : undefined });
+  }
+
+  /**
+   * Gives free slots to the queue, first come, first served. `freedAt` are the times at which slots became free, in
+   * order: a waiter whose deadline was before that is too late for the slot.
+   */
+  promote(moment: Moment, freedAt: readonly number[] = []): void {
+    const queue = this.#queue;
+    let next = 0;
+    for (let head = queue.head; head; head = queue.head) {
+      const slot = this.#pool.takeFree();
+      if (!slot) return;
+      const expiredAt = freedAt[next];
+      if (head.deadline < (expiredAt ?? moment.now)) {
+        this.#pool.giveBack(slot);
+        queue.end(head, "timeout", moment.now);
+        continue;
+      }
+      if (!this.#promoteTo(slot, head, moment)) return;
+      if (expiredAt !== undefined) {
+        const ms = elapsed(expiredAt, moment.now);
+        this.#books.output.observations.push({ type: "handed_over_late", ms });
+      }
+      next += 1;
+    }
+  }
+
+  restore({ slots }: StoredKey): void {
+    for (const slot of slots) {
+      this.#pool.restore(slot);
+      this.raiseFence(fenceOfToken(slot.token));
+      this.#books.touch(slot.isHeld ? slot.since : slot.expiresAt);
+      if (!slot.isHeld) continue;
+      this.#books.requests.add(slot);
+      if (slot.hasRecord) this.#books.records.add(slot);
+      this.#books.deadlines.schedule(slot);
+    }
+    // In grant order, not slot order: tokens start with their fence.
+    const held = slots.filter(({ isHeld }) => isHeld).sort((a, b) => (a.token < b.token ? -1 : 1));
+    for (const slot of held) this.#held.set(slot.token, slot);
+  }
+
+  #grant(slot: Slot, request: LockRequest, moment: Moment): void {
+    this.#hold(slot, request, moment);
+    slot.isReported = true;
+    slot.hasRecord = false;
+    const granted = { type: "granted", how: "immediate", ...identityOf(slot), at: moment.now, waitMs: 0 } as const;
+    this.#books.output.observations.push(granted);
+  }
+
+  /** False if no fence is left: nobody can be granted anything, and the waiter stays in the queue. */
+  #promoteTo(slot: Slot, waiter: Waiter, moment: Moment): boolean {
+    const { session, openRequest, leaseSeconds, sessionless, isEnqueued, joinedAt } = waiter;
+    try {
+      this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless }, moment);
+    } catch (error) {
+      if (error instanceof FenceExhaustedError) return false;
+      throw error;
+    }
+    this.#queue.promote(waiter, slot);
+    slot.since = joinedAt;
+    slot.isReported = false;
+    slot.hasRecord = isEnqueued;
+    if (isEnqueued) this.#books.records.add(slot);
+    if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, moment.now + PICK_UP_MS);
+    this.#notices.send(slot, moment.now);
+    return true;
+  }
+
+  /** Makes a free slot a hold with a new token. If no fence is left it throws, and nothing has changed. */
+  #hold(slot: Slot, { session, request, leaseSeconds, sessionless }: LockRequest, moment: Moment): void {
+    try {
+      this.#lastFence = nextFence(this.#lastFence, moment.fenceFloor, moment.now);
+    } catch (error) {
+      this.#pool.giveBack(slot);
+      throw error;
+    }
+    slot.token = fenceToHex(this.#lastFence) + moment.salt();
+    slot.isHeld = true;
+    slot.session = session;
+    slot.request = request;
+    slot.leaseSeconds = leaseSeconds;
+    slot.sessionless = sessionless;
+    slot.since = moment.now;
+    slot.notices = 0;
+    slot.place = 0;
+    this.#held.set(slot.token, slot);
+    this.#books.requests.add(slot);
+    this.lease(slot, leaseSeconds, moment.now);
+  }
+}
+
+/** Never negative, even if the clock was set back in between. */
+function elapsed(from: number, to: number): number {
+  return Math.max(0, to - from);
+}
