@@ -1,7 +1,7 @@
 /** What a key is asked and what it replies. Times are milliseconds on the key's own clock unless the name says otherwise. */
 
 /** The time, randomness and limits that one command runs with. */
-export interface Moment {
+export interface CommandContext {
   readonly now: number;
   /** 16 unpredictable hex digits. */
   readonly salt: () => string;

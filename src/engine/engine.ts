@@ -2,10 +2,10 @@ import { Bookkeeping } from "./bookkeeping.ts";
 import type {
   AcquireCommand,
   AcquireOutcome,
+  CommandContext,
   EnqueueCommand,
   EnqueueOutcome,
   Granted,
-  Moment,
   PickUpOutcome,
   Queued,
   Refusal,
@@ -31,7 +31,7 @@ import {
 } from "./sessionless.ts";
 import { Slot } from "./slots.ts";
 import type { Changes, StoredKey } from "./storage.ts";
-import { holderViews, type KeyView, newestHolds, type StandingHold, tagOf, waiterViews } from "./views.ts";
+import { holderViews, type KeyView, newestHolds, type ReportedHold, tagOf, waiterViews } from "./views.ts";
 import { Waiter, WaitQueue } from "./waiters.ts";
 
 /**
@@ -75,48 +75,48 @@ export class KeyEngine {
    * Grants at once if a slot is free and nobody waits; else joins the end of the queue. Throws a `FenceExhaustedError`
    * if no fence is left, and nothing is granted; so does `enqueue`.
    */
-  acquire(command: AcquireCommand, moment: Moment): AcquireOutcome {
-    this.tick(moment);
+  acquire(command: AcquireCommand, context: CommandContext): AcquireOutcome {
+    this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
-    this.#resetIfPrunable(command.limit, moment);
+    this.#resetIfPrunable(command.limit, context);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
-    if (command.steals) return this.#holds.stealAll(command, moment).granted;
-    const slot = this.#holds.grantIfFree(command, moment);
+    if (command.steals) return this.#holds.stealAll(command, context).granted;
+    const slot = this.#holds.grantIfFree(command, context);
     if (slot) return slot.granted;
-    if (this.#isQueueFull(moment)) return { status: "max_waiters" };
+    if (this.#isQueueFull(context)) return { status: "max_waiters" };
     if (command.waitMs === 0) return this.#timeout();
     if (!command.mayWait) return { status: "would_wait" };
-    this.#queue.join(command, { isEnqueued: false, deadline: moment.now + command.waitMs }, moment.now);
+    this.#queue.join(command, { isEnqueued: false, deadline: context.now + command.waitMs }, context.now);
     return { status: "queued" };
   }
 
   /** Like `acquire`, but does not wait: the request keeps its place in the queue for a later `wait`. */
-  enqueue(command: EnqueueCommand, moment: Moment): EnqueueOutcome {
-    this.tick(moment);
+  enqueue(command: EnqueueCommand, context: CommandContext): EnqueueOutcome {
+    this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
     const { records } = this.#books;
-    this.#resetIfPrunable(command.limit, moment);
+    this.#resetIfPrunable(command.limit, context);
     if (records.has(command.session)) return { status: "already_enqueued" };
     records.takeLapse(command.session);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
-    const slot = this.#holds.grantIfFree(command, moment);
+    const slot = this.#holds.grantIfFree(command, context);
     if (slot) {
       slot.hasRecord = true;
       records.add(slot);
       return slot.granted;
     }
-    if (this.#isQueueFull(moment)) return { status: "max_waiters" };
-    records.add(this.#queue.join(command, { isEnqueued: true, deadline: Number.POSITIVE_INFINITY }, moment.now));
+    if (this.#isQueueFull(context)) return { status: "max_waiters" };
+    records.add(this.#queue.join(command, { isEnqueued: true, deadline: Number.POSITIVE_INFINITY }, context.now));
     return { status: "queued" };
   }
 
   /** The second phase of `enqueue`: returns the hold if there is one, else waits in the place already taken. */
-  wait(command: WaitCommand, moment: Moment): WaitOutcome {
+  wait(command: WaitCommand, context: CommandContext): WaitOutcome {
     // Before time passes: what ends while the client cannot hear of it does not count against it.
-    if (command.takesOver) this.#interruptWaits(command, moment.now);
-    this.tick(moment);
+    if (command.takesOver) this.#interruptWaits(command, context.now);
+    this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
     const { records } = this.#books;
@@ -127,135 +127,135 @@ export class KeyEngine {
     if (waiter?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
     if (record instanceof Slot) {
       this.#holds.reassign(record, command.request);
-      return this.#holds.report(record, moment.now);
+      return this.#holds.report(record, context.now);
     }
     if (command.waitMs === 0) {
-      this.#queue.remove(record, moment.now);
+      this.#queue.remove(record, context.now);
       return this.#timeout();
     }
     if (!command.mayWait) return { status: "would_wait" };
-    this.#queue.startWait(record, command.request, moment.now + command.waitMs);
+    this.#queue.startWait(record, command.request, context.now + command.waitMs);
     return { status: "queued" };
   }
 
   /** Frees the slot with this token and gives it to the next waiter, in one step. */
-  release(token: string, session: string, moment: Moment): ReleaseOutcome {
-    this.tick(moment);
+  release(token: string, session: string, context: CommandContext): ReleaseOutcome {
+    this.tick(context);
     const slot = this.#holds.get(token);
     if (!slot) return { status: "not_held" };
-    this.#holds.free(slot, slot.session === session ? "returned" : "released", moment);
+    this.#holds.free(slot, slot.session === session ? "returned" : "released", context);
     return { status: "released" };
   }
 
   /** Ends the hold with this fence (16 hex digits), even if its token has not been handed over. */
-  steal(fence: string, moment: Moment): StealOutcome {
-    this.tick(moment);
+  steal(fence: string, context: CommandContext): StealOutcome {
+    this.tick(context);
     const slot = this.#holds.withFence(fence);
     if (!slot) return { status: "not_held" };
     const { session, heldSince, expiresAt, sessionless } = slot;
-    this.#holds.free(slot, "stolen", moment);
+    this.#holds.free(slot, "stolen", context);
     return { status: "stolen", session, since: heldSince, expiresAt, ...tagOf(sessionless) };
   }
 
   /** Restarts the lease, which may be a shorter one. An expired hold stays expired. */
-  renew(token: string, leaseSeconds: number, moment: Moment): RenewOutcome {
-    this.tick(moment);
+  renew(token: string, leaseSeconds: number, context: CommandContext): RenewOutcome {
+    this.tick(context);
     const slot = this.#holds.get(token);
     this.#books.output.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
     if (!slot) return { status: "not_held" };
-    this.#holds.lease(slot, leaseSeconds, moment.now);
+    this.#holds.lease(slot, leaseSeconds, context.now);
     return { status: "renewed", leaseSeconds };
   }
 
   /** The state of a queued request. If it was granted, the token is handed over and the full lease starts. */
-  pickUp(request: string, moment: Moment): PickUpOutcome {
-    this.tick(moment);
+  pickUp(request: string, context: CommandContext): PickUpOutcome {
+    this.tick(context);
     const subject = this.#books.requests.get(request);
     if (!subject) return { status: "unknown" };
-    if (subject instanceof Slot) return this.#holds.report(subject, moment.now);
+    if (subject instanceof Slot) return this.#holds.report(subject, context.now);
     this.#queue.markTold(subject);
     return { status: subject.outcome ?? "queued" };
   }
 
   /** Withdraws a request, whatever its state. An unknown request changes nothing. */
-  cancel(request: string, moment: Moment): void {
-    this.tick(moment);
+  cancel(request: string, context: CommandContext): void {
+    this.tick(context);
     const subject = this.#books.requests.get(request);
-    if (subject instanceof Slot) this.#holds.free(subject, "withdrawn", moment);
-    else if (subject) this.#queue.remove(subject, moment.now);
+    if (subject instanceof Slot) this.#holds.free(subject, "withdrawn", context);
+    else if (subject) this.#queue.remove(subject, context.now);
   }
 
   /**
    * Like `acquire` of a lock, for a holder without a session; a refusal names the current holder. Only a claim that may
    * wait is subject to the cap on waiters.
    */
-  claim(command: ClaimCommand, moment: Moment): ClaimOutcome {
-    this.tick(moment);
-    const standing = this.#sessionless.standing(command, moment.now);
+  claim(command: ClaimCommand, context: CommandContext): ClaimOutcome {
+    this.tick(context);
+    const standing = this.#sessionless.standing(command, context.now);
     if (standing) return standing;
     const { request, waitMs } = command;
     const isRefused = waitMs === 0 && this.limit === 1 && !this.#isIdle && !this.#books.requests.has(request);
-    const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, moment);
-    return this.#sessionless.claimOutcome(outcome, request, moment.now);
+    const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, context);
+    return this.#sessionless.claimOutcome(outcome, request, context.now);
   }
 
   /** Like `pickUp`, for a claim. */
-  collect(request: string, moment: Moment): ClaimOutcome {
-    this.tick(moment);
-    const confirmed = this.#sessionless.confirmed(request, moment.now);
-    return confirmed ?? this.#sessionless.claimOutcome(this.pickUp(request, moment), request, moment.now);
+  collect(request: string, context: CommandContext): ClaimOutcome {
+    this.tick(context);
+    const confirmed = this.#sessionless.confirmed(request, context.now);
+    return confirmed ?? this.#sessionless.claimOutcome(this.pickUp(request, context), request, context.now);
   }
 
   /** The hold with the highest fence, if the key is held. */
-  current(moment: Moment): CurrentHold | undefined {
-    this.tick(moment);
-    return this.#sessionless.current(moment.now);
+  current(context: CommandContext): CurrentHold | undefined {
+    this.tick(context);
+    return this.#sessionless.current(context.now);
   }
 
   /** Restarts the lease of a hold without a session, and sets its tag if one is given. */
-  refresh(command: RefreshCommand, moment: Moment): RefreshOutcome {
-    this.tick(moment);
-    if (this.limit !== 1 && !this.isPrunable(moment)) return { status: "limit_mismatch" };
-    return this.#sessionless.refresh(command, moment.now);
+  refresh(command: RefreshCommand, context: CommandContext): RefreshOutcome {
+    this.tick(context);
+    if (this.limit !== 1 && !this.isPrunable(context)) return { status: "limit_mismatch" };
+    return this.#sessionless.refresh(command, context.now);
   }
 
   /** Ends a hold without a session and gives the slot to the next waiter, in one step. */
-  remove(selector: HoldSelector, moment: Moment): RemoveOutcome {
-    this.tick(moment);
-    return this.#sessionless.remove(selector, moment);
+  remove(selector: HoldSelector, context: CommandContext): RemoveOutcome {
+    this.tick(context);
+    return this.#sessionless.remove(selector, context);
   }
 
   /** Takes a session's answer to a notice. A hold that will not be picked up goes to the next waiter. */
-  answer(request: string, answer: Answer, moment: Moment): void {
+  answer(request: string, answer: Answer, context: CommandContext): void {
     const subject = this.#books.requests.get(request);
-    if (subject instanceof Waiter) this.#answerEnd(subject, answer, moment);
-    else if (subject && !subject.isReported) this.#answerPromotion(subject, answer, moment);
+    if (subject instanceof Waiter) this.#answerEnd(subject, answer, context);
+    else if (subject && !subject.isReported) this.#answerPromotion(subject, answer, context);
   }
 
   /**
    * A session has ended. Its waiters go first, so that none is promoted by what follows, then its holds. With
    * `keepsReported`, holds whose token the client has stay until they are released or expire.
    */
-  leave(session: string, { keepsReported }: { keepsReported: boolean }, moment: Moment): void {
+  leave(session: string, { keepsReported }: { keepsReported: boolean }, context: CommandContext): void {
     const { requests, records } = this.#books;
     records.takeLapse(session);
     for (const subject of requests.ofSession(session)) {
-      if (subject instanceof Waiter && !subject.slot) this.#queue.remove(subject, moment.now);
+      if (subject instanceof Waiter && !subject.slot) this.#queue.remove(subject, context.now);
     }
-    this.tick(moment);
+    this.tick(context);
     records.takeLapse(session);
     for (const subject of requests.ofSession(session)) {
       if (subject instanceof Waiter) {
         if (subject.outcome) this.#queue.settle(subject);
       } else if (keepsReported && subject.isReported) this.#holds.clearRecord(subject);
-      else this.#holds.end(subject, "left", moment.now);
+      else this.#holds.end(subject, "left", context.now);
     }
-    this.#holds.promote(moment);
+    this.#holds.promote(context);
   }
 
   /** Lets time pass: ends what has expired, moves the queue up, repeats unanswered notices. */
-  tick(moment: Moment): void {
-    const { now } = moment;
+  tick(context: CommandContext): void {
+    const { now } = context;
     const { deadlines, records } = this.#books;
     const freedAt: number[] = [];
     const late: Waiter[] = [];
@@ -268,13 +268,13 @@ export class KeyEngine {
       else this.#notices.repeat(due, now);
     }
     freedAt.sort((a, b) => a - b);
-    this.#holds.promote(moment, freedAt);
+    this.#holds.promote(context, freedAt);
     for (const waiter of late) if (waiter.isQueued) this.#queue.end(waiter, "timeout", now);
-    records.forgetLapsesBefore(now - moment.gcMaxIdleMs);
+    records.forgetLapsesBefore(now - context.gcMaxIdleMs);
   }
 
   /** True if the key has been idle for long enough to be forgotten, except for its fence. */
-  isPrunable({ now, gcMaxIdleMs }: Pick<Moment, "now" | "gcMaxIdleMs">): boolean {
+  isPrunable({ now, gcMaxIdleMs }: Pick<CommandContext, "now" | "gcMaxIdleMs">): boolean {
     return this.#isIdle && now - this.#books.lastActivity > gcMaxIdleMs;
   }
 
@@ -303,7 +303,7 @@ export class KeyEngine {
   }
 
   /** The newest holds whose clients have the token, at most `max` of them, in hand-over order. */
-  newestHolds(max: number): StandingHold[] {
+  newestHolds(max: number): ReportedHold[] {
     return newestHolds(this.#holds, max);
   }
 
@@ -323,7 +323,7 @@ export class KeyEngine {
     return this.#holds.count === 0 && this.#queue.length === 0;
   }
 
-  #isQueueFull({ maxWaiters }: Moment): boolean {
+  #isQueueFull({ maxWaiters }: CommandContext): boolean {
     return maxWaiters > 0 && this.#queue.length >= maxWaiters;
   }
 
@@ -333,8 +333,8 @@ export class KeyEngine {
   }
 
   /** A key that could have been pruned takes the limit of the request, like a new one. */
-  #resetIfPrunable(limit: number, moment: Moment): void {
-    if (!this.isPrunable(moment)) return;
+  #resetIfPrunable(limit: number, context: CommandContext): void {
+    if (!this.isPrunable(context)) return;
     this.#books.records.forgetLapsesBefore(Number.POSITIVE_INFINITY);
     if (this.limit !== limit) this.#holds.setLimit(limit);
   }
@@ -356,20 +356,20 @@ export class KeyEngine {
     }
   }
 
-  #answerEnd(waiter: Waiter, answer: Answer, moment: Moment): void {
+  #answerEnd(waiter: Waiter, answer: Answer, context: CommandContext): void {
     if (answer === "later" || !waiter.outcome) return;
     if (answer === "taken") this.#queue.markTold(waiter);
     if (answer !== "noted" || !waiter.waitRequest) this.#queue.settle(waiter);
     else {
-      this.#queue.interruptWait(waiter, moment.now);
-      this.#holds.promote(moment);
+      this.#queue.interruptWait(waiter, context.now);
+      this.#holds.promote(context);
     }
   }
 
-  #answerPromotion(slot: Slot, answer: Answer, moment: Moment): void {
+  #answerPromotion(slot: Slot, answer: Answer, context: CommandContext): void {
     const { request, waiter, hasRecord } = slot;
-    if (answer === "gone") this.cancel(request, moment);
-    else if (answer === "later") this.#holds.startLease(slot, moment.now);
-    else if (answer === "noted" && waiter && hasRecord) this.#holds.interruptWait(waiter, moment.now);
+    if (answer === "gone") this.cancel(request, context);
+    else if (answer === "later") this.#holds.startLease(slot, context.now);
+    else if (answer === "noted" && waiter && hasRecord) this.#holds.interruptWait(waiter, context.now);
   }
 }

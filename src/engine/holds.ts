@@ -1,5 +1,5 @@
 import type { Bookkeeping } from "./bookkeeping.ts";
-import type { Granted, LockRequest, Moment } from "./commands.ts";
+import type { CommandContext, Granted, LockRequest } from "./commands.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
 import type { Notices } from "./notices.ts";
 import type { EndReason, LossReason } from "./output.ts";
@@ -86,21 +86,21 @@ export class Holds {
   }
 
   /** Grants a free slot at once, unless others wait. Throws a `FenceExhaustedError`, and nothing has changed. */
-  grantIfFree(request: LockRequest, moment: Moment): Slot | undefined {
+  grantIfFree(request: LockRequest, context: CommandContext): Slot | undefined {
     if (this.#queue.length > 0) return undefined;
     const slot = this.#pool.takeFree();
-    if (slot) this.#grant(slot, request, moment);
+    if (slot) this.#grant(slot, request, context);
     return slot;
   }
 
   /** Ends every hold, grants one slot to this request and the others to the queue. */
-  stealAll(request: LockRequest, moment: Moment): Slot {
+  stealAll(request: LockRequest, context: CommandContext): Slot {
     // Throws if no fence is left, before anyone has lost anything.
-    nextFence(this.#lastFence, moment.fenceFloor, moment.now);
-    for (const slot of [...this]) this.end(slot, "stolen", moment.now);
+    nextFence(this.#lastFence, context.fenceFloor, context.now);
+    for (const slot of [...this]) this.end(slot, "stolen", context.now);
     const slot = this.#pool.takeFree() as Slot;
-    this.#grant(slot, request, moment);
-    this.promote(moment);
+    this.#grant(slot, request, context);
+    this.promote(context);
     return slot;
   }
 
@@ -163,9 +163,9 @@ export class Holds {
   }
 
   /** Ends a hold and gives its slot to the queue, in one step. */
-  free(slot: Slot, end: End, moment: Moment): void {
-    this.end(slot, end, moment.now);
-    this.promote(moment);
+  free(slot: Slot, end: End, context: CommandContext): void {
+    this.end(slot, end, context.now);
+    this.promote(context);
   }
 
   /** Ends a hold at `at`. The caller must call `promote` afterwards. */
@@ -205,21 +205,21 @@ export class Holds {
    * Gives free slots to the queue, first come, first served. `freedAt` are the times at which slots became free, in
    * order: a waiter whose deadline was before that is too late for the slot.
    */
-  promote(moment: Moment, freedAt: readonly number[] = []): void {
+  promote(context: CommandContext, freedAt: readonly number[] = []): void {
     const queue = this.#queue;
     let next = 0;
     for (let head = queue.head; head; head = queue.head) {
       const slot = this.#pool.takeFree();
       if (!slot) return;
       const expiredAt = freedAt[next];
-      if (head.deadline < (expiredAt ?? moment.now)) {
+      if (head.deadline < (expiredAt ?? context.now)) {
         this.#pool.giveBack(slot);
-        queue.end(head, "timeout", moment.now);
+        queue.end(head, "timeout", context.now);
         continue;
       }
-      if (!this.#promoteTo(slot, head, moment)) return;
+      if (!this.#promoteTo(slot, head, context)) return;
       if (expiredAt !== undefined) {
-        const ms = elapsed(expiredAt, moment.now);
+        const ms = elapsed(expiredAt, context.now);
         this.#books.output.observations.push({ type: "handed_over_late", ms });
       }
       next += 1;
@@ -241,19 +241,19 @@ export class Holds {
     for (const slot of held) this.#held.set(slot.token, slot);
   }
 
-  #grant(slot: Slot, request: LockRequest, moment: Moment): void {
-    this.#hold(slot, request, moment);
+  #grant(slot: Slot, request: LockRequest, context: CommandContext): void {
+    this.#hold(slot, request, context);
     slot.isReported = true;
     slot.hasRecord = false;
-    const granted = { type: "granted", how: "immediate", ...identityOf(slot), at: moment.now, waitMs: 0 } as const;
+    const granted = { type: "granted", how: "immediate", ...identityOf(slot), at: context.now, waitMs: 0 } as const;
     this.#books.output.observations.push(granted);
   }
 
   /** False if no fence is left: nobody can be granted anything, and the waiter stays in the queue. */
-  #promoteTo(slot: Slot, waiter: Waiter, moment: Moment): boolean {
+  #promoteTo(slot: Slot, waiter: Waiter, context: CommandContext): boolean {
     const { session, openRequest, leaseSeconds, sessionless, isEnqueued, joinedAt } = waiter;
     try {
-      this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless }, moment);
+      this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless }, context);
     } catch (error) {
       if (error instanceof FenceExhaustedError) return false;
       throw error;
@@ -263,31 +263,31 @@ export class Holds {
     slot.isReported = false;
     slot.hasRecord = isEnqueued;
     if (isEnqueued) this.#books.records.add(slot);
-    if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, moment.now + PICK_UP_MS);
-    this.#notices.send(slot, moment.now);
+    if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, context.now + PICK_UP_MS);
+    this.#notices.send(slot, context.now);
     return true;
   }
 
   /** Makes a free slot a hold with a new token. If no fence is left it throws, and nothing has changed. */
-  #hold(slot: Slot, { session, request, leaseSeconds, sessionless }: LockRequest, moment: Moment): void {
+  #hold(slot: Slot, { session, request, leaseSeconds, sessionless }: LockRequest, context: CommandContext): void {
     try {
-      this.#lastFence = nextFence(this.#lastFence, moment.fenceFloor, moment.now);
+      this.#lastFence = nextFence(this.#lastFence, context.fenceFloor, context.now);
     } catch (error) {
       this.#pool.giveBack(slot);
       throw error;
     }
-    slot.token = fenceToHex(this.#lastFence) + moment.salt();
+    slot.token = fenceToHex(this.#lastFence) + context.salt();
     slot.isHeld = true;
     slot.session = session;
     slot.request = request;
     slot.leaseSeconds = leaseSeconds;
     slot.sessionless = sessionless;
-    slot.since = moment.now;
+    slot.since = context.now;
     slot.notices = 0;
     slot.place = 0;
     this.#held.set(slot.token, slot);
     this.#books.requests.add(slot);
-    this.lease(slot, leaseSeconds, moment.now);
+    this.lease(slot, leaseSeconds, context.now);
   }
 }
 

@@ -14,5 +14,5 @@ export type {
 } from "./sessionless.ts";
 export { Slot } from "./slots.ts";
 export type { Changes, StoredKey } from "./storage.ts";
-export type { HolderView, KeyView, StandingHold, WaiterView } from "./views.ts";
+export type { HolderView, KeyView, ReportedHold, WaiterView } from "./views.ts";
 export { Waiter } from "./waiters.ts";

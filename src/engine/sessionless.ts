@@ -2,7 +2,7 @@ import type { Bookkeeping } from "./bookkeeping.ts";
 import type {
   AcquireCommand,
   AcquireOutcome,
-  Moment,
+  CommandContext,
   PickUpOutcome,
   Queued,
   Refusal,
@@ -138,12 +138,12 @@ export class SessionlessHolds {
     return { status: "refreshed", hold: currentHold(slot, now) };
   }
 
-  remove(selector: HoldSelector, moment: Moment): RemoveOutcome {
-    const slot = this.#select(selector, moment.now);
+  remove(selector: HoldSelector, context: CommandContext): RemoveOutcome {
+    const slot = this.#select(selector, context.now);
     if (!(slot instanceof Slot)) return slot;
-    const hold = currentHold(slot, moment.now);
+    const hold = currentHold(slot, context.now);
     // A claim that has not been answered yet has to be told that its hold is gone.
-    this.#holds.free(slot, slot.isReported ? "returned" : "stolen", moment);
+    this.#holds.free(slot, slot.isReported ? "returned" : "stolen", context);
     return { status: "removed", hold };
   }
 

@@ -23,7 +23,7 @@ export interface HolderView {
 }
 
 /** A hold whose token the client has. */
-export interface StandingHold {
+export interface ReportedHold {
   readonly session: string;
   /** As in `HolderView`. */
   readonly tag?: string;
@@ -75,7 +75,7 @@ export function waiterViews(queue: WaitQueue): WaiterView[] {
 }
 
 /** The newest holds whose clients have the token, at most `max` of them, in hand-over order. */
-export function newestHolds(holds: Holds, max: number): StandingHold[] {
+export function newestHolds(holds: Holds, max: number): ReportedHold[] {
   let newest: Slot[] = [];
   for (const slot of holds) {
     if (!slot.isReported || newest.push(slot) < 2 * max) continue;

@@ -1,4 +1,4 @@
-import type { EndReason, Observation, StandingHold } from "../engine/index.ts";
+import type { EndReason, Observation, ReportedHold } from "../engine/index.ts";
 import type { Labels } from "./directories.ts";
 import { labelOfTag } from "./tag-label.ts";
 
@@ -38,7 +38,7 @@ export class History {
   }
 
   /** Begins with the holds that stand. How long they waited was not stored, unless they did not wait at all. */
-  recall(holds: readonly StandingHold[]): void {
+  recall(holds: readonly ReportedHold[]): void {
     for (const { since, isImmediate, ...hold } of holds) {
       this.#add({ ...nameOf(hold), grantedAt: since, waitedMs: isImmediate ? 0 : undefined, end: undefined });
     }
@@ -81,7 +81,7 @@ export class History {
 }
 
 /** Whose grant it is. A holder without a session is labelled by its tag; labels of sessions are learnt later. */
-function nameOf({ fence, session, tag }: Pick<StandingHold, "fence" | "session" | "tag">) {
+function nameOf({ fence, session, tag }: Pick<ReportedHold, "fence" | "session" | "tag">) {
   const label = labelOfTag(tag);
   return { fence, session, ...(label !== undefined && { label }) };
 }

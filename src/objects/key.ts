@@ -6,6 +6,7 @@ import {
   type Answer,
   type ClaimCommand,
   type ClaimOutcome,
+  type CommandContext,
   type CurrentHold,
   type EnqueueCommand,
   type EnqueueOutcome,
@@ -14,7 +15,6 @@ import {
   KeyEngine,
   type KeyEvent,
   type KeyView,
-  type Moment,
   type PickUpOutcome,
   type RefreshCommand,
   type RefreshOutcome,
@@ -58,7 +58,7 @@ interface Closeness {
   readonly history?: boolean;
 }
 
-type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
+type Decision<Outcome> = (engine: KeyEngine, moment: CommandContext) => Outcome;
 
 /** Sessions that are told something at a time. */
 const TELLS = { width: 8, perPause: 8 };
@@ -266,7 +266,7 @@ export class KeyObject extends DurableObject<Env> {
     return this.ctx.id.name as string;
   }
 
-  #moment(): Moment {
+  #moment(): CommandContext {
     const { fenceFloor, maxWaiters, gcMaxIdleMs } = this.#config;
     return { now: this.#clock.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
   }

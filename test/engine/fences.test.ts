@@ -46,7 +46,7 @@ describe("fences", () => {
     const high = story.hold("a");
     expect(fenceOf(high)).toBe(2n ** 62n + 1n);
     story.release(high);
-    const lowered = { ...story.moment(), fenceFloor: 0n };
+    const lowered = { ...story.context(), fenceFloor: 0n };
     const command = { session: "b", request: "b-l", limit: 1, leaseSeconds: 5, waitMs: 0, mayWait: true };
     expect(story.engine.acquire(command, lowered)).toMatchObject({ status: "granted" });
     expect(story.engine.lastFence).toBe(2n ** 62n + 2n);
@@ -130,7 +130,7 @@ describe("at the top of 64 bits", () => {
     story.acquire("b", { wait: 100 });
     story.acquire("c", { wait: 100 });
     // A floor set far too high by mistake, and then corrected.
-    story.engine.release(token, "a", { ...story.moment(), fenceFloor: TOP });
+    story.engine.release(token, "a", { ...story.context(), fenceFloor: TOP });
     expect(story.engine.view()).toMatchObject({ holders: [], waiters: 2 });
     story.tick();
     expect(story.notices()).toEqual(["b-l granted"]);

@@ -70,7 +70,7 @@ describe("leases", () => {
     expect(story.engine.nextWake(WAKE)).toBe(story.now + LONGEST * 1000);
     story.now += LONGEST * 1000 - 1;
     expect(story.acquire("b")).toEqual({ status: "timeout" });
-    expect(story.engine.isPrunable(story.moment())).toBe(false);
+    expect(story.engine.isPrunable(story.context())).toBe(false);
     story.now += 1;
     expect(story.release(token)).toEqual({ status: "not_held" });
   });

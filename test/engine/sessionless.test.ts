@@ -38,10 +38,10 @@ describe("a holder without a session", () => {
     claim(story, "a", FILE);
     claim(story, "b", { tag: "next", wait: 9 });
     story.reload();
-    expect(story.engine.current(story.moment())?.sessionless).toEqual(FILE);
+    expect(story.engine.current(story.context())?.sessionless).toEqual(FILE);
     remove(story);
     story.reload();
-    expect(story.engine.current(story.moment())?.sessionless).toEqual({ kind: "file", note: "b", tag: "next" });
+    expect(story.engine.current(story.context())?.sessionless).toEqual({ kind: "file", note: "b", tag: "next" });
   });
 
   it("is not told when its hold ends, by its lease or by force", () => {
@@ -123,7 +123,7 @@ describe("the same claim again", () => {
       story.reload();
       story.run({ do: "cancel", request: "first" });
       expect(story.holders()).toEqual(["file:first"]);
-      expect(story.engine.current(story.moment())).toMatchObject({ fence, sessionless: FILE });
+      expect(story.engine.current(story.context())).toMatchObject({ fence, sessionless: FILE });
       expect(collect(story, "first")).toMatchObject({ status: "granted", hold: { fence } });
       remove(story);
       expect(story.holders()).toEqual(["file:other"]);

@@ -129,12 +129,12 @@ describe("an idle key", () => {
     const story = new Story();
     const token = story.hold("a", { lease: 1_000 });
     story.later(500);
-    expect(story.engine.isPrunable(story.moment())).toBe(false);
+    expect(story.engine.isPrunable(story.context())).toBe(false);
     story.release(token);
     story.later(60);
-    expect(story.engine.isPrunable(story.moment())).toBe(false);
+    expect(story.engine.isPrunable(story.context())).toBe(false);
     story.now += 1;
-    expect(story.engine.isPrunable(story.moment())).toBe(true);
+    expect(story.engine.isPrunable(story.context())).toBe(true);
   });
 
   it("is not kept by wrong tokens and refused requests", () => {
@@ -148,7 +148,7 @@ describe("an idle key", () => {
       story.wait("b");
     }
     story.now += 1;
-    expect(story.engine.isPrunable(story.moment())).toBe(true);
+    expect(story.engine.isPrunable(story.context())).toBe(true);
   });
 
   it("takes any limit after its time, keeps its fence, and a smaller limit holds", () => {

@@ -5,9 +5,9 @@
 import {
   type Answer,
   type Changes,
+  type CommandContext,
   KeyEngine,
   type KeyEvent,
-  type Moment,
   type Observation,
   type Sessionless,
   Slot,
@@ -141,52 +141,52 @@ export class StoredEngine {
   }
 
   /** Runs one call and stores what it changed before anything is said. */
-  run(call: Call, moment: Moment): Result {
-    const outcome = this.#perform(call, moment);
+  run(call: Call, context: CommandContext): Result {
+    const outcome = this.#perform(call, context);
     const rowsWritten = this.rows.write(this.engine.takeChanges());
     const observations = this.engine.takeObservations();
     return { outcome, events: this.engine.takeEvents(), observations, rowsWritten };
   }
 
-  #perform(call: Call, moment: Moment): unknown {
+  #perform(call: Call, context: CommandContext): unknown {
     const { engine } = this;
     switch (call.do) {
       case "acquire":
-        return engine.acquire(call.command, moment);
+        return engine.acquire(call.command, context);
       case "enqueue":
-        return engine.enqueue(call.command, moment);
+        return engine.enqueue(call.command, context);
       case "wait":
-        return engine.wait(call.command, moment);
+        return engine.wait(call.command, context);
       case "release":
-        return engine.release(call.token, call.session, moment);
+        return engine.release(call.token, call.session, context);
       case "steal":
-        return engine.steal(call.fence, moment);
+        return engine.steal(call.fence, context);
       case "renew":
-        return engine.renew(call.token, call.leaseSeconds, moment);
+        return engine.renew(call.token, call.leaseSeconds, context);
       case "pickUp":
-        return engine.pickUp(call.request, moment);
+        return engine.pickUp(call.request, context);
       case "cancel":
-        return engine.cancel(call.request, moment);
+        return engine.cancel(call.request, context);
       case "answer":
-        return engine.answer(call.request, call.answer, moment);
+        return engine.answer(call.request, call.answer, context);
       case "leave":
-        return engine.leave(call.session, { keepsReported: call.keepsReported }, moment);
+        return engine.leave(call.session, { keepsReported: call.keepsReported }, context);
       case "claim":
-        return engine.claim(call.command, moment);
+        return engine.claim(call.command, context);
       case "collect":
-        return engine.collect(call.request, moment);
+        return engine.collect(call.request, context);
       case "refresh":
-        return engine.refresh(call.command, moment);
+        return engine.refresh(call.command, context);
       case "remove":
-        return engine.remove(call.selector, moment);
+        return engine.remove(call.selector, context);
       case "tick":
-        return engine.tick(moment);
+        return engine.tick(context);
       case "reload":
         this.engine = new KeyEngine(this.rows.load());
         return undefined;
       case "prune":
         if (engine.lastFence > this.mark) this.mark = engine.lastFence;
-        this.rows = new Rows({ limit: call.limit, fence: this.mark, foundedAt: moment.now });
+        this.rows = new Rows({ limit: call.limit, fence: this.mark, foundedAt: context.now });
         this.engine = new KeyEngine(this.rows.load());
         return undefined;
     }

@@ -1,5 +1,5 @@
 /** One key with a hand on its clock, for stories told step by step. */
-import type { Answer, KeyEngine, KeyEvent, Moment, Observation } from "../../src/engine/index.ts";
+import type { Answer, CommandContext, KeyEngine, KeyEvent, Observation } from "../../src/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
 
 export interface StoryOptions {
@@ -22,7 +22,7 @@ export class Story {
   /** Rows written by the last call. */
   rowsWritten = 0;
   readonly #limit: number;
-  readonly #rules: Omit<Moment, "now" | "salt">;
+  readonly #rules: Omit<CommandContext, "now" | "salt">;
   #salts = 0;
 
   constructor({ limit = 1, start = 1_700_000_000_000, ...rules }: StoryOptions = {}) {
@@ -36,7 +36,7 @@ export class Story {
     return this.key.engine;
   }
 
-  moment(): Moment {
+  context(): CommandContext {
     const salt = () => {
       this.#salts += 1;
       return this.#salts.toString(16).padStart(16, "0");
@@ -136,7 +136,7 @@ export class Story {
   }
 
   run(call: Call): Status {
-    const result: Result = this.key.run(call, this.moment());
+    const result: Result = this.key.run(call, this.context());
     this.events.push(...result.events);
     this.observations.push(...result.observations);
     this.rowsWritten = result.rowsWritten;

@@ -3,7 +3,7 @@
  * the other, and every step put to both. `check` is what must be true whatever has happened.
  */
 import assert from "node:assert/strict";
-import type { Answer, KeyEvent, Moment, Which } from "../../src/engine/index.ts";
+import type { Answer, CommandContext, KeyEvent, Which } from "../../src/engine/index.ts";
 import { Counts } from "./counts.ts";
 import { type Circumstances, KeyModel, type News, SALT, type Seen, type Wait } from "./model.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
@@ -218,7 +218,7 @@ export class World {
         return;
       case "prune":
         this.tick();
-        if (!this.key.engine.isPrunable(this.#moment()) || this.key.engine.hasNews) return;
+        if (!this.key.engine.isPrunable(this.#context()) || this.key.engine.hasNews) return;
         this.#agree({ do: "prune", limit: step.limit }, () => this.model.prune(step.limit, this.now));
         this.#isFreshlyLoaded = true;
         return;
@@ -249,7 +249,7 @@ export class World {
     );
     assert.deepEqual([...rows.waiters.values()], []);
     assert.deepEqual([...rows.lapsed], []);
-    assert.ok(engine.isPrunable(this.#moment()));
+    assert.ok(engine.isPrunable(this.#context()));
     assert.equal(engine.hasNews, false);
     this.#counts.settle();
   }
@@ -300,7 +300,7 @@ export class World {
     return `${kind}${this.#ids}`;
   }
 
-  #moment(now = this.now): Moment {
+  #context(now = this.now): CommandContext {
     return { now, salt: () => SALT, ...this.rules };
   }
 
@@ -435,7 +435,7 @@ export class World {
   #agree(call: Call, predict: (seen: Seen) => unknown): Result {
     this.log.push({ call, now: this.now });
     const before = this.#before(call);
-    const result = this.key.run(call, this.#moment());
+    const result = this.key.run(call, this.#context());
     this.model.begin(this.now);
     const expected = predict(this.#seen(result));
     assert.deepEqual(result.outcome, expected);
