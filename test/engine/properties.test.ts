@@ -5,7 +5,7 @@ import { replay, World } from "./model/world.ts";
 
 const RUNS = 6_000;
 
-describe("a key under everything that can happen to it", () => {
+describe("a key, whatever happens to it", () => {
   it("answers as the rules say, keeps its invariants after every step, and is empty when all have left", () => {
     fc.assert(
       fc.property(history, ({ limit, rules, steps }) => {
@@ -17,7 +17,7 @@ describe("a key under everything that can happen to it", () => {
     );
   }, 120_000);
 
-  it("stores the same rows when the same history is played again on a fresh key", () => {
+  it("stores the same rows when the same history is replayed on a fresh key", () => {
     fc.assert(
       fc.property(history, ({ limit, rules, steps }) => {
         const world = new World(limit, rules);

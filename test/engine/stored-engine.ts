@@ -1,6 +1,6 @@
 /**
  * A key as its object keeps it: an engine, and plain rows that hold exactly what the SQLite store would. The engine can
- * be thrown away between any two commands and built anew from the rows alone.
+ * be thrown away between any two commands and rebuilt from the rows alone.
  */
 import {
   type Answer,
@@ -60,7 +60,7 @@ export class Rows {
     this.key = key;
   }
 
-  /** Writes one command's changes; the number of rows it took. */
+  /** Writes one command's changes; returns the number of rows written. */
   write({ slots, waiters, lapsed, limit }: Changes): number {
     for (const slot of slots) this.slots.set(slot.index, slotRow(slot));
     for (const waiter of waiters) {
@@ -100,7 +100,7 @@ export class Rows {
   }
 }
 
-/** One call to a key, as data, so that a whole history can be played again. */
+/** One call to a key, as data, so that a whole history can be replayed. */
 export type Call =
   | { readonly do: "acquire"; readonly command: Parameters<KeyEngine["acquire"]>[0] }
   | { readonly do: "enqueue"; readonly command: Parameters<KeyEngine["enqueue"]>[0] }
@@ -119,7 +119,7 @@ export type Call =
   | { readonly do: "tick" }
   /** The object is evicted; the next access builds the engine from the rows. */
   | { readonly do: "reload" }
-  /** The idle key is forgotten, all but its fence, and founded again. */
+  /** The idle key is forgotten, except for its fence, and created again. */
   | { readonly do: "prune"; readonly limit: number };
 
 export interface Result {
@@ -140,7 +140,7 @@ export class StoredEngine {
     this.engine = new KeyEngine(this.rows.load());
   }
 
-  /** Runs one call and stores what it changed before anything is said. */
+  /** Runs one call and stores its changes before returning its result. */
   run(call: Call, context: CommandContext): Result {
     const outcome = this.#perform(call, context);
     const rowsWritten = this.rows.write(this.engine.takeChanges());

@@ -1,4 +1,4 @@
-/** One key with a hand on its clock, for stories told step by step. */
+/** One key with a clock that the test moves, for tests told step by step. */
 import type { Answer, CommandContext, KeyEngine, KeyEvent, Observation } from "../../src/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
 
@@ -15,9 +15,9 @@ type Status = { readonly status: string; readonly token?: string; readonly lease
 export class Story {
   readonly key: StoredEngine;
   now: number;
-  /** What the key has said since it was last asked. */
+  /** Events since they were last read. */
   events: KeyEvent[] = [];
-  /** What the key has counted since it was last asked. */
+  /** Observations since they were last read. */
   observations: Observation[] = [];
   /** Rows written by the last call. */
   rowsWritten = 0;
@@ -50,7 +50,7 @@ export class Story {
     return this.run({ do: "acquire", command });
   }
 
-  /** Takes a slot that must be free; its token. */
+  /** Acquires a slot that must be free; returns its token. */
   hold(session: string, options: { request?: string; lease?: number } = {}): string {
     const { token } = this.acquire(session, options);
     if (token === undefined) throw new Error(`${session} does not hold`);
@@ -72,7 +72,7 @@ export class Story {
     return this.run({ do: "release", token, session });
   }
 
-  /** Takes away the hold that has this token. */
+  /** Steals the hold with this token. */
   steal(token: string): Status {
     return this.run({ do: "steal", fence: token.slice(0, 16) });
   }
@@ -105,13 +105,13 @@ export class Story {
     this.run({ do: "reload" });
   }
 
-  /** Lets seconds pass without anybody looking. */
+  /** Moves the clock; the key does not notice until the next call. */
   later(seconds: number): this {
     this.now += seconds * 1000;
     return this;
   }
 
-  /** The sessions that hold, in the order in which they were granted. */
+  /** The sessions that hold, in grant order. */
   holders(): string[] {
     const held = [...this.key.rows.slots.values()].filter(({ isHeld }) => isHeld);
     return held.sort((a, b) => (a.token < b.token ? -1 : 1)).map(({ session }) => session);
@@ -121,14 +121,14 @@ export class Story {
     return this.engine.view().waiters;
   }
 
-  /** Notices so far, as "request kind"; they are forgotten by being read. */
+  /** Notices since they were last read, as "request kind". */
   notices(): string[] {
     const { events } = this;
     this.events = [];
     return events.flatMap((event) => (event.type === "notice" ? [`${event.request} ${event.kind}`] : []));
   }
 
-  /** Observations so far; they are forgotten by being read. */
+  /** Observations since they were last read. */
   observed(): Observation[] {
     const { observations } = this;
     this.observations = [];
