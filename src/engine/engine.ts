@@ -40,6 +40,9 @@ import { Waiter, WaitQueue } from "./waiters.ts";
  * Every command starts by letting time pass (`tick`): expired holds end and waiters move up before anything else is
  * decided. The engine knows no clock, no storage and no protocol. Replies are return values; changed rows, messages and
  * statistics are collected for `takeChanges`, `takeEvents` and `takeObservations`.
+ *
+ * This class decides what each command does. How it is done is cut by subject: holding in `Holds`, queueing in
+ * `WaitQueue`, notifying in `Notices`.
  */
 export class KeyEngine {
   readonly #books: Bookkeeping;
@@ -103,8 +106,7 @@ export class KeyEngine {
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
     const slot = this.#holds.grantIfFree(command, context);
     if (slot) {
-      slot.hasRecord = true;
-      records.add(slot);
+      this.#holds.addRecord(slot);
       return slot.granted;
     }
     if (this.#isQueueFull(context)) return { status: "max_waiters" };

@@ -143,6 +143,13 @@ export class Holds {
     return slot.granted;
   }
 
+  /** Makes the hold the two-phase record of its session. */
+  addRecord(slot: Slot): void {
+    slot.hasRecord = true;
+    this.#books.records.add(slot);
+    this.#books.output.changes.slots.add(slot);
+  }
+
   clearRecord(slot: Slot): void {
     if (!slot.hasRecord) return;
     slot.hasRecord = false;
@@ -244,12 +251,11 @@ export class Holds {
   #grant(slot: Slot, request: LockRequest, context: CommandContext): void {
     this.#hold(slot, request, context);
     slot.isReported = true;
-    slot.hasRecord = false;
     const granted = { type: "granted", how: "immediate", ...identityOf(slot), at: context.now, waitMs: 0 } as const;
     this.#books.output.observations.push(granted);
   }
 
-  /** False if no fence is left: nobody can be granted anything, and the waiter stays in the queue. */
+  /** False if no fence is left: nothing can be granted, and the waiter stays in the queue. */
   #promoteTo(slot: Slot, waiter: Waiter, context: CommandContext): boolean {
     const { session, openRequest, leaseSeconds, sessionless, isEnqueued, joinedAt } = waiter;
     try {
@@ -260,9 +266,7 @@ export class Holds {
     }
     this.#queue.promote(waiter, slot);
     slot.since = joinedAt;
-    slot.isReported = false;
-    slot.hasRecord = isEnqueued;
-    if (isEnqueued) this.#books.records.add(slot);
+    if (isEnqueued) this.addRecord(slot);
     if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, context.now + PICK_UP_MS);
     this.#notices.send(slot, context.now);
     return true;
@@ -283,6 +287,8 @@ export class Holds {
     slot.leaseSeconds = leaseSeconds;
     slot.sessionless = sessionless;
     slot.since = context.now;
+    slot.isReported = false;
+    slot.hasRecord = false;
     slot.notices = 0;
     slot.place = 0;
     this.#held.set(slot.token, slot);

@@ -165,7 +165,7 @@ export class WaitQueue {
     if (waiter.outcome === "timeout") this.#books.output.observations.push({ type: "timeout" });
   }
 
-  /** Drops a waiter that is not promoted, queued or ended. Its session is not notified. */
+  /** Drops a queued or ended waiter. Its session is not notified. */
   remove(waiter: Waiter, now: number): void {
     if (waiter.isQueued) {
       this.#list.remove(waiter);
