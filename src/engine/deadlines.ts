@@ -1,25 +1,25 @@
-/** Something that wants attention at `dueAt`; Infinity when it wants none. */
+/** Something with a deadline; `dueAt` is Infinity when it has none. */
 export interface Due {
   readonly dueAt: number;
-  /** When the schedule will next look at it; kept by the schedule. */
+  /** When `Deadlines` will next look at it; maintained by `Deadlines`. */
   scheduledAt: number;
 }
 
-interface Entry<T> {
+interface HeapItem<T> {
   readonly at: number;
   readonly subject: T;
 }
 
-/** The heap is swept when it has grown by this many entries at least. */
+/** The heap is swept after growing by at least this many items. */
 const SWEEP_AFTER = 64;
 
 /**
- * Which of many subjects is due next. A subject whose deadline moves later is not touched: its old entry turns up,
- * is found early, and goes back in. So renewing costs nothing here. Entries of subjects that want no attention any
- * more are swept out before they outnumber the others.
+ * Which of many subjects is due next. When a deadline moves later the heap is not touched: the old item comes up, is
+ * found to be early, and goes back in. So a renewal costs nothing here. Items of subjects without a deadline are swept
+ * out before they outnumber the others.
  */
 export class Deadlines<T extends Due> {
-  #heap: Entry<T>[] = [];
+  #heap: HeapItem<T>[] = [];
   #sweepAt = SWEEP_AFTER;
 
   /** Must be called when a subject's deadline may have become earlier. */
@@ -30,7 +30,7 @@ export class Deadlines<T extends Due> {
     if (this.#heap.length >= this.#sweepAt) this.#sweep();
   }
 
-  /** How many entries are kept, for whoever wants to see that they are few. */
+  /** Items in the heap, for tests. */
   get size(): number {
     return this.#heap.length;
   }
@@ -41,7 +41,7 @@ export class Deadlines<T extends Due> {
     return this.#heap[0]?.at ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Takes out and returns a subject whose deadline has come, earliest first. */
+  /** Removes and returns a subject whose deadline has come, earliest first. */
   takeDue(now: number): T | undefined {
     this.#settleTop();
     const top = this.#heap[0];
@@ -51,7 +51,7 @@ export class Deadlines<T extends Due> {
     return top.subject;
   }
 
-  /** Brings a true deadline to the top: outdated entries are dropped or put where they belong. */
+  /** Brings a current deadline to the top: outdated items are dropped or moved. */
   #settleTop(): void {
     for (let top = this.#heap[0]; top; top = this.#heap[0]) {
       const { at, subject } = top;
@@ -65,28 +65,28 @@ export class Deadlines<T extends Due> {
   }
 
   #sweep(): void {
-    const entries = this.#heap;
+    const items = this.#heap;
     this.#heap = [];
-    for (const entry of entries) {
-      const { at, subject } = entry;
+    for (const item of items) {
+      const { at, subject } = item;
       if (at !== subject.scheduledAt) continue;
       if (subject.dueAt === Number.POSITIVE_INFINITY) subject.scheduledAt = subject.dueAt;
-      else this.#push(entry);
+      else this.#push(item);
     }
     this.#sweepAt = SWEEP_AFTER + 2 * this.#heap.length;
   }
 
-  #push(entry: Entry<T>): void {
+  #push(item: HeapItem<T>): void {
     const heap = this.#heap;
-    let child = heap.push(entry) - 1;
+    let child = heap.push(item) - 1;
     while (child > 0) {
       const parent = (child - 1) >> 1;
-      const above = heap[parent] as Entry<T>;
-      if (above.at <= entry.at) break;
+      const above = heap[parent] as HeapItem<T>;
+      if (above.at <= item.at) break;
       heap[child] = above;
       child = parent;
     }
-    heap[child] = entry;
+    heap[child] = item;
   }
 
   #pop(): void {
@@ -97,8 +97,8 @@ export class Deadlines<T extends Due> {
     for (;;) {
       let child = 2 * parent + 1;
       if (child >= heap.length) break;
-      if (child + 1 < heap.length && (heap[child + 1] as Entry<T>).at < (heap[child] as Entry<T>).at) child += 1;
-      const below = heap[child] as Entry<T>;
+      if (child + 1 < heap.length && (heap[child + 1] as HeapItem<T>).at < (heap[child] as HeapItem<T>).at) child += 1;
+      const below = heap[child] as HeapItem<T>;
       if (below.at >= last.at) break;
       heap[parent] = below;
       parent = child;

@@ -1,402 +1,377 @@
-import { Changes } from "./changes.ts";
-import { keepPlace, keepPlacesOf, startLease } from "./cut-off.ts";
-import { type Fence, nextFence } from "./fence.ts";
-import { identityOf, tagOf } from "./identity.ts";
-import { Slot, Waiter } from "./members.ts";
-import type { Observation } from "./observations.ts";
-import {
-  type ClaimCommand,
-  type ClaimOutcome,
-  type CurrentHold,
-  claimOutcome,
-  confirmedHold,
-  confirmHold,
-  currentHold,
-  type HoldSelector,
-  holdIn,
-  type RefreshCommand,
-  type RefreshOutcome,
-  type RemoveOutcome,
-  refreshHold,
-  removeHold,
-  standingHold,
-} from "./sessionless.ts";
-import { KeyState, type StoredKey } from "./state.ts";
+import { Bookkeeping } from "./bookkeeping.ts";
 import type {
   AcquireCommand,
   AcquireOutcome,
+  CommandContext,
   EnqueueCommand,
   EnqueueOutcome,
   Granted,
-  KeyEvent,
-  KeyView,
-  Moment,
   PickUpOutcome,
   Queued,
   Refusal,
   ReleaseOutcome,
   RenewOutcome,
-  StandingHold,
   StealOutcome,
   WaitCommand,
   WaitOutcome,
-} from "./types.ts";
-import { newestHolds, viewOf } from "./view.ts";
-
-/**
- * What a session says to a notice: it told its client, it noted the promotion, nobody is there any more, or nobody is
- * there at the moment, so that it wants to be told again.
- */
-export type Answer = "taken" | "noted" | "gone" | "later";
+} from "./commands.ts";
+import type { Fence } from "./fence.ts";
+import { Holds } from "./holds.ts";
+import { Notices } from "./notices.ts";
+import type { Answer, KeyEvent, Observation } from "./output.ts";
+import {
+  type ClaimCommand,
+  type ClaimOutcome,
+  type CurrentHold,
+  type HoldSelector,
+  type RefreshCommand,
+  type RefreshOutcome,
+  type RemoveOutcome,
+  SessionlessHolds,
+} from "./sessionless.ts";
+import { Slot } from "./slots.ts";
+import type { Changes, StoredKey } from "./storage.ts";
+import { holderViews, type KeyView, newestHolds, type ReportedHold, tagOf, waiterViews } from "./views.ts";
+import { Waiter, WaitQueue } from "./waiters.ts";
 
 /**
  * One key: its slots, its first-come-first-served queue, its leases and fences. A lock is a key of limit 1.
  *
- * Every command first lets time pass (`tick`): holders whose lease has ended are gone before anything else is
- * decided, and waiters move up. Nothing here knows a clock, storage or a protocol. Replies come back as values; what
- * changed, whom to tell and what to count is collected for `takeChanges`, `takeEvents` and `takeObservations`.
+ * Every command starts by letting time pass (`tick`): expired holds end and waiters move up before anything else is
+ * decided. The engine knows no clock, no storage and no protocol. Replies are return values; changed rows, messages and
+ * statistics are collected for `takeChanges`, `takeEvents` and `takeObservations`.
+ *
+ * This class decides what each command does. How it is done is cut by subject: holding in `Holds`, queueing in
+ * `WaitQueue`, notifying in `Notices`.
  */
 export class KeyEngine {
-  readonly #state: KeyState;
+  readonly #books: Bookkeeping;
+  readonly #notices: Notices;
+  readonly #queue: WaitQueue;
+  readonly #holds: Holds;
+  readonly #sessionless: SessionlessHolds;
 
   constructor(stored: StoredKey) {
-    this.#state = new KeyState(stored);
+    this.#books = new Bookkeeping(stored);
+    this.#notices = new Notices(this.#books);
+    this.#queue = new WaitQueue(this.#books, this.#notices);
+    this.#holds = new Holds(stored, this.#books, this.#notices, this.#queue);
+    this.#sessionless = new SessionlessHolds(this.#books, this.#holds);
+    this.#holds.restore(stored);
+    this.#queue.restore(stored);
   }
 
   get limit(): number {
-    return this.#state.limit;
+    return this.#holds.limit;
   }
 
   get lastFence(): Fence {
-    return this.#state.lastFence;
+    return this.#holds.lastFence;
   }
 
-  /** Nothing is granted with this fence or a lower one from here on. */
+  /** From now on every grant has a higher fence than this. */
   raiseFence(fence: Fence): void {
-    if (fence > this.#state.lastFence) this.#state.lastFence = fence;
+    this.#holds.raiseFence(fence);
   }
 
   /**
-   * Grants at once if a slot is free and nobody waits; else takes the last place in the queue. Throws a
-   * `FenceExhaustedError`, and nobody is granted anything, when no fence is left; so does `enqueue`.
+   * Grants at once if a slot is free and nobody waits; else joins the end of the queue. Throws a `FenceExhaustedError`
+   * if no fence is left, and nothing is granted; so does `enqueue`.
    */
-  acquire(command: AcquireCommand, moment: Moment): AcquireOutcome {
-    this.tick(moment);
+  acquire(command: AcquireCommand, context: CommandContext): AcquireOutcome {
+    this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
-    this.#startAnewIfIdle(command.limit, moment);
+    this.#resetIfPrunable(command.limit, context);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
-    if (command.steals) return this.#stealAll(command, moment);
-    const granted = this.#grantIfFree(command, moment);
-    if (granted) return granted;
-    if (this.#isQueueFull(moment)) return { status: "max_waiters" };
+    if (command.steals) return this.#holds.stealAll(command, context).granted;
+    const slot = this.#holds.grantIfFree(command, context);
+    if (slot) return slot.granted;
+    if (this.#isQueueFull(context)) return { status: "max_waiters" };
     if (command.waitMs === 0) return this.#timeout();
     if (!command.mayWait) return { status: "would_wait" };
-    this.#state.join(command, { isEnqueued: false, deadline: moment.now + command.waitMs }, moment.now);
+    this.#queue.join(command, { isEnqueued: false, deadline: context.now + command.waitMs }, context.now);
     return { status: "queued" };
   }
 
-  /** Like `acquire`, but never waits: a place in the queue is kept for a later `wait`. */
-  enqueue(command: EnqueueCommand, moment: Moment): EnqueueOutcome {
-    this.tick(moment);
+  /** Like `acquire`, but does not wait: the request keeps its place in the queue for a later `wait`. */
+  enqueue(command: EnqueueCommand, context: CommandContext): EnqueueOutcome {
+    this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
-    const state = this.#state;
-    this.#startAnewIfIdle(command.limit, moment);
-    if (state.records.has(command.session)) return { status: "already_enqueued" };
-    state.lapses.forget(command.session);
+    const { records } = this.#books;
+    this.#resetIfPrunable(command.limit, context);
+    if (records.has(command.session)) return { status: "already_enqueued" };
+    records.takeLapse(command.session);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
-    const granted = this.#grantIfFree(command, moment);
-    if (granted) {
-      const slot = state.held.get(granted.token) as Slot;
-      slot.hasRecord = true;
-      state.records.set(command.session, slot);
-      return granted;
+    const slot = this.#holds.grantIfFree(command, context);
+    if (slot) {
+      this.#holds.addRecord(slot);
+      return slot.granted;
     }
-    if (this.#isQueueFull(moment)) return { status: "max_waiters" };
-    const waiter = state.join(command, { isEnqueued: true, deadline: Number.POSITIVE_INFINITY }, moment.now);
-    state.records.set(command.session, waiter);
+    if (this.#isQueueFull(context)) return { status: "max_waiters" };
+    records.add(this.#queue.join(command, { isEnqueued: true, deadline: Number.POSITIVE_INFINITY }, context.now));
     return { status: "queued" };
   }
 
-  /** The second phase of `enqueue`: the hold if it has come, else a wait at the place already taken. */
-  wait(command: WaitCommand, moment: Moment): WaitOutcome {
-    // Before time passes: what ends while nobody is there to hear it is not held against the client.
-    if (command.takesOver) keepPlacesOf(this.#state, command, moment.now);
-    this.tick(moment);
+  /** The second phase of `enqueue`: returns the hold if there is one, else waits in the place already taken. */
+  wait(command: WaitCommand, context: CommandContext): WaitOutcome {
+    // Before time passes: what ends while the client cannot hear of it does not count against it.
+    if (command.takesOver) this.#interruptWaits(command, context.now);
+    this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
-    const state = this.#state;
-    if (state.lapses.forget(command.session)) return { status: "lease_expired" };
-    const record = state.records.get(command.session);
+    const { records } = this.#books;
+    if (records.takeLapse(command.session)) return { status: "lease_expired" };
+    const record = records.get(command.session);
     if (!record) return { status: "not_enqueued" };
+    const waiter = record instanceof Slot ? record.waiter : record;
+    if (waiter?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
     if (record instanceof Slot) {
-      if (record.waiter?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
-      state.roster.requests.delete(record.request);
-      record.request = command.request;
-      state.roster.requests.set(command.request, record);
-      return state.report(record, moment.now);
+      this.#holds.reassign(record, command.request);
+      return this.#holds.report(record, context.now);
     }
-    if (record.waitRequest && !command.takesOver) return { status: "not_enqueued" };
     if (command.waitMs === 0) {
-      state.dequeue(record, moment.now);
+      this.#queue.remove(record, context.now);
       return this.#timeout();
     }
     if (!command.mayWait) return { status: "would_wait" };
-    state.listen(record, command.request, moment.now + command.waitMs);
+    this.#queue.startWait(record, command.request, context.now + command.waitMs);
     return { status: "queued" };
   }
 
-  /** Frees the slot that carries this token and gives it to the next in line, in one step. */
-  release(token: string, session: string, moment: Moment): ReleaseOutcome {
-    this.tick(moment);
-    const slot = this.#state.held.get(token);
+  /** Frees the slot with this token and gives it to the next waiter, in one step. */
+  release(token: string, session: string, context: CommandContext): ReleaseOutcome {
+    this.tick(context);
+    const slot = this.#holds.get(token);
     if (!slot) return { status: "not_held" };
-    this.#state.endHold(slot, slot.session === session ? "returned" : "released", moment.now);
-    this.#state.promote(moment);
+    this.#holds.free(slot, slot.session === session ? "returned" : "released", context);
     return { status: "released" };
   }
 
-  /** Takes the hold with this fence (16 hex digits) from whoever has it, or was about to be given it. */
-  steal(fence: string, moment: Moment): StealOutcome {
-    this.tick(moment);
-    const slot = this.#state.findHold(fence);
+  /** Ends the hold with this fence (16 hex digits), even if its token has not been handed over. */
+  steal(fence: string, context: CommandContext): StealOutcome {
+    this.tick(context);
+    const slot = this.#holds.withFence(fence);
     if (!slot) return { status: "not_held" };
     const { session, heldSince, expiresAt, sessionless } = slot;
-    this.#state.endHold(slot, "stolen", moment.now);
-    this.#state.promote(moment);
+    this.#holds.free(slot, "stolen", context);
     return { status: "stolen", session, since: heldSince, expiresAt, ...tagOf(sessionless) };
   }
 
-  /** Sets the lease anew from now, also to a shorter one. An expired hold never revives. */
-  renew(token: string, leaseSeconds: number, moment: Moment): RenewOutcome {
-    this.tick(moment);
-    const slot = this.#state.held.get(token);
-    this.#state.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
+  /** Restarts the lease, which may be a shorter one. An expired hold stays expired. */
+  renew(token: string, leaseSeconds: number, context: CommandContext): RenewOutcome {
+    this.tick(context);
+    const slot = this.#holds.get(token);
+    this.#books.output.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
     if (!slot) return { status: "not_held" };
-    this.#state.lease(slot, leaseSeconds, moment.now);
+    this.#holds.lease(slot, leaseSeconds, context.now);
     return { status: "renewed", leaseSeconds };
   }
 
-  /** Tells a request that was queued what became of it; a hold is the client's from here, with its full lease. */
-  pickUp(request: string, moment: Moment): PickUpOutcome {
-    this.tick(moment);
-    const subject = this.#state.roster.requests.get(request);
+  /** The state of a queued request. If it was granted, the token is handed over and the full lease starts. */
+  pickUp(request: string, context: CommandContext): PickUpOutcome {
+    this.tick(context);
+    const subject = this.#books.requests.get(request);
     if (!subject) return { status: "unknown" };
-    if (subject instanceof Slot) return this.#state.report(subject, moment.now);
-    this.#state.tellEnd(subject);
+    if (subject instanceof Slot) return this.#holds.report(subject, context.now);
+    this.#queue.markTold(subject);
     return { status: subject.outcome ?? "queued" };
   }
 
-  /** Withdraws one request of a session, whatever has become of it. An unknown one changes nothing. */
-  cancel(request: string, moment: Moment): void {
-    this.tick(moment);
-    const subject = this.#state.roster.requests.get(request);
-    if (!subject) return;
-    if (subject instanceof Slot) {
-      this.#state.endHold(subject, "withdrawn", moment.now);
-      this.#state.promote(moment);
-    } else if (subject.isQueued) this.#state.dequeue(subject, moment.now);
-    else this.#state.settle(subject);
+  /** Withdraws a request, whatever its state. An unknown request changes nothing. */
+  cancel(request: string, context: CommandContext): void {
+    this.tick(context);
+    const subject = this.#books.requests.get(request);
+    if (subject instanceof Slot) this.#holds.free(subject, "withdrawn", context);
+    else if (subject) this.#queue.remove(subject, context.now);
   }
 
   /**
-   * Like `acquire` of a lock, for a holder without a session: it is told who holds where it is refused. Only a claim that
-   * would wait meets the cap on waiters.
+   * Like `acquire` of a lock, for a holder without a session; a refusal names the current holder. Only a claim that may
+   * wait is subject to the cap on waiters.
    */
-  claim(command: ClaimCommand, moment: Moment): ClaimOutcome {
-    this.tick(moment);
-    const state = this.#state;
+  claim(command: ClaimCommand, context: CommandContext): ClaimOutcome {
+    this.tick(context);
+    const standing = this.#sessionless.standing(command, context.now);
+    if (standing) return standing;
     const { request, waitMs } = command;
-    const standing = standingHold(state, command);
-    if (standing) {
-      confirmHold(state, standing, moment.now);
-      return { status: "standing", hold: holdIn(standing, moment.now) };
-    }
-    const isRefused = waitMs === 0 && this.limit === 1 && !state.isIdle && !state.roster.requests.has(request);
-    const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, moment);
-    return claimOutcome(state, outcome, request, moment.now);
+    const isRefused = waitMs === 0 && this.limit === 1 && !this.#isIdle && !this.#books.requests.has(request);
+    const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, context);
+    return this.#sessionless.claimOutcome(outcome, request, context.now);
   }
 
   /** Like `pickUp`, for a claim. */
-  collect(request: string, moment: Moment): ClaimOutcome {
-    this.tick(moment);
-    const confirmed = confirmedHold(this.#state, request);
-    if (confirmed) return { status: "granted", hold: holdIn(confirmed, moment.now) };
-    return claimOutcome(this.#state, this.pickUp(request, moment), request, moment.now);
+  collect(request: string, context: CommandContext): ClaimOutcome {
+    this.tick(context);
+    const confirmed = this.#sessionless.confirmed(request, context.now);
+    return confirmed ?? this.#sessionless.claimOutcome(this.pickUp(request, context), request, context.now);
   }
 
   /** The hold with the highest fence, if the key is held. */
-  current(moment: Moment): CurrentHold | undefined {
-    this.tick(moment);
-    return currentHold(this.#state, moment.now);
+  current(context: CommandContext): CurrentHold | undefined {
+    this.tick(context);
+    return this.#sessionless.current(context.now);
   }
 
-  /** Sets the lease anew from now, and the tag if one is given, of the hold without a session that is meant. */
-  refresh(command: RefreshCommand, moment: Moment): RefreshOutcome {
-    this.tick(moment);
-    if (this.limit !== 1 && !this.isPrunable(moment)) return { status: "limit_mismatch" };
-    return refreshHold(this.#state, command, moment.now);
+  /** Restarts the lease of a hold without a session, and sets its tag if one is given. */
+  refresh(command: RefreshCommand, context: CommandContext): RefreshOutcome {
+    this.tick(context);
+    if (this.limit !== 1 && !this.isPrunable(context)) return { status: "limit_mismatch" };
+    return this.#sessionless.refresh(command, context.now);
   }
 
-  /** Ends the hold without a session that is meant, and gives the slot to the next in line, in one step. */
-  remove(selector: HoldSelector, moment: Moment): RemoveOutcome {
-    this.tick(moment);
-    return removeHold(this.#state, selector, moment);
+  /** Ends a hold without a session and gives the slot to the next waiter, in one step. */
+  remove(selector: HoldSelector, context: CommandContext): RemoveOutcome {
+    this.tick(context);
+    return this.#sessionless.remove(selector, context);
   }
 
-  /** Takes the answer to a notice. A hold that nobody will pick up goes to the next in line. */
-  answer(request: string, answer: Answer, moment: Moment): void {
-    const state = this.#state;
-    const subject = state.roster.requests.get(request);
-    if (subject instanceof Waiter) {
-      if (answer === "later" || !subject.outcome) return;
-      if (answer === "taken") state.tellEnd(subject);
-      if (answer !== "noted" || !subject.waitRequest) state.settle(subject);
-      else {
-        keepPlace(state, subject, moment.now);
-        state.promote(moment);
-      }
-    } else if (subject && !subject.isReported) {
-      if (answer === "gone") this.cancel(request, moment);
-      else if (answer === "later") startLease(state, subject, moment.now);
-      else if (answer === "noted" && subject.waiter && subject.hasRecord) keepPlace(state, subject.waiter, moment.now);
-    }
+  /** Takes a session's answer to a notice. A hold that will not be picked up goes to the next waiter. */
+  answer(request: string, answer: Answer, context: CommandContext): void {
+    const subject = this.#books.requests.get(request);
+    if (subject instanceof Waiter) this.#answerEnd(subject, answer, context);
+    else if (subject && !subject.isReported) this.#answerPromotion(subject, answer, context);
   }
 
   /**
-   * A session has ended: its waiters go first, so that none is promoted by what follows, then its holds. With
-   * `keepsReported` those whose token the client knows stay until they are released or run out.
+   * A session has ended. Its waiters go first, so that none is promoted by what follows, then its holds. With
+   * `keepsReported`, holds whose token the client has stay until they are released or expire.
    */
-  leave(session: string, { keepsReported }: { keepsReported: boolean }, moment: Moment): void {
-    const state = this.#state;
-    state.lapses.forget(session);
-    for (const member of state.roster.membersOf(session)) {
-      if (member instanceof Slot || member.slot) continue;
-      if (member.isQueued) state.dequeue(member, moment.now);
-      else state.settle(member);
+  leave(session: string, { keepsReported }: { keepsReported: boolean }, context: CommandContext): void {
+    const { requests, records } = this.#books;
+    records.takeLapse(session);
+    for (const subject of requests.ofSession(session)) {
+      if (subject instanceof Waiter && !subject.slot) this.#queue.remove(subject, context.now);
     }
-    this.tick(moment);
-    state.lapses.forget(session);
-    for (const member of state.roster.membersOf(session)) {
-      if (member instanceof Waiter && member.outcome) state.settle(member);
-      if (!(member instanceof Slot)) continue;
-      if (keepsReported && member.isReported) state.clearRecord(member);
-      else state.endHold(member, "left", moment.now);
+    this.tick(context);
+    records.takeLapse(session);
+    for (const subject of requests.ofSession(session)) {
+      if (subject instanceof Waiter) {
+        if (subject.outcome) this.#queue.settle(subject);
+      } else if (keepsReported && subject.isReported) this.#holds.clearRecord(subject);
+      else this.#holds.end(subject, "left", context.now);
     }
-    state.promote(moment);
+    this.#holds.promote(context);
   }
 
-  /** Lets time pass: ends what has run out, moves the queue up, repeats notices that got no answer. */
-  tick(moment: Moment): void {
-    const { now } = moment;
-    const state = this.#state;
+  /** Lets time pass: ends what has expired, moves the queue up, repeats unanswered notices. */
+  tick(context: CommandContext): void {
+    const { now } = context;
+    const { deadlines, records } = this.#books;
     const freedAt: number[] = [];
     const late: Waiter[] = [];
-    for (let due = state.takeDue(now); due; due = state.takeDue(now)) {
+    for (let due = deadlines.takeDue(now); due; due = deadlines.takeDue(now)) {
       if (due instanceof Waiter && due.isQueued) late.push(due);
       else if (due instanceof Slot && due.expiresAt <= now) {
         freedAt.push(due.expiresAt);
-        state.endHold(due, "expired", due.expiresAt, now);
-      } else state.notifyAgain(due, now);
+        this.#holds.end(due, "expired", due.expiresAt, now);
+      } else if (due instanceof Waiter && this.#notices.isGivenUp(due)) this.#queue.settle(due);
+      else this.#notices.repeat(due, now);
     }
     freedAt.sort((a, b) => a - b);
-    state.promote(moment, freedAt);
-    for (const waiter of late) if (waiter.isQueued) state.finish(waiter, "timeout", now);
-    state.lapses.forgetBefore(now - moment.gcMaxIdleMs);
+    this.#holds.promote(context, freedAt);
+    for (const waiter of late) if (waiter.isQueued) this.#queue.end(waiter, "timeout", now);
+    records.forgetLapsesBefore(now - context.gcMaxIdleMs);
   }
 
-  /** True when nobody has held or waited for long enough: the key counts as forgotten, all but its fence. */
-  isPrunable({ now, gcMaxIdleMs }: Pick<Moment, "now" | "gcMaxIdleMs">): boolean {
-    return this.#state.isIdle && now - this.#state.lastActivity > gcMaxIdleMs;
+  /** True if the key has been idle for long enough to be forgotten, except for its fence. */
+  isPrunable({ now, gcMaxIdleMs }: Pick<CommandContext, "now" | "gcMaxIdleMs">): boolean {
+    return this.#isIdle && now - this.#books.lastActivity > gcMaxIdleMs;
   }
 
-  /** Somebody has still to be told how his wait ended: nothing may be deleted yet. */
+  /** A session has yet to be told how its wait ended: nothing may be deleted. */
   get hasNews(): boolean {
-    return this.#state.hasNews;
+    return this.#books.requests.size > this.#holds.count + this.#queue.length;
   }
 
-  /** When the key next has something to do by itself; `graceMs` is how long an idle key may outstay its time. */
+  /** When the key must be woken; an idle key may be kept `graceMs` longer than necessary. */
   nextWake({ gcMaxIdleMs, graceMs }: { gcMaxIdleMs: number; graceMs: number }): number {
-    const { isIdle, hasNews, lastActivity } = this.#state;
-    const idleEnds = isIdle && !hasNews ? lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
-    return Math.min(this.#state.earliestDeadline(), idleEnds);
+    const isDone = this.#isIdle && !this.hasNews;
+    const idleEnds = isDone ? this.#books.lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
+    return Math.min(this.#books.deadlines.earliest(), idleEnds);
   }
 
-  /** The key as it stands; `detail` adds who waits. */
+  /** The key as it is now; `detail` adds the waiters. */
   view({ detail }: { readonly detail: boolean } = { detail: false }): KeyView {
-    return viewOf(this.#state, { detail });
+    return {
+      limit: this.limit,
+      holderCount: this.#holds.count,
+      holders: holderViews(this.#holds),
+      waiters: this.#queue.length,
+      queue: detail ? waiterViews(this.#queue) : [],
+      lastActivity: this.#books.lastActivity,
+    };
   }
 
-  /** The newest holds that are in their clients' hands, `most` of them at most, in the order of their hand-over. */
-  newestHolds(most: number): StandingHold[] {
-    return newestHolds(this.#state, most);
+  /** The newest holds whose clients have the token, at most `max` of them, in hand-over order. */
+  newestHolds(max: number): ReportedHold[] {
+    return newestHolds(this.#holds, max);
   }
 
   takeChanges(): Changes {
-    const { changes } = this.#state;
-    if (!changes.isEmpty) this.#state.changes = new Changes();
-    return changes;
+    return this.#books.output.takeChanges();
   }
 
   takeEvents(): readonly KeyEvent[] {
-    const { events } = this.#state;
-    if (events.length > 0) this.#state.events = [];
-    return events;
+    return this.#books.output.takeEvents();
   }
 
   takeObservations(): readonly Observation[] {
-    const { observations } = this.#state;
-    if (observations.length > 0) this.#state.observations = [];
-    return observations;
+    return this.#books.output.takeObservations();
+  }
+
+  get #isIdle(): boolean {
+    return this.#holds.count === 0 && this.#queue.length === 0;
+  }
+
+  #isQueueFull({ maxWaiters }: CommandContext): boolean {
+    return maxWaiters > 0 && this.#queue.length >= maxWaiters;
   }
 
   #timeout(): Refusal<"timeout"> {
-    this.#state.observations.push({ type: "timeout" });
+    this.#books.output.observations.push({ type: "timeout" });
     return { status: "timeout" };
   }
 
-  #isQueueFull({ maxWaiters }: Moment): boolean {
-    return maxWaiters > 0 && this.#state.queue.length >= maxWaiters;
+  /** A key that could have been pruned takes the limit of the request, like a new one. */
+  #resetIfPrunable(limit: number, context: CommandContext): void {
+    if (!this.isPrunable(context)) return;
+    this.#books.records.forgetLapsesBefore(Number.POSITIVE_INFINITY);
+    if (this.limit !== limit) this.#holds.setLimit(limit);
   }
 
-  /** A key that has been idle for long enough takes the limit that is asked for, whatever it was before. */
-  #startAnewIfIdle(limit: number, moment: Moment): void {
-    if (!this.isPrunable(moment)) return;
-    this.#state.lapses.forgetBefore(Number.POSITIVE_INFINITY);
-    if (this.limit !== limit) this.#state.setLimit(limit);
-  }
-
-  /** The answer to a request that was sent before: the same again. */
+  /** The reply to a request that was sent before. */
   #repeated(request: string): Granted | Queued | undefined {
-    const subject = this.#state.roster.requests.get(request);
+    const subject = this.#books.requests.get(request);
     if (!subject) return undefined;
-    if (subject instanceof Waiter || !subject.isReported) return { status: "queued" };
-    return { status: "granted", token: subject.token, leaseSeconds: subject.leaseSeconds };
+    return subject instanceof Slot && subject.isReported ? subject.granted : { status: "queued" };
   }
 
-  /** Takes every slot from its holder, one for this request, the others for the queue. */
-  #stealAll(command: AcquireCommand, moment: Moment): Granted {
-    // Throws when fences have run out, before anybody has lost anything.
-    nextFence(this.lastFence, moment.fenceFloor, moment.now);
-    for (const slot of [...this.#state.held.values()]) this.#state.endHold(slot, "stolen", moment.now);
-    const granted = this.#grant(this.#state.takeFreeSlot() as Slot, command, moment);
-    this.#state.promote(moment);
-    return granted;
+  /** The session knows that its earlier `wait` on this key was cut off. */
+  #interruptWaits({ session, request }: WaitCommand, now: number): void {
+    const { requests } = this.#books;
+    // A repeat of the same `wait` has interrupted nothing.
+    if (requests.has(request)) return;
+    for (const subject of requests.ofSession(session)) {
+      if (subject instanceof Waiter && subject.waitRequest !== undefined) this.#holds.interruptWait(subject, now);
+    }
   }
 
-  #grantIfFree(command: EnqueueCommand | AcquireCommand, moment: Moment): Granted | undefined {
-    if (this.#state.queue.length > 0) return undefined;
-    const slot = this.#state.takeFreeSlot();
-    return slot && this.#grant(slot, command, moment);
+  #answerEnd(waiter: Waiter, answer: Answer, context: CommandContext): void {
+    if (answer === "later" || !waiter.outcome) return;
+    if (answer === "taken") this.#queue.markTold(waiter);
+    if (answer !== "noted" || !waiter.waitRequest) this.#queue.settle(waiter);
+    else {
+      this.#queue.interruptWait(waiter, context.now);
+      this.#holds.promote(context);
+    }
   }
 
-  #grant(slot: Slot, command: EnqueueCommand | AcquireCommand, moment: Moment): Granted {
-    this.#state.hold(slot, command, moment);
-    slot.isReported = true;
-    slot.hasRecord = false;
-    const granted = { type: "granted", how: "immediate", ...identityOf(slot), at: moment.now, waitMs: 0 } as const;
-    this.#state.observations.push(granted);
-    return { status: "granted", token: slot.token, leaseSeconds: slot.leaseSeconds };
+  #answerPromotion(slot: Slot, answer: Answer, context: CommandContext): void {
+    const { request, waiter, hasRecord } = slot;
+    if (answer === "gone") this.cancel(request, context);
+    else if (answer === "later") this.#holds.startLease(slot, context.now);
+    else if (answer === "noted" && waiter && hasRecord) this.#holds.interruptWait(waiter, context.now);
   }
 }

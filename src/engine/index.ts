@@ -1,8 +1,7 @@
-export type { Changes } from "./changes.ts";
-export { type Answer, KeyEngine } from "./engine.ts";
+export type * from "./commands.ts";
+export { KeyEngine } from "./engine.ts";
 export { type Fence, FenceExhaustedError, fenceFromHex, fenceToHex } from "./fence.ts";
-export { Slot, Waiter } from "./members.ts";
-export type { EndReason, Observation } from "./observations.ts";
+export type { Answer, EndReason, KeyEvent, LossReason, NoticeKind, Observation } from "./output.ts";
 export type {
   ClaimCommand,
   ClaimOutcome,
@@ -13,5 +12,7 @@ export type {
   RemoveOutcome,
   Which,
 } from "./sessionless.ts";
-export type { StoredKey } from "./state.ts";
-export type * from "./types.ts";
+export { Slot } from "./slots.ts";
+export type { Changes, StoredKey } from "./storage.ts";
+export type { HolderView, KeyView, ReportedHold, WaiterView } from "./views.ts";
+export { Waiter } from "./waiters.ts";

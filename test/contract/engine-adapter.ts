@@ -1,6 +1,6 @@
 /** The contract's sessions on bare engines, one per key, with rows, a clock that only moves when told, and no I/O. */
 import { setImmediate } from "node:timers/promises";
-import type { Answer, KeyEvent, Moment } from "../../src/engine/index.ts";
+import type { Answer, CommandContext, KeyEvent } from "../../src/engine/index.ts";
 import { type Call, StoredEngine } from "../engine/stored-engine.ts";
 import type { AcquireOptions, Harness, Outcome, Refusal, ReleaseOutcome, RenewOutcome, Session } from "./contract.ts";
 
@@ -117,7 +117,7 @@ class VirtualService {
     return "taken";
   }
 
-  #moment(): Moment {
+  #moment(): CommandContext {
     const salt = () => {
       this.#salts += 1;
       return this.#salts.toString(16).padStart(16, "0");

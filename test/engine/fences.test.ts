@@ -24,7 +24,7 @@ describe("fences", () => {
     expect(salts.size).toBe(10_000);
   });
 
-  it("compare as text in the order of the grants, also at the very bottom", () => {
+  it("sort as text in grant order, even at the lowest values", () => {
     const story = new Story({ start: 0 });
     const tokens: string[] = [];
     for (let round = 0; round < 40; round += 1) {
@@ -41,12 +41,12 @@ describe("fences", () => {
     expect(fences).toEqual([0n, 1n, 2n, 3n, 4n].map((n) => (fences[0] as bigint) + n));
   });
 
-  it("stay above the floor, and above all before when the floor is lowered again", () => {
+  it("stay above the floor, and above all earlier ones when the floor is lowered", () => {
     const story = new Story({ fenceFloor: 2n ** 62n });
     const high = story.hold("a");
     expect(fenceOf(high)).toBe(2n ** 62n + 1n);
     story.release(high);
-    const lowered = { ...story.moment(), fenceFloor: 0n };
+    const lowered = { ...story.context(), fenceFloor: 0n };
     const command = { session: "b", request: "b-l", limit: 1, leaseSeconds: 5, waitMs: 0, mayWait: true };
     expect(story.engine.acquire(command, lowered)).toMatchObject({ status: "granted" });
     expect(story.engine.lastFence).toBe(2n ** 62n + 2n);
@@ -73,7 +73,7 @@ describe("fences", () => {
     expect(fenceOf(story.hold("a"))).toBe(2n ** 63n + 1n);
   });
 
-  it("survive as text in full", () => {
+  it("survive conversion to text", () => {
     for (const fence of [0n, 1n, 2n ** 53n + 1n, 2n ** 63n, TOP]) {
       expect(fenceToHex(fence)).toMatch(/^[0-9a-f]{16}$/);
       expect(fenceFromHex(fenceToHex(fence))).toBe(fence);
@@ -82,7 +82,7 @@ describe("fences", () => {
 });
 
 describe("at the top of 64 bits", () => {
-  it("the last fence is still granted, and the next acquire fails without a holder, without a wrap", () => {
+  it("the last fence is granted; the next acquire fails, holds nothing, and nothing wraps", () => {
     const story = new Story({ limit: 2 });
     story.engine.raiseFence(TOP - 1n);
     expect(story.hold("a")).toMatch(/^ffffffffffffffff/);
@@ -93,7 +93,7 @@ describe("at the top of 64 bits", () => {
     expect(story.wait("c")).toEqual({ status: "not_enqueued" });
   });
 
-  it("a promotion that fails keeps the waiter queued, and it still times out", () => {
+  it("a waiter that cannot be promoted stays queued, and still times out", () => {
     const story = new Story();
     story.engine.raiseFence(TOP - 1n);
     const token = story.hold("a");
@@ -108,7 +108,7 @@ describe("at the top of 64 bits", () => {
     expect(story.waiting()).toBe(1);
   });
 
-  it("a newcomer does not overtake those whose promotion failed", () => {
+  it("a new request does not overtake waiters that could not be promoted", () => {
     const story = new Story();
     story.engine.raiseFence(TOP - 1n);
     const token = story.hold("a");
@@ -118,19 +118,19 @@ describe("at the top of 64 bits", () => {
     expect(story.waiting()).toBe(2);
   });
 
-  it("the floor counts as a fence that was used", () => {
+  it("the floor counts as a used fence", () => {
     const story = new Story({ fenceFloor: TOP });
     expect(() => story.hold("a")).toThrow(FenceExhaustedError);
     expect(story.holders()).toEqual([]);
   });
 
-  it("a waiter whose promotion failed is served in its order as soon as a fence can be minted", () => {
+  it("a waiter that could not be promoted is served in order as soon as there is a fence", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { wait: 100 });
     story.acquire("c", { wait: 100 });
     // A floor set far too high by mistake, and then corrected.
-    story.engine.release(token, "a", { ...story.moment(), fenceFloor: TOP });
+    story.engine.release(token, "a", { ...story.context(), fenceFloor: TOP });
     expect(story.engine.view()).toMatchObject({ holders: [], waiters: 2 });
     story.tick();
     expect(story.notices()).toEqual(["b-l granted"]);

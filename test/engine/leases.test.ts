@@ -5,7 +5,7 @@ const LONGEST = 9_223_372_036;
 const WAKE = { gcMaxIdleMs: 60_000, graceMs: 0 };
 
 describe("leases", () => {
-  it("end at their millisecond: renewed one before, refused at the end", () => {
+  it("end at their millisecond: renewable just before, refused then", () => {
     const story = new Story();
     const token = story.hold("a", { lease: 2 });
     story.now += 1_999;
@@ -17,7 +17,7 @@ describe("leases", () => {
     expect(story.acquire("b").status).toBe("granted");
   });
 
-  it("all end before anybody is promoted, and then as many are as there are slots, in order", () => {
+  it("that end together all end before anyone is promoted; then every slot is filled, in order", () => {
     const story = new Story({ limit: 3 });
     for (const n of [1, 2, 3]) story.hold("a", { request: `a${n}`, lease: 1 });
     for (const n of [1, 2, 3, 4, 5]) story.acquire(`w${n}`, { wait: 100, lease: 50 });
@@ -27,7 +27,7 @@ describe("leases", () => {
     expect(story.notices()).toEqual(["w1-l granted", "w2-l granted", "w3-l granted"]);
   });
 
-  it("that end in the very moment of a release promote one waiter, not two", () => {
+  it("that end at the same time as a release promote one waiter, not two", () => {
     const story = new Story();
     const token = story.hold("a", { lease: 5 });
     story.acquire("b", { wait: 100 });
@@ -38,7 +38,7 @@ describe("leases", () => {
     expect(story.waiting()).toBe(1);
   });
 
-  it("outlast a clock that is set back, and the fence rises all the same", () => {
+  it("survive a clock that is set back, and the fence still rises", () => {
     const story = new Story();
     const token = story.hold("a", { lease: 10 });
     story.acquire("b", { wait: 100_000 });
@@ -62,7 +62,7 @@ describe("leases", () => {
     expect(story.notices()).toEqual(["b-l granted"]);
   });
 
-  it("may last three centuries, to the millisecond, also after a reload", () => {
+  it("may last three centuries, to the millisecond, even after a reload", () => {
     const story = new Story();
     const token = story.hold("a", { lease: LONGEST });
     expect(story.engine.nextWake(WAKE)).toBe(story.now + LONGEST * 1000);
@@ -70,12 +70,12 @@ describe("leases", () => {
     expect(story.engine.nextWake(WAKE)).toBe(story.now + LONGEST * 1000);
     story.now += LONGEST * 1000 - 1;
     expect(story.acquire("b")).toEqual({ status: "timeout" });
-    expect(story.engine.isPrunable(story.moment())).toBe(false);
+    expect(story.engine.isPrunable(story.context())).toBe(false);
     story.now += 1;
     expect(story.release(token)).toEqual({ status: "not_held" });
   });
 
-  it("are given in full when a promotion is picked up late", () => {
+  it("start in full when a promotion is picked up late", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { wait: 10, lease: 1 });
@@ -86,7 +86,7 @@ describe("leases", () => {
     expect(story.acquire("c")).toEqual({ status: "timeout" });
   });
 
-  it("begin when the promotion is picked up, however late that is after a short stop of everything", () => {
+  it("start at the pick-up, even if everything has stopped for a short while", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { wait: 60, lease: 1 });
@@ -99,7 +99,7 @@ describe("leases", () => {
     expect(story.engine.nextWake(WAKE)).toBe(story.now + 1_000);
   });
 
-  it("that have not begun five seconds after the promotion pass the slot on and say so", () => {
+  it("that have not started five seconds after the promotion pass the slot on, with a notice", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { wait: 60, lease: 1 });
@@ -114,7 +114,7 @@ describe("leases", () => {
     expect(story.holders()).toEqual(["c"]);
   });
 
-  it("run from the moment at which the session says that its client is away", () => {
+  it("start when the session says that its client is away", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { wait: 60, lease: 1 });
@@ -137,7 +137,7 @@ describe("leases", () => {
     expect(story.engine.nextWake(WAKE)).toBe(story.now + 1_000);
   });
 
-  it("that were lengthened do not end at the old time", () => {
+  it("that were extended do not end at the old time", () => {
     const story = new Story();
     const token = story.hold("a", { lease: 1 });
     story.renew(token, 60);
@@ -182,7 +182,7 @@ describe("waits", () => {
     expect(story.notices()).toEqual(["b-l timeout"]);
   });
 
-  it("are served by a slot that came free at their very last moment, even if the key looks late", () => {
+  it("get a slot that became free at their deadline, even if the key looks late", () => {
     const story = new Story();
     story.hold("a", { lease: 5 });
     story.acquire("b", { wait: 5 });
@@ -190,7 +190,7 @@ describe("waits", () => {
     expect(story.notices()).toEqual(["b-l granted"]);
   });
 
-  it("that were over before the slot came free are not served by it, even if the key looks late", () => {
+  it("that ended before the slot became free do not get it, even if the key looks late", () => {
     const story = new Story();
     story.hold("a", { lease: 5 });
     story.acquire("b", { wait: 4 });
@@ -199,7 +199,7 @@ describe("waits", () => {
     expect(story.notices()).toEqual(["b-l timeout", "c-l granted"]);
   });
 
-  it("of two requests of one session are told apart", () => {
+  it("of two requests of one session are separate", () => {
     const story = new Story();
     const token = story.hold("a", { lease: 60 });
     story.acquire("b", { request: "b1", wait: 50 });
@@ -211,7 +211,7 @@ describe("waits", () => {
     expect(story.notices()).toEqual(["b1 granted"]);
   });
 
-  it("that time out without an answer are told again, ever less often, then given up", () => {
+  it("that time out without an answer are notified less and less often, then given up", () => {
     const story = new Story({ gcMaxIdleMs: 10_000_000 });
     story.hold("a", { lease: 100_000 });
     story.acquire("b", { wait: 1 });

@@ -32,8 +32,8 @@ function grantThrough({ story, token }: { story: Story; token: string }, waiters
 const median = (times: number[]) => times.sort((a, b) => a - b)[times.length >> 1] as number;
 
 describe(`a queue of ${WAITERS}`, () => {
-  it("is granted through in order, at the same few rows and about the same time for each", () => {
-    // Cold code first, so that what is measured is the queue.
+  it("is served in order, with the same few rows and about the same time for each", () => {
+    // Warm up first, so that the queue is what is measured.
     grantThrough(crowd(1_000_000, 2_000), 2_000);
     const { mostRows, times } = grantThrough(crowd(1_000_000), WAITERS);
     expect(mostRows).toBeLessThanOrEqual(2);
@@ -42,7 +42,7 @@ describe(`a queue of ${WAITERS}`, () => {
     expect(shortest / longest).toBeLessThan(5);
   });
 
-  it("ends in one step when all its waits are over, with a notice each and no row written", () => {
+  it("times out in one step, with one notice each and no row written", () => {
     const { story, token } = crowd(10);
     story.later(10).tick();
     expect(story.rowsWritten).toBe(0);
@@ -71,7 +71,7 @@ describe(`a queue of ${WAITERS}`, () => {
     expect(story.waiting()).toBe(WAITERS - 3);
   });
 
-  it("loses one from the middle without touching any other row", () => {
+  it("writes one row when a waiter in the middle leaves", () => {
     const { story } = crowd(1_000_000);
     story.cancel("r5000");
     expect(story.rowsWritten).toBe(1);

@@ -23,7 +23,7 @@ describe("a grant is counted when its token is handed over", () => {
     expect(story.observed()).toEqual([immediate]);
   });
 
-  it("by the first pick-up, with the time since the request came, also across a reload", () => {
+  it("by the first pick-up, with the time since the request came, even across a reload", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { wait: 60 });
@@ -36,7 +36,7 @@ describe("a grant is counted when its token is handed over", () => {
     expect(story.observed()).toEqual([{ type: "notice_repeated" }, queued(3_000)]);
   });
 
-  it("by the wait for a place that has come up", () => {
+  it("by the wait, if the waiter has been promoted", () => {
     const story = new Story();
     const token = story.hold("a");
     story.enqueue("b");
@@ -90,13 +90,13 @@ describe("the end of a hold is counted once, with the time since the token was h
     expect(story.observed()).toEqual([ended("stolen", 4_000)]);
   });
 
-  it("when its lease ends, at that moment; how late the next one got the slot is seen too", () => {
+  it("when its lease ends, at that time; how late the slot was handed over is counted too", () => {
     const { story } = held(3);
     story.tick();
     expect(story.observed()).toEqual([ended("expired", 3_000), { type: "handed_over_late", ms: 1_000 }]);
   });
 
-  it("never as negative, when the clock was set back", () => {
+  it("never as negative, even if the clock was set back", () => {
     const { story, token } = held();
     story.later(-3_600).release(token);
     expect(story.observed()).toEqual([ended("released", 0)]);
@@ -104,7 +104,7 @@ describe("the end of a hold is counted once, with the time since the token was h
 });
 
 describe("a grant and its end name the same hold", () => {
-  it("by its fence, with its session and the moment of the hand-over, also across a reload", () => {
+  it("by its fence, with its session and the time of the hand-over, even across a reload", () => {
     const story = new Story({ limit: 2 });
     const start = story.now;
     const [first, second] = [story.hold("a"), story.hold("b")];
@@ -129,7 +129,7 @@ describe("a grant and its end name the same hold", () => {
   });
 });
 
-describe("a slot that nobody picked up has an end but no hold", () => {
+describe("a promotion that was not picked up is counted as ended, without a hold time", () => {
   const promoted = () => {
     const story = new Story();
     const token = story.hold("a");
@@ -159,7 +159,7 @@ describe("a slot that nobody picked up has an end but no hold", () => {
 });
 
 describe("also counted", () => {
-  it("are renewals, in vain or not", () => {
+  it("are renewals, successful or not", () => {
     const story = new Story();
     const token = story.hold("a");
     story.observed();
@@ -171,7 +171,7 @@ describe("also counted", () => {
     ]);
   });
 
-  it("are time-outs at once, of an acquire and of a wait", () => {
+  it("are immediate time-outs, of an acquire and of a wait", () => {
     const story = new Story();
     story.hold("a");
     story.enqueue("b");
@@ -181,7 +181,7 @@ describe("also counted", () => {
     expect(story.observed()).toEqual([{ type: "timeout" }, { type: "timeout" }]);
   });
 
-  it("are time-outs after a wait, each once, however its client comes to hear of it", () => {
+  it("are time-outs after a wait, each once, however its client learns of it", () => {
     const story = new Story();
     story.hold("a", { lease: 60 });
     for (const name of ["b", "c", "d"]) story.acquire(name, { wait: 1 });

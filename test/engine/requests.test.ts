@@ -11,20 +11,20 @@ describe("a request that is sent again", () => {
     expect(story.holders()).toEqual(["a"]);
   });
 
-  it("keeps the one place it has in the queue", () => {
+  it("keeps its one place in the queue", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { request: "r", wait: 10 });
     expect(story.acquire("b", { request: "r", wait: 10 })).toEqual({ status: "queued" });
     expect(story.waiting()).toBe(1);
     story.release(token);
-    // Promoted by now, but the grant is handed out by its notice only.
+    // Promoted by now, but only the pick-up hands the token over.
     expect(story.acquire("b", { request: "r", wait: 10 })).toEqual({ status: "queued" });
     const granted = story.pickUp("r");
     expect(story.acquire("b", { request: "r", wait: 10 })).toEqual(granted);
   });
 
-  it("is the same for an enqueue and for its wait", () => {
+  it("gets the same reply, for an enqueue and for its wait", () => {
     const story = new Story();
     const acquired = story.enqueue("a");
     expect(story.enqueue("a")).toEqual(acquired);
@@ -38,7 +38,7 @@ describe("a request that is sent again", () => {
     expect(story.wait("b", { request: "another", wait: 5 })).toEqual({ status: "not_enqueued" });
   });
 
-  it("is not told of a hold that has run out meanwhile", () => {
+  it("does not get a hold that has expired meanwhile", () => {
     const story = new Story();
     const first = story.acquire("a", { request: "r", lease: 1 });
     story.later(1);
@@ -46,7 +46,7 @@ describe("a request that is sent again", () => {
     expect(again.token).not.toBe(first.token);
   });
 
-  it("can be picked up twice with one token and a whole lease", () => {
+  it("can be picked up twice, with the same token and a full lease", () => {
     const story = new Story();
     story.release(story.hold("a"));
     const token = story.hold("a", { request: "a2" });
@@ -59,7 +59,7 @@ describe("a request that is sent again", () => {
 });
 
 describe("a request that is cancelled", () => {
-  it("leaves the others of a queue of a hundred in their order", () => {
+  it("leaves the rest of a queue of a hundred in order", () => {
     const story = new Story();
     let token = story.hold("holder", { lease: 9_000 });
     for (let n = 0; n < 100; n += 1) story.acquire(`s${n}`, { wait: 9_000, lease: 9_000 });
@@ -74,7 +74,7 @@ describe("a request that is cancelled", () => {
     expect(served).toEqual(Array.from({ length: 100 }, (_, n) => `s${n}`).filter((name) => name !== "s50"));
   });
 
-  it("passes its slot on at once when it was granted already, and only once", () => {
+  it("passes its slot on at once, and only once, if it was already granted", () => {
     const story = new Story();
     const token = story.hold("a");
     for (const name of ["b", "c", "d"]) story.acquire(name, { wait: 10 });
@@ -85,7 +85,7 @@ describe("a request that is cancelled", () => {
     expect(story.waiting()).toBe(1);
   });
 
-  it("changes nothing when nobody knows it", () => {
+  it("changes nothing if it is unknown", () => {
     const story = new Story();
     story.hold("a");
     story.acquire("b", { wait: 10 });
@@ -103,7 +103,7 @@ describe("a request that is cancelled", () => {
     expect(story.acquire("c", { wait: 10 })).toEqual({ status: "queued" });
   });
 
-  it("takes place and record with it when it was a wait", () => {
+  it("leaves neither a place nor a record if it was a wait", () => {
     const story = new Story();
     const token = story.hold("a");
     story.enqueue("b");
@@ -114,7 +114,7 @@ describe("a request that is cancelled", () => {
     expect(story.holders()).toEqual([]);
   });
 
-  it("never leaves a wait in progress without an answer when it was the enqueue before it", () => {
+  it("never leaves a wait in progress unanswered if it was the enqueue before it", () => {
     const story = new Story();
     const token = story.hold("a");
     story.enqueue("b");
@@ -128,7 +128,7 @@ describe("a request that is cancelled", () => {
 });
 
 describe("a notice", () => {
-  it("answered `gone` passes the slot on once, however often it is said", () => {
+  it("answered `gone` passes the slot on once, however often it is answered", () => {
     const story = new Story();
     const token = story.hold("a");
     for (const name of ["b", "c", "d"]) story.acquire(name, { wait: 10 });
@@ -138,7 +138,7 @@ describe("a notice", () => {
     expect(story.holders()).toEqual(["c"]);
   });
 
-  it("answered `gone` after the token was handed out takes nothing away", () => {
+  it("answered `gone` after the token was handed over changes nothing", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { wait: 10 });
@@ -161,7 +161,7 @@ describe("a notice", () => {
     expect(story.notices()).toEqual(["b-l granted"]);
   });
 
-  it("of a promotion that was noted is not repeated, also after a reload", () => {
+  it("of a promotion that was noted is not repeated, even after a reload", () => {
     const story = new Story();
     const token = story.hold("a");
     story.enqueue("b");

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Sessionless } from "../../src/engine/index.ts";
 import { decodeSessionless, encodeSessionless } from "../../src/objects/key/sessionless-row.ts";
 
-describe("what is stored of a holder without a session", () => {
+describe("the stored form of a holder without a session", () => {
   const holders: readonly Sessionless[] = [
     { kind: "file", note: "42" },
     { kind: "file", note: "0", tag: "", mark: "00ff" },
@@ -12,12 +12,12 @@ describe("what is stored of a holder without a session", () => {
     expect(decodeSessionless(encodeSessionless(holder))).toEqual(holder);
   });
 
-  it("is read in the first shape there was", () => {
+  it("is read in its first shape", () => {
     const first = '{"v":1,"kind":"file","mark":"0a","tag":"deploy","note":"42"}';
     expect(decodeSessionless(first)).toEqual({ kind: "file", mark: "0a", tag: "deploy", note: "42" });
   });
 
-  it("is not guessed at in a shape that is newer", () => {
+  it("is refused if its shape is newer", () => {
     expect(() => decodeSessionless('{"v":2,"kind":"file"}')).toThrow("shape 2");
   });
 });

@@ -5,7 +5,7 @@ import { Story } from "./story.ts";
 const FILE: Sessionless = { kind: "file", note: "42", tag: "deploy", mark: "0a" };
 const ANY: Which = { by: "any" };
 
-/** A claim with everything that a story does not care about filled in. */
+/** A claim with defaults for what the test does not care about. */
 function claim(
   story: Story,
   name: string,
@@ -33,15 +33,15 @@ describe("a holder without a session", () => {
     expect(story.holders()).toEqual(["file:a"]);
   });
 
-  it("is kept with all it says when the key is read again from its rows, waiting or holding", () => {
+  it("is restored in full from its rows, waiting or holding", () => {
     const story = new Story();
     claim(story, "a", FILE);
     claim(story, "b", { tag: "next", wait: 9 });
     story.reload();
-    expect(story.engine.current(story.moment())?.sessionless).toEqual(FILE);
+    expect(story.engine.current(story.context())?.sessionless).toEqual(FILE);
     remove(story);
     story.reload();
-    expect(story.engine.current(story.moment())?.sessionless).toEqual({ kind: "file", note: "b", tag: "next" });
+    expect(story.engine.current(story.context())?.sessionless).toEqual({ kind: "file", note: "b", tag: "next" });
   });
 
   it("is not told when its hold ends, by its lease or by force", () => {
@@ -53,7 +53,7 @@ describe("a holder without a session", () => {
     expect([story.events, story.holders()]).toEqual([[], []]);
   });
 
-  it("is in the way of others, and others are in its way, first come, first served", () => {
+  it("shares one queue with sessions, first come, first served", () => {
     const story = new Story();
     const token = story.hold("session");
     expect(claim(story, "a", { wait: 9 })).toEqual({ status: "queued" });
@@ -65,7 +65,7 @@ describe("a holder without a session", () => {
     expect(story.holders()).toEqual(["later"]);
   });
 
-  it("gives way to nobody's leaving", () => {
+  it("stays when a session leaves", () => {
     const story = new Story();
     claim(story, "a");
     story.leave("somebody");
@@ -82,7 +82,7 @@ describe("a holder without a session", () => {
     expect(story.rowsWritten).toBe(1);
   });
 
-  it("shows its tag to whoever looks, a long one in part", () => {
+  it("shows its tag in every view, cut if it is long", () => {
     const story = new Story();
     claim(story, "a", { tag: "x".repeat(1_000) });
     claim(story, "b", { tag: "next", wait: 9 });
@@ -108,7 +108,7 @@ describe("the same claim again", () => {
     expect(story.rowsWritten).toBe(0);
   });
 
-  it("keeps a hold that came up meanwhile, though the first request is gone and is withdrawn later", () => {
+  it("keeps a hold granted meanwhile, even if the first request is gone and is cancelled later", () => {
     for (const heard of ["claim", "refresh"] as const) {
       const story = new Story();
       claim(story, "holder");
@@ -123,7 +123,7 @@ describe("the same claim again", () => {
       story.reload();
       story.run({ do: "cancel", request: "first" });
       expect(story.holders()).toEqual(["file:first"]);
-      expect(story.engine.current(story.moment())).toMatchObject({ fence, sessionless: FILE });
+      expect(story.engine.current(story.context())).toMatchObject({ fence, sessionless: FILE });
       expect(collect(story, "first")).toMatchObject({ status: "granted", hold: { fence } });
       remove(story);
       expect(story.holders()).toEqual(["file:other"]);
@@ -136,7 +136,7 @@ describe("the same claim again", () => {
     expect(claim(story, "b").status).toBe("timeout");
   });
 
-  it("finds its place in the queue, and what became of it", () => {
+  it("finds its place in the queue, and then its hold", () => {
     const story = new Story();
     claim(story, "a");
     claim(story, "b", { wait: 9 });
@@ -149,7 +149,7 @@ describe("the same claim again", () => {
 });
 
 describe("a claim that waits", () => {
-  it("is told of the holder when its time is over", () => {
+  it("is told the holder when it times out", () => {
     const story = new Story();
     const first = claim(story, "a");
     claim(story, "b", { wait: 3 });
@@ -160,7 +160,7 @@ describe("a claim that waits", () => {
     expect(story.engine.hasNews).toBe(false);
   });
 
-  it("is told that nobody holds, if the lease in its way has ended too", () => {
+  it("is told that the key is free, if the holder's lease has ended too", () => {
     const story = new Story();
     claim(story, "a", { lease: 5 });
     claim(story, "b", { wait: 3 });
@@ -168,7 +168,7 @@ describe("a claim that waits", () => {
     expect(collect(story, "b")).toEqual({ status: "timeout" });
   });
 
-  it("has a lease that begins when it is told", () => {
+  it("has a lease that starts when it is told", () => {
     const story = new Story();
     claim(story, "a");
     claim(story, "b", { wait: 9, lease: 10 });
@@ -177,7 +177,7 @@ describe("a claim that waits", () => {
     expect(collect(story, "b")).toMatchObject({ hold: { expiresAt: story.now + 10_000 } });
   });
 
-  it("meets the cap on waiters; one that does not wait does not", () => {
+  it("is subject to the cap on waiters; one that does not wait is not", () => {
     const story = new Story({ maxWaiters: 1 });
     const first = claim(story, "a");
     claim(story, "b", { wait: 9 });
@@ -185,7 +185,7 @@ describe("a claim that waits", () => {
     expect(claim(story, "d")).toMatchObject({ status: "timeout", hold: { fence: fenceOf(first) } });
   });
 
-  it("whose hold is removed before it has heard of it is told that it has none", () => {
+  it("is told that it has no hold if that is removed before the pick-up", () => {
     const story = new Story();
     claim(story, "a");
     claim(story, "b", { wait: 9 });
@@ -195,7 +195,7 @@ describe("a claim that waits", () => {
     expect(collect(story, "b")).toEqual({ status: "lease_expired" });
   });
 
-  it("that is withdrawn leaves the queue, or gives back what it got", () => {
+  it("leaves the queue, or gives its hold back, when it is cancelled", () => {
     const story = new Story();
     claim(story, "a");
     claim(story, "b", { wait: 9 });
@@ -209,7 +209,7 @@ describe("a claim that waits", () => {
 });
 
 describe("refreshing and removing", () => {
-  it("touch the hold that is meant, and no other", () => {
+  it("affect the hold that is meant, and no other", () => {
     const story = new Story();
     expect([refresh(story).status, remove(story).status]).toEqual(["not_held", "not_held"]);
     const fence = fenceOf(claim(story, "a", FILE));
@@ -227,7 +227,7 @@ describe("refreshing and removing", () => {
     expect(story.holders()).toEqual([]);
   });
 
-  it("never touch a session's hold, nor a semaphore's", () => {
+  it("never affect a session's hold, nor a semaphore's", () => {
     const story = new Story();
     const token = story.hold("session");
     const which: Which = { by: "fence", fences: [token.slice(0, 16)] };
@@ -238,7 +238,7 @@ describe("refreshing and removing", () => {
     expect([refresh(semaphore).status, remove(semaphore).status]).toEqual(["limit_mismatch", "foreign"]);
   });
 
-  it("set lease and tag anew; the last lease is the next one's default", () => {
+  it("set lease and tag; the last lease is the default for the next", () => {
     const story = new Story();
     claim(story, "a", { ...FILE, lease: 60 });
     story.later(10);

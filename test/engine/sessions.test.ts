@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Story } from "./story.ts";
 
 describe("a session that leaves", () => {
-  it("is not promoted by its own end", () => {
+  it("is not promoted by its own leaving", () => {
     const story = new Story();
     story.hold("a");
     story.acquire("a", { request: "a2", wait: 10 });
@@ -11,7 +11,7 @@ describe("a session that leaves", () => {
     expect([story.holders(), story.waiting(), story.notices()]).toEqual([[], 0, []]);
   });
 
-  it("keeps only holds whose token it knows, when told to keep them", () => {
+  it("keeps only holds whose token it has, if asked to", () => {
     const story = new Story({ limit: 2 });
     story.hold("a", { request: "a1", lease: 5 });
     const other = story.hold("b");
@@ -24,7 +24,7 @@ describe("a session that leaves", () => {
     expect(story.holders()).toEqual([]);
   });
 
-  it("can leave twice, and a late second time takes nothing from a newer holder", () => {
+  it("can leave twice; a late second leave takes nothing from a newer holder", () => {
     const story = new Story();
     story.hold("a");
     story.leave("a");
@@ -34,7 +34,7 @@ describe("a session that leaves", () => {
     expect(story.holders()).toEqual(["b"]);
   });
 
-  it("takes along the memory of a two-phase grant that ran out unseen, also one that runs out just then", () => {
+  it("leaves no lapsed two-phase grant behind, even one that expires just then", () => {
     const story = new Story();
     story.enqueue("a", { lease: 1 });
     story.later(1);
@@ -42,7 +42,7 @@ describe("a session that leaves", () => {
     expect([...story.key.rows.lapsed]).toEqual([]);
   });
 
-  it("leaves no unheard end behind when its promotion has run out just then", () => {
+  it("leaves no unanswered notice behind if its promotion expires just then", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { wait: 10, lease: 1 });
@@ -52,7 +52,7 @@ describe("a session that leaves", () => {
     expect(story.key.rows.waiters.size).toBe(0);
   });
 
-  it("with a hundred requests is gone with all of them", () => {
+  it("takes all of its hundred requests along", () => {
     const story = new Story({ limit: 10 });
     for (let n = 0; n < 100; n += 1) story.acquire("a", { request: `a${n}`, wait: 100 });
     story.acquire("b", { wait: 100 });
@@ -61,8 +61,8 @@ describe("a session that leaves", () => {
   });
 });
 
-describe("a two-phase place", () => {
-  it("that came up and was not waited for in time is told once, then forgotten", () => {
+describe("an enqueued request", () => {
+  it("whose hold expires before its wait says so once, then is forgotten", () => {
     const story = new Story();
     const token = story.hold("a");
     story.enqueue("b", { lease: 1 });
@@ -74,21 +74,21 @@ describe("a two-phase place", () => {
     expect(story.wait("b")).toEqual({ status: "not_enqueued" });
   });
 
-  it("that lapsed is forgotten after the idle time, whatever else lapsed and in whatever order it was seen", () => {
+  it("that lapsed is forgotten after the idle time, whatever else lapsed and in whatever order", () => {
     const story = new Story({ limit: 2 });
     const tokens = [story.hold("x", { request: "x1" }), story.hold("x", { request: "x2" })];
     story.enqueue("late", { lease: 20 });
     story.enqueue("early", { lease: 10 });
     for (const token of tokens) story.release(token);
     story.answer("early-e", "noted");
-    // Both are found expired by one look; `late` has an unanswered notice and is seen first.
+    // One tick finds both expired; `late` has an unanswered notice and is seen first.
     story.later(20).tick();
     story.later(51);
     expect(story.wait("early")).toEqual({ status: "not_enqueued" });
     expect(story.wait("late")).toEqual({ status: "lease_expired" });
   });
 
-  it("is still there after a reload when an older one of the session timed out unheard", () => {
+  it("survives a reload even if an older one of its session timed out unheard", () => {
     const story = new Story();
     const token = story.hold("a");
     story.enqueue("b", { request: "old" });
@@ -125,16 +125,16 @@ describe("a two-phase place", () => {
 });
 
 describe("an idle key", () => {
-  it("may be forgotten after its time, not before, and not while somebody holds or waits", () => {
+  it("may be forgotten after its time, not before, and not while it has holders or waiters", () => {
     const story = new Story();
     const token = story.hold("a", { lease: 1_000 });
     story.later(500);
-    expect(story.engine.isPrunable(story.moment())).toBe(false);
+    expect(story.engine.isPrunable(story.context())).toBe(false);
     story.release(token);
     story.later(60);
-    expect(story.engine.isPrunable(story.moment())).toBe(false);
+    expect(story.engine.isPrunable(story.context())).toBe(false);
     story.now += 1;
-    expect(story.engine.isPrunable(story.moment())).toBe(true);
+    expect(story.engine.isPrunable(story.context())).toBe(true);
   });
 
   it("is not kept by wrong tokens and refused requests", () => {
@@ -148,7 +148,7 @@ describe("an idle key", () => {
       story.wait("b");
     }
     story.now += 1;
-    expect(story.engine.isPrunable(story.moment())).toBe(true);
+    expect(story.engine.isPrunable(story.context())).toBe(true);
   });
 
   it("takes any limit after its time, keeps its fence, and a smaller limit holds", () => {
@@ -167,7 +167,7 @@ describe("an idle key", () => {
 });
 
 describe("losses", () => {
-  it("are told to the owner when a lease ends or somebody else releases, not for its own doing", () => {
+  it("are told to the owner if its lease ends or another session releases, not if it releases itself", () => {
     const story = new Story({ limit: 4 });
     const expiring = story.hold("a", { request: "a1", lease: 1 });
     const own = story.hold("a", { request: "a2" });
@@ -183,7 +183,7 @@ describe("losses", () => {
     ]);
   });
 
-  it("of a token that nobody was told are no losses", () => {
+  it("are not told of a token that was never handed over", () => {
     const story = new Story();
     const token = story.hold("a");
     story.enqueue("b", { lease: 1 });
@@ -202,7 +202,7 @@ describe("rows", () => {
     expect([wrote, story.rowsWritten]).toEqual([1, 1]);
   });
 
-  it("are none for what changes nothing", () => {
+  it("are not written if nothing changes", () => {
     const story = new Story();
     story.hold("a", { lease: 60 });
     story.acquire("b");

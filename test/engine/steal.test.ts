@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Story } from "./story.ts";
 
 describe("a hold that is stolen", () => {
-  it("is lost to its session, which is told so, and goes to the next in line in the same step", () => {
+  it("is lost to its session, which is told, and goes to the next waiter in the same step", () => {
     const story = new Story();
     const start = story.now;
     const token = story.hold("a", { lease: 9 });
@@ -29,7 +29,7 @@ describe("a hold that is stolen", () => {
     expect(story.rowsWritten).toBe(0);
   });
 
-  it("is not found any more once its lease has ended, and nobody else's hold is taken for it", () => {
+  it("is not found once its lease has ended, and no other hold is taken for it", () => {
     const story = new Story();
     const token = story.hold("a", { lease: 1 });
     story.acquire("b", { wait: 60 });
@@ -38,7 +38,7 @@ describe("a hold that is stolen", () => {
     expect(story.holders()).toEqual(["b"]);
   });
 
-  it("before it was picked up ends the wait for it with a final answer, also after a reload", () => {
+  it("before it was picked up ends the wait with a final answer, even after a reload", () => {
     const story = new Story();
     const first = story.hold("a");
     story.acquire("b", { wait: 60 });
@@ -55,7 +55,7 @@ describe("a hold that is stolen", () => {
     expect(story.holders()).toEqual(["c"]);
   });
 
-  it("while its two-phase place was not waited for is told by the wait that comes, once", () => {
+  it("after its enqueue and before its wait makes that wait `lease_expired`, once", () => {
     for (const isAcquired of [true, false]) {
       const story = new Story();
       const first = isAcquired ? undefined : story.hold("a");
@@ -68,7 +68,7 @@ describe("a hold that is stolen", () => {
     }
   });
 
-  it("while a wait was in progress on its place ends that wait", () => {
+  it("during a wait for it ends that wait", () => {
     const story = new Story();
     const first = story.hold("a");
     story.enqueue("b");

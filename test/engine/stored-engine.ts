@@ -1,13 +1,13 @@
 /**
  * A key as its object keeps it: an engine, and plain rows that hold exactly what the SQLite store would. The engine can
- * be thrown away between any two commands and built anew from the rows alone.
+ * be thrown away between any two commands and rebuilt from the rows alone.
  */
 import {
   type Answer,
   type Changes,
+  type CommandContext,
   KeyEngine,
   type KeyEvent,
-  type Moment,
   type Observation,
   type Sessionless,
   Slot,
@@ -60,7 +60,7 @@ export class Rows {
     this.key = key;
   }
 
-  /** Writes one command's changes; the number of rows it took. */
+  /** Writes one command's changes; returns the number of rows written. */
   write({ slots, waiters, lapsed, limit }: Changes): number {
     for (const slot of slots) this.slots.set(slot.index, slotRow(slot));
     for (const waiter of waiters) {
@@ -100,7 +100,7 @@ export class Rows {
   }
 }
 
-/** One call to a key, as data, so that a whole history can be played again. */
+/** One call to a key, as data, so that a whole history can be replayed. */
 export type Call =
   | { readonly do: "acquire"; readonly command: Parameters<KeyEngine["acquire"]>[0] }
   | { readonly do: "enqueue"; readonly command: Parameters<KeyEngine["enqueue"]>[0] }
@@ -119,7 +119,7 @@ export type Call =
   | { readonly do: "tick" }
   /** The object is evicted; the next access builds the engine from the rows. */
   | { readonly do: "reload" }
-  /** The idle key is forgotten, all but its fence, and founded again. */
+  /** The idle key is forgotten, except for its fence, and created again. */
   | { readonly do: "prune"; readonly limit: number };
 
 export interface Result {
@@ -140,53 +140,53 @@ export class StoredEngine {
     this.engine = new KeyEngine(this.rows.load());
   }
 
-  /** Runs one call and stores what it changed before anything is said. */
-  run(call: Call, moment: Moment): Result {
-    const outcome = this.#perform(call, moment);
+  /** Runs one call and stores its changes before returning its result. */
+  run(call: Call, context: CommandContext): Result {
+    const outcome = this.#perform(call, context);
     const rowsWritten = this.rows.write(this.engine.takeChanges());
     const observations = this.engine.takeObservations();
     return { outcome, events: this.engine.takeEvents(), observations, rowsWritten };
   }
 
-  #perform(call: Call, moment: Moment): unknown {
+  #perform(call: Call, context: CommandContext): unknown {
     const { engine } = this;
     switch (call.do) {
       case "acquire":
-        return engine.acquire(call.command, moment);
+        return engine.acquire(call.command, context);
       case "enqueue":
-        return engine.enqueue(call.command, moment);
+        return engine.enqueue(call.command, context);
       case "wait":
-        return engine.wait(call.command, moment);
+        return engine.wait(call.command, context);
       case "release":
-        return engine.release(call.token, call.session, moment);
+        return engine.release(call.token, call.session, context);
       case "steal":
-        return engine.steal(call.fence, moment);
+        return engine.steal(call.fence, context);
       case "renew":
-        return engine.renew(call.token, call.leaseSeconds, moment);
+        return engine.renew(call.token, call.leaseSeconds, context);
       case "pickUp":
-        return engine.pickUp(call.request, moment);
+        return engine.pickUp(call.request, context);
       case "cancel":
-        return engine.cancel(call.request, moment);
+        return engine.cancel(call.request, context);
       case "answer":
-        return engine.answer(call.request, call.answer, moment);
+        return engine.answer(call.request, call.answer, context);
       case "leave":
-        return engine.leave(call.session, { keepsReported: call.keepsReported }, moment);
+        return engine.leave(call.session, { keepsReported: call.keepsReported }, context);
       case "claim":
-        return engine.claim(call.command, moment);
+        return engine.claim(call.command, context);
       case "collect":
-        return engine.collect(call.request, moment);
+        return engine.collect(call.request, context);
       case "refresh":
-        return engine.refresh(call.command, moment);
+        return engine.refresh(call.command, context);
       case "remove":
-        return engine.remove(call.selector, moment);
+        return engine.remove(call.selector, context);
       case "tick":
-        return engine.tick(moment);
+        return engine.tick(context);
       case "reload":
         this.engine = new KeyEngine(this.rows.load());
         return undefined;
       case "prune":
         if (engine.lastFence > this.mark) this.mark = engine.lastFence;
-        this.rows = new Rows({ limit: call.limit, fence: this.mark, foundedAt: moment.now });
+        this.rows = new Rows({ limit: call.limit, fence: this.mark, foundedAt: context.now });
         this.engine = new KeyEngine(this.rows.load());
         return undefined;
     }

@@ -1,5 +1,5 @@
-/** One key with a hand on its clock, for stories told step by step. */
-import type { Answer, KeyEngine, KeyEvent, Moment, Observation } from "../../src/engine/index.ts";
+/** One key with a clock that the test moves, for tests told step by step. */
+import type { Answer, CommandContext, KeyEngine, KeyEvent, Observation } from "../../src/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
 
 export interface StoryOptions {
@@ -15,14 +15,14 @@ type Status = { readonly status: string; readonly token?: string; readonly lease
 export class Story {
   readonly key: StoredEngine;
   now: number;
-  /** What the key has said since it was last asked. */
+  /** Events since they were last read. */
   events: KeyEvent[] = [];
-  /** What the key has counted since it was last asked. */
+  /** Observations since they were last read. */
   observations: Observation[] = [];
   /** Rows written by the last call. */
   rowsWritten = 0;
   readonly #limit: number;
-  readonly #rules: Omit<Moment, "now" | "salt">;
+  readonly #rules: Omit<CommandContext, "now" | "salt">;
   #salts = 0;
 
   constructor({ limit = 1, start = 1_700_000_000_000, ...rules }: StoryOptions = {}) {
@@ -36,7 +36,7 @@ export class Story {
     return this.key.engine;
   }
 
-  moment(): Moment {
+  context(): CommandContext {
     const salt = () => {
       this.#salts += 1;
       return this.#salts.toString(16).padStart(16, "0");
@@ -50,7 +50,7 @@ export class Story {
     return this.run({ do: "acquire", command });
   }
 
-  /** Takes a slot that must be free; its token. */
+  /** Acquires a slot that must be free; returns its token. */
   hold(session: string, options: { request?: string; lease?: number } = {}): string {
     const { token } = this.acquire(session, options);
     if (token === undefined) throw new Error(`${session} does not hold`);
@@ -72,7 +72,7 @@ export class Story {
     return this.run({ do: "release", token, session });
   }
 
-  /** Takes away the hold that has this token. */
+  /** Steals the hold with this token. */
   steal(token: string): Status {
     return this.run({ do: "steal", fence: token.slice(0, 16) });
   }
@@ -105,13 +105,13 @@ export class Story {
     this.run({ do: "reload" });
   }
 
-  /** Lets seconds pass without anybody looking. */
+  /** Moves the clock; the key does not notice until the next call. */
   later(seconds: number): this {
     this.now += seconds * 1000;
     return this;
   }
 
-  /** The sessions that hold, in the order in which they were granted. */
+  /** The sessions that hold, in grant order. */
   holders(): string[] {
     const held = [...this.key.rows.slots.values()].filter(({ isHeld }) => isHeld);
     return held.sort((a, b) => (a.token < b.token ? -1 : 1)).map(({ session }) => session);
@@ -121,14 +121,14 @@ export class Story {
     return this.engine.view().waiters;
   }
 
-  /** Notices so far, as "request kind"; they are forgotten by being read. */
+  /** Notices since they were last read, as "request kind". */
   notices(): string[] {
     const { events } = this;
     this.events = [];
     return events.flatMap((event) => (event.type === "notice" ? [`${event.request} ${event.kind}`] : []));
   }
 
-  /** Observations so far; they are forgotten by being read. */
+  /** Observations since they were last read. */
   observed(): Observation[] {
     const { observations } = this;
     this.observations = [];
@@ -136,7 +136,7 @@ export class Story {
   }
 
   run(call: Call): Status {
-    const result: Result = this.key.run(call, this.moment());
+    const result: Result = this.key.run(call, this.context());
     this.events.push(...result.events);
     this.observations.push(...result.observations);
     this.rowsWritten = result.rowsWritten;

@@ -1,4 +1,4 @@
-import type { EndReason, Observation, StandingHold } from "../../engine/index.ts";
+import type { EndReason, Observation, ReportedHold } from "../../engine/index.ts";
 import type { Labels } from "../calls/directories.ts";
 import { labelOfTag } from "./tag-label.ts";
 
@@ -38,7 +38,7 @@ export class History {
   }
 
   /** Starts with the current holds. Their waiting time was not stored, unless they did not wait at all. */
-  recall(holds: readonly StandingHold[]): void {
+  recall(holds: readonly ReportedHold[]): void {
     for (const { since, isImmediate, ...hold } of holds) {
       this.#add({ ...nameOf(hold), grantedAt: since, waitedMs: isImmediate ? 0 : undefined, end: undefined });
     }
@@ -80,7 +80,7 @@ export class History {
 }
 
 /** Identifies the holder. A holder without a session is labelled by its tag; labels of sessions are added later. */
-function nameOf({ fence, session, tag }: Pick<StandingHold, "fence" | "session" | "tag">) {
+function nameOf({ fence, session, tag }: Pick<ReportedHold, "fence" | "session" | "tag">) {
   const label = labelOfTag(tag);
   return { fence, session, ...(label !== undefined && { label }) };
 }

@@ -6,6 +6,7 @@ import {
   type Answer,
   type ClaimCommand,
   type ClaimOutcome,
+  type CommandContext,
   type CurrentHold,
   type EnqueueCommand,
   type EnqueueOutcome,
@@ -14,7 +15,6 @@ import {
   KeyEngine,
   type KeyEvent,
   type KeyView,
-  type Moment,
   type PickUpOutcome,
   type RefreshCommand,
   type RefreshOutcome,
@@ -59,7 +59,7 @@ interface Closeness {
   readonly history?: boolean;
 }
 
-type Decision<Outcome> = (engine: KeyEngine, moment: Moment) => Outcome;
+type Decision<Outcome> = (engine: KeyEngine, context: CommandContext) => Outcome;
 
 /** How many sessions are notified concurrently. */
 const TELLS = { width: 8, perPause: 8 };
@@ -108,23 +108,25 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   acquire(command: AcquireCommand): Promise<AcquireOutcome> {
-    return this.#useFounded(command.limit, (engine, moment) => engine.acquire(command, moment));
+    return this.#useFounded(command.limit, (engine, context) => engine.acquire(command, context));
   }
 
   enqueue(command: EnqueueCommand): Promise<EnqueueOutcome> {
-    return this.#useFounded(command.limit, (engine, moment) => engine.enqueue(command, moment));
+    return this.#useFounded(command.limit, (engine, context) => engine.enqueue(command, context));
   }
 
   wait(command: WaitCommand): Promise<WaitOutcome> {
-    return this.#useUnlessLost({ status: "not_enqueued" }, (engine, moment) => engine.wait(command, moment));
+    return this.#useUnlessLost({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
   }
 
   release(token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.release(token, session, moment));
+    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.release(token, session, context));
   }
 
   async renew(token: string, leaseSeconds: number): Promise<RenewOutcome> {
-    const outcome = await this.#useUnlessLost(undefined, (engine, moment) => engine.renew(token, leaseSeconds, moment));
+    const outcome = await this.#useUnlessLost(undefined, (engine, context) =>
+      engine.renew(token, leaseSeconds, context),
+    );
     if (outcome) return outcome;
     this.#meter.renewedNothing();
     return { status: "not_held" };
@@ -135,30 +137,30 @@ export class KeyObject extends DurableObject<Env> {
    * `fence` is the first half of the hold's token.
    */
   steal(fence: string): Promise<StealOutcome> {
-    return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.steal(fence, moment));
+    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.steal(fence, context));
   }
 
   /** Takes the lock for a holder without a session. One that waits needs a listener: see `fetch`. */
   claim(command: ClaimCommand): Promise<ClaimOutcome> {
-    return this.#useFounded(1, (engine, moment) => engine.claim(command, moment));
+    return this.#useFounded(1, (engine, context) => engine.claim(command, context));
   }
 
   /** The outcome of a claim that was answered `queued`. */
   collect(request: string): Promise<ClaimOutcome> {
-    return this.#use<ClaimOutcome>({ status: "lease_expired" }, (engine, moment) => engine.collect(request, moment));
+    return this.#use<ClaimOutcome>({ status: "lease_expired" }, (engine, context) => engine.collect(request, context));
   }
 
   /** The hold with the highest fence, or null if the key is free. Changes nothing except what is due to expire. */
   current(): Promise<CurrentHold | null> {
-    return this.#useUnlessLost<CurrentHold | null>(null, (engine, moment) => engine.current(moment) ?? null);
+    return this.#useUnlessLost<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
   }
 
   refresh(command: RefreshCommand): Promise<RefreshOutcome> {
-    return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.refresh(command, moment));
+    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
   }
 
   remove(selector: HoldSelector): Promise<RemoveOutcome> {
-    return this.#useUnlessLost({ status: "not_held" }, (engine, moment) => engine.remove(selector, moment));
+    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.remove(selector, context));
   }
 
   /**
@@ -182,15 +184,15 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   pickUp(request: string): Promise<PickUpOutcome> {
-    return this.#use({ status: "unknown" }, (engine, moment) => engine.pickUp(request, moment));
+    return this.#use({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
   }
 
   cancel(request: string): Promise<void> {
-    return this.#use(undefined, (engine, moment) => engine.cancel(request, moment));
+    return this.#use(undefined, (engine, context) => engine.cancel(request, context));
   }
 
   leave(session: string, options: { keepsReported: boolean }): Promise<void> {
-    return this.#use(undefined, (engine, moment) => engine.leave(session, options, moment));
+    return this.#use(undefined, (engine, context) => engine.leave(session, options, context));
   }
 
   /**
@@ -198,9 +200,9 @@ export class KeyObject extends DurableObject<Env> {
    * its newest grants. Changes nothing except what is due to expire.
    */
   async describe({ detail, history = false }: Closeness = { detail: false }): Promise<KeyDescription | null> {
-    const view = await this.#useUnlessLost<KeyView | null>(null, (engine, moment) => {
-      engine.tick(moment);
-      return engine.isPrunable(moment) ? null : engine.view({ detail });
+    const view = await this.#useUnlessLost<KeyView | null>(null, (engine, context) => {
+      engine.tick(context);
+      return engine.isPrunable(context) ? null : engine.view({ detail });
     });
     return view && history ? { ...view, history: this.#history.at(this.#clock.now()) } : view;
   }
@@ -255,9 +257,9 @@ export class KeyObject extends DurableObject<Env> {
   async #wake(): Promise<void> {
     this.#wakeUp.clear();
     try {
-      await this.#use(undefined, (engine, moment) => engine.tick(moment));
+      await this.#use(undefined, (engine, context) => engine.tick(context));
       const engine = this.#engine;
-      if (engine?.isPrunable(this.#moment()) && !engine.hasNews && !this.#transition) await this.#prune(engine);
+      if (engine?.isPrunable(this.#context()) && !engine.hasNews && !this.#transition) await this.#prune(engine);
     } catch (error) {
       log("error", "key_alarm_failed", { error: String(error) });
       this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
@@ -269,7 +271,7 @@ export class KeyObject extends DurableObject<Env> {
     return this.ctx.id.name as string;
   }
 
-  #moment(): Moment {
+  #context(): CommandContext {
     const { fenceFloor, maxWaiters, gcMaxIdleMs } = this.#config;
     return { now: this.#clock.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
   }
@@ -435,7 +437,7 @@ export class KeyObject extends DurableObject<Env> {
   #run<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome {
     let outcome: Outcome;
     try {
-      outcome = decide(engine, this.#moment());
+      outcome = decide(engine, this.#context());
     } catch (error) {
       if (error instanceof FenceExhaustedError) this.#commit(engine);
       else this.#reload();
@@ -493,7 +495,7 @@ export class KeyObject extends DurableObject<Env> {
       const { request, kind, hasPlace } = event;
       const answer = await session.deliver({ key, request, kind, ...(hasPlace && { hasPlace }) });
       this.#meter.answered(answer);
-      if (this.#engine === engine) this.#run(engine, (_, moment) => engine.answer(request, answer, moment));
+      if (this.#engine === engine) this.#run(engine, (_, context) => engine.answer(request, answer, context));
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });
     }
@@ -503,10 +505,10 @@ export class KeyObject extends DurableObject<Env> {
   #tellListener(engine: KeyEngine, request: string): void {
     const isWaiting = this.#listeners.isWaiting(request);
     const answer: Answer = isWaiting ? "taken" : this.#listeners.mayReturn ? "later" : "gone";
-    const outcome = isWaiting && this.#run(engine, (_, moment) => engine.collect(request, moment));
+    const outcome = isWaiting && this.#run(engine, (_, context) => engine.collect(request, context));
     if (outcome) this.#listeners.answer(request, outcome);
     this.#meter.answered(answer);
-    this.#run(engine, (_, moment) => engine.answer(request, answer, moment));
+    this.#run(engine, (_, context) => engine.answer(request, answer, context));
   }
 }
 

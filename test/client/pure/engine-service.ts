@@ -5,11 +5,11 @@
 import {
   type AcquireOutcome,
   type Answer,
+  type CommandContext,
   type Granted,
   type HolderView,
   KeyEngine,
   type KeyEvent,
-  type Moment,
   type WaitOutcome,
 } from "../../../src/engine/index.ts";
 import { type Outcome, wireReply, wireReplyOf } from "../../../src/protocols/statuses.ts";
@@ -266,7 +266,7 @@ export class EngineService implements Host {
     return [...this.#sessions.values()].find((session) => session.socket === socket);
   }
 
-  get #moment(): Moment {
+  get #moment(): CommandContext {
     const limits = { fenceFloor: 0n, maxWaiters: 0, gcMaxIdleMs: IDLE_MS };
     return { now: this.#clock.wall(), salt: () => "5a17".repeat(4), ...limits };
   }

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Deadlines, type Due } from "../../src/engine/deadlines.ts";
-import { type Linked, Queue } from "../../src/engine/queue.ts";
 
 class Timer implements Due {
   dueAt: number;
@@ -11,23 +10,14 @@ class Timer implements Due {
   }
 }
 
-class Member implements Linked<Member> {
-  readonly name: number;
-  ahead: Member | undefined;
-  behind: Member | undefined;
-  constructor(name: number) {
-    this.name = name;
-  }
-}
-
 describe("deadlines", () => {
-  it("without subjects never come", () => {
+  it("never come if there are none", () => {
     const deadlines = new Deadlines<Timer>();
     expect(deadlines.earliest()).toBe(Number.POSITIVE_INFINITY);
     expect(deadlines.takeDue(Number.MAX_VALUE)).toBeUndefined();
   });
 
-  it("come at their millisecond, not before, each once", () => {
+  it("come due exactly once, at their millisecond and not before", () => {
     const deadlines = new Deadlines<Timer>();
     const timer = new Timer(100);
     deadlines.schedule(timer);
@@ -37,7 +27,7 @@ describe("deadlines", () => {
     expect(deadlines.takeDue(1_000)).toBeUndefined();
   });
 
-  it("that move later are not seen at their old time", () => {
+  it("that move later do not come due at the old time", () => {
     const deadlines = new Deadlines<Timer>();
     const timer = new Timer(100);
     deadlines.schedule(timer);
@@ -47,7 +37,7 @@ describe("deadlines", () => {
     expect(deadlines.takeDue(500)).toBe(timer);
   });
 
-  it("of subjects that want nothing any more do not pile up behind an early one", () => {
+  it("that are withdrawn do not pile up behind an early one", () => {
     const deadlines = new Deadlines<Timer>();
     deadlines.schedule(new Timer(1));
     for (let n = 0; n < 10_000; n++) {
@@ -59,7 +49,7 @@ describe("deadlines", () => {
     expect(deadlines.earliest()).toBe(1);
   });
 
-  it("of subjects that want nothing any more are forgotten", () => {
+  it("that are withdrawn never come due", () => {
     const deadlines = new Deadlines<Timer>();
     const timer = new Timer(100);
     deadlines.schedule(timer);
@@ -68,7 +58,7 @@ describe("deadlines", () => {
     expect(deadlines.earliest()).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it("agree with a plain sorted list, whatever moves", () => {
+  it("agree with a plain sorted list, however they move", () => {
     const change = fc.oneof(
       fc.record({ kind: fc.constant("move" as const), which: fc.nat(9), to: fc.nat(100) }),
       fc.record({ kind: fc.constant("stop" as const), which: fc.nat(9) }),
@@ -96,55 +86,6 @@ describe("deadlines", () => {
         }
       }),
       { numRuns: 500 },
-    );
-  });
-});
-
-describe("the queue", () => {
-  it("is empty at first", () => {
-    const queue = new Queue<Member>();
-    expect([queue.length, queue.head, [...queue]]).toEqual([0, undefined, []]);
-  });
-
-  it("keeps the order of those who stay, whoever leaves from wherever, and takes back who comes again", () => {
-    fc.assert(
-      fc.property(fc.array(fc.nat(40), { maxLength: 80 }), (moves) => {
-        const queue = new Queue<Member>();
-        const members = new Map<number, Member>();
-        let expected: number[] = [];
-        for (const name of moves) {
-          const member = members.get(name);
-          if (member) {
-            queue.remove(member);
-            members.delete(name);
-            expected = expected.filter((other) => other !== name);
-          } else {
-            const joined = new Member(name);
-            members.set(name, joined);
-            queue.push(joined);
-            expected.push(name);
-          }
-          expect([...queue].map((other) => other.name)).toEqual(expected);
-          expect(queue.length).toBe(expected.length);
-          expect(queue.head?.name).toBe(expected[0]);
-        }
-      }),
-      { numRuns: 300 },
-    );
-  });
-
-  it("lets a member in where it belongs, whatever the order in which they come", () => {
-    fc.assert(
-      fc.property(fc.uniqueArray(fc.nat(40), { maxLength: 30 }), (names) => {
-        const queue = new Queue<Member>();
-        for (const name of names) queue.insert(new Member(name), (other) => other.name > name);
-        const order = names.toSorted((a, b) => a - b);
-        expect([...queue].map(({ name }) => name)).toEqual(order);
-        expect([queue.length, queue.head?.name]).toEqual([order.length, order[0]]);
-        for (const member of [...queue]) queue.remove(member);
-        expect([queue.length, queue.head]).toEqual([0, undefined]);
-      }),
-      { numRuns: 100 },
     );
   });
 });

@@ -1,16 +1,16 @@
-/** Keeps the books on what statistics are told of one key, over a whole history. */
+/** Checks what is counted for statistics, over the whole history of one key. */
 import assert from "node:assert/strict";
-import type { Observation } from "../../src/engine/index.ts";
-import type { KeyModel } from "./model.ts";
-import type { Result } from "./stored-engine.ts";
+import type { Observation } from "../../../src/engine/index.ts";
+import type { Result } from "../stored-engine.ts";
+import type { KeyModel } from "./key-model.ts";
 
 export class Counts {
   #slotsTaken = 0;
   #slotsFreed = 0;
   /** Fences of grants that have not ended. */
-  readonly #standing = new Set<string>();
+  readonly #open = new Set<string>();
 
-  /** One command: all that happened is counted, and nothing else. */
+  /** Everything that one command did is counted, and nothing else. */
   check({ observations, events }: Result, { observations: expected, grants }: KeyModel): void {
     const repeated = observations.filter(({ type }) => type === "notice_repeated").length;
     const rest = observations.filter(({ type }) => type !== "notice_repeated");
@@ -21,23 +21,23 @@ export class Counts {
     assert.ok(this.#slotsFreed <= this.#slotsTaken, "a slot becomes free once");
   }
 
-  /** Nobody holds any more: every grant has had its end. */
+  /** The key is free: every grant has ended. */
   settle(): void {
-    assert.deepEqual([...this.#standing], []);
+    assert.deepEqual([...this.#open], []);
     assert.equal(this.#slotsFreed, this.#slotsTaken);
   }
 
   #add(observation: Observation): void {
     if (observation.type === "granted") {
       assert.ok(observation.waitMs >= 0);
-      assert.ok(!this.#standing.has(observation.fence), "a grant has a fence of its own");
-      this.#standing.add(observation.fence);
+      assert.ok(!this.#open.has(observation.fence), "a grant has a fence of its own");
+      this.#open.add(observation.fence);
     }
     if (observation.type !== "ended") return;
     this.#slotsFreed += 1;
     if (observation.holdMs === undefined) return;
     assert.ok(observation.holdMs >= 0);
-    assert.ok(this.#standing.delete(observation.fence), "what ends was granted, and has one end at most");
+    assert.ok(this.#open.delete(observation.fence), "what ends was granted, and has one end at most");
   }
 }
 

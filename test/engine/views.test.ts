@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { Story } from "./story.ts";
 
 describe("the view of a key", () => {
-  it("names each hold by its fence, never by its token, and tells since when it is held", () => {
+  it("names each hold by its fence, never by its token, and shows since when it is held", () => {
     const story = new Story();
     const start = story.now;
     const first = story.hold("a");
@@ -20,7 +20,7 @@ describe("the view of a key", () => {
     expect(JSON.stringify(view)).not.toContain(token);
   });
 
-  it("tells of a place that was promoted, and that nobody has picked up, since when: holders of one slot never overlap", () => {
+  it("shows since when a waiter is promoted that has not been picked up: holders of one slot never overlap", () => {
     const story = new Story();
     const start = story.now;
     const first = story.hold("a");
@@ -48,7 +48,7 @@ describe("the view of a key", () => {
     expect(story.engine.view().holders).toMatchObject([{ session: "b", since: start + 2_000 }]);
   });
 
-  it("shows holders in the order of their grants, also after a reload", () => {
+  it("shows holders in grant order, even after a reload", () => {
     const story = new Story({ limit: 3 });
     const first = story.hold("a", { lease: 600 });
     for (const session of ["b", "c"]) story.hold(session, { lease: 600 });
@@ -60,7 +60,7 @@ describe("the view of a key", () => {
     expect(sessions()).toEqual(["b", "c", "d"]);
   });
 
-  it("shows the queue in its order when asked for, and only then", () => {
+  it("shows the queue in order when asked to, and only then", () => {
     const story = new Story();
     const start = story.now;
     story.hold("a", { lease: 600 });
@@ -75,7 +75,7 @@ describe("the view of a key", () => {
     expect(story.engine.view({ detail: true }).queue[1]).toMatchObject({ deadline: start + 6_000 });
   });
 
-  it("shows a hundred holders and a hundred waiters at most, and counts all", () => {
+  it("shows at most a hundred holders and a hundred waiters, and counts all", () => {
     const story = new Story({ limit: 150 });
     for (let n = 0; n < 300; n += 1) story.acquire(`s${n}`, { wait: 60 });
     const view = story.engine.view({ detail: true });
@@ -85,7 +85,7 @@ describe("the view of a key", () => {
 });
 
 describe("the newest holds", () => {
-  it("are those whose token was handed over, in that order, also across a reload", () => {
+  it("are those whose token was handed over, in that order, even across a reload", () => {
     const story = new Story({ limit: 3 });
     const start = story.now;
     const tokens = [story.hold("a"), story.later(1).hold("b"), story.later(1).hold("c")];
@@ -105,7 +105,7 @@ describe("the newest holds", () => {
     expect(story.engine.newestHolds(9).map(({ session }) => session)).toEqual(["c", "e", "d"]);
   });
 
-  it("are as many as asked for, however many there are, and wherever they stand", () => {
+  it("are as many as asked for, however many there are and in whichever slots", () => {
     const story = new Story({ limit: 50 });
     const oldest = Array.from({ length: 10 }, (_, n) => story.later(1).hold(`old-${n}`));
     for (let n = 0; n < 40; n += 1) story.later(1).hold(`s${n}`, { lease: 600 });

@@ -1,0 +1,303 @@
+import type { Bookkeeping } from "./bookkeeping.ts";
+import type { CommandContext, Granted, LockRequest } from "./commands.ts";
+import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
+import type { Notices } from "./notices.ts";
+import type { EndReason, LossReason } from "./output.ts";
+import { type Slot, SlotPool } from "./slots.ts";
+import type { StoredKey } from "./storage.ts";
+import { identityOf } from "./views.ts";
+import type { Waiter, WaitQueue } from "./waiters.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+/** How long a waiting client has to pick its grant up, even if its lease is shorter. */
+const PICK_UP_MS = 5_000;
+
+/** How a hold ends. `returned`, `left` and `withdrawn` are its own session's doing; the others are a loss to it. */
+type End = LossReason | "returned" | "left" | "withdrawn";
+
+const END_REASONS: Record<End, EndReason> = {
+  returned: "released",
+  released: "released",
+  expired: "expired",
+  left: "disconnect",
+  withdrawn: "gone",
+  stolen: "stolen",
+};
+
+/** Holding: who has a slot, with which token and for how long, and who gets it next. */
+export class Holds {
+  readonly #books: Bookkeeping;
+  readonly #notices: Notices;
+  readonly #queue: WaitQueue;
+  readonly #pool: SlotPool;
+  /** By token, in grant order. */
+  readonly #held = new Map<string, Slot>();
+  #lastFence: Fence;
+
+  constructor({ limit, fence }: StoredKey, books: Bookkeeping, notices: Notices, queue: WaitQueue) {
+    this.#books = books;
+    this.#notices = notices;
+    this.#queue = queue;
+    this.#pool = new SlotPool(limit);
+    this.#lastFence = fence;
+  }
+
+  get limit(): number {
+    return this.#pool.limit;
+  }
+
+  get lastFence(): Fence {
+    return this.#lastFence;
+  }
+
+  get count(): number {
+    return this.#held.size;
+  }
+
+  /** In grant order. */
+  [Symbol.iterator](): Iterator<Slot> {
+    return this.#held.values();
+  }
+
+  get(token: string): Slot | undefined {
+    return this.#held.get(token);
+  }
+
+  /** Scans all holds for the one with this fence, 16 hex digits. */
+  withFence(fence: string): Slot | undefined {
+    for (const slot of this) if (slot.fence === fence) return slot;
+    return undefined;
+  }
+
+  /** The hold with the highest fence, handed over or not. */
+  get newest(): Slot | undefined {
+    let newest: Slot | undefined;
+    for (const slot of this) newest = slot;
+    return newest;
+  }
+
+  setLimit(limit: number): void {
+    this.#pool.setLimit(limit);
+    this.#books.output.changes.limit = limit;
+  }
+
+  raiseFence(fence: Fence): void {
+    if (fence > this.#lastFence) this.#lastFence = fence;
+  }
+
+  /** Grants a free slot at once, unless others wait. Throws a `FenceExhaustedError`, and nothing has changed. */
+  grantIfFree(request: LockRequest, context: CommandContext): Slot | undefined {
+    if (this.#queue.length > 0) return undefined;
+    const slot = this.#pool.takeFree();
+    if (slot) this.#grant(slot, request, context);
+    return slot;
+  }
+
+  /** Ends every hold, grants one slot to this request and the others to the queue. */
+  stealAll(request: LockRequest, context: CommandContext): Slot {
+    // Throws if no fence is left, before anyone has lost anything.
+    nextFence(this.#lastFence, context.fenceFloor, context.now);
+    for (const slot of [...this]) this.end(slot, "stolen", context.now);
+    const slot = this.#pool.takeFree() as Slot;
+    this.#grant(slot, request, context);
+    this.promote(context);
+    return slot;
+  }
+
+  lease(slot: Slot, leaseSeconds: number, now: number): void {
+    slot.expiresAt = now + leaseSeconds * 1000;
+    this.#books.deadlines.schedule(slot);
+    this.#books.touch(now);
+    this.#books.output.changes.slots.add(slot);
+  }
+
+  /** The client is away: the time to pick the hold up shrinks to its lease. */
+  startLease(slot: Slot, now: number): void {
+    if (now + slot.leaseSeconds * 1000 < slot.expiresAt) this.lease(slot, slot.leaseSeconds, now);
+  }
+
+  /** From now on this request stands for the hold, instead of the one that was granted it. */
+  reassign(slot: Slot, request: string): void {
+    this.#books.requests.move(slot, slot.request, request);
+    slot.request = request;
+    this.#books.output.changes.slots.add(slot);
+  }
+
+  /**
+   * Hands the token over: the two-phase record is done, and the full lease starts. If it was handed over before, it may
+   * have been renewed since, so the lease is never shortened.
+   */
+  report(slot: Slot, now: number): Granted {
+    const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
+    if (!slot.isReported) {
+      const waitMs = elapsed(slot.since, now);
+      const granted = { type: "granted", how: "queued", ...identityOf(slot), at: now, waitMs } as const;
+      this.#books.output.observations.push(granted);
+      slot.since = now;
+    }
+    slot.isReported = true;
+    slot.notifyAt = NEVER;
+    this.clearRecord(slot);
+    if (slot.waiter) this.#queue.settle(slot.waiter);
+    if (!isRenewed) this.lease(slot, slot.leaseSeconds, now);
+    return slot.granted;
+  }
+
+  /** Makes the hold the two-phase record of its session. */
+  addRecord(slot: Slot): void {
+    slot.hasRecord = true;
+    this.#books.records.add(slot);
+    this.#books.output.changes.slots.add(slot);
+  }
+
+  clearRecord(slot: Slot): void {
+    if (!slot.hasRecord) return;
+    slot.hasRecord = false;
+    this.#books.records.remove(slot);
+    this.#books.output.changes.slots.add(slot);
+  }
+
+  /** A `wait` was cut off before its client heard how it ended. Its waiter stays, and so does the hold it may have. */
+  interruptWait(waiter: Waiter, now: number): void {
+    const { slot } = waiter;
+    if (!slot) {
+      this.#queue.interruptWait(waiter, now);
+      return;
+    }
+    waiter.waitRequest = undefined;
+    this.startLease(slot, now);
+    this.#queue.settle(waiter);
+  }
+
+  /** Ends a hold and gives its slot to the queue, in one step. */
+  free(slot: Slot, end: End, context: CommandContext): void {
+    this.end(slot, end, context.now);
+    this.promote(context);
+  }
+
+  /** Ends a hold at `at`. The caller must call `promote` afterwards. */
+  end(slot: Slot, end: End, at: number, now = at): void {
+    const { requests, records, output } = this.#books;
+    const { session, token, fence, since, waiter, isReported, sessionless } = slot;
+    const isTakenAway = end === "expired" || end === "stolen";
+    // Its session does not know yet; the next `wait` is told.
+    const isUnseen = isTakenAway && slot.isBeforeWait;
+    this.clearRecord(slot);
+    if (isUnseen) records.addLapse(session, at);
+    this.#held.delete(token);
+    requests.remove(slot);
+    slot.waiter = undefined;
+    if (waiter) {
+      waiter.slot = undefined;
+      if (isTakenAway && !isUnseen) this.#queue.end(waiter, "lease_expired", now);
+      else this.#queue.settle(waiter);
+    }
+    slot.isHeld = false;
+    slot.isReported = false;
+    slot.expiresAt = at;
+    slot.notifyAt = NEVER;
+    slot.session = "";
+    slot.request = "";
+    slot.sessionless = undefined;
+    this.#pool.giveBack(slot);
+    this.#books.touch(at);
+    output.changes.slots.add(slot);
+    const isLoss = isTakenAway || end === "released";
+    if (isLoss && isReported && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
+    const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
+    output.observations.push({ type: "ended", fence, reason, holdMs: isReported ? elapsed(since, at) : undefined });
+  }
+
+  /**
+   * Gives free slots to the queue, first come, first served. `freedAt` are the times at which slots became free, in
+   * order: a waiter whose deadline was before that is too late for the slot.
+   */
+  promote(context: CommandContext, freedAt: readonly number[] = []): void {
+    const queue = this.#queue;
+    let next = 0;
+    for (let head = queue.head; head; head = queue.head) {
+      const slot = this.#pool.takeFree();
+      if (!slot) return;
+      const expiredAt = freedAt[next];
+      if (head.deadline < (expiredAt ?? context.now)) {
+        this.#pool.giveBack(slot);
+        queue.end(head, "timeout", context.now);
+        continue;
+      }
+      if (!this.#promoteTo(slot, head, context)) return;
+      if (expiredAt !== undefined) {
+        const ms = elapsed(expiredAt, context.now);
+        this.#books.output.observations.push({ type: "handed_over_late", ms });
+      }
+      next += 1;
+    }
+  }
+
+  restore({ slots }: StoredKey): void {
+    for (const slot of slots) {
+      this.#pool.restore(slot);
+      this.raiseFence(fenceOfToken(slot.token));
+      this.#books.touch(slot.isHeld ? slot.since : slot.expiresAt);
+      if (!slot.isHeld) continue;
+      this.#books.requests.add(slot);
+      if (slot.hasRecord) this.#books.records.add(slot);
+      this.#books.deadlines.schedule(slot);
+    }
+    // In grant order, not slot order: tokens start with their fence.
+    const held = slots.filter(({ isHeld }) => isHeld).sort((a, b) => (a.token < b.token ? -1 : 1));
+    for (const slot of held) this.#held.set(slot.token, slot);
+  }
+
+  #grant(slot: Slot, request: LockRequest, context: CommandContext): void {
+    this.#hold(slot, request, context);
+    slot.isReported = true;
+    const granted = { type: "granted", how: "immediate", ...identityOf(slot), at: context.now, waitMs: 0 } as const;
+    this.#books.output.observations.push(granted);
+  }
+
+  /** False if no fence is left: nothing can be granted, and the waiter stays in the queue. */
+  #promoteTo(slot: Slot, waiter: Waiter, context: CommandContext): boolean {
+    const { session, openRequest, leaseSeconds, sessionless, isEnqueued, joinedAt } = waiter;
+    try {
+      this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless }, context);
+    } catch (error) {
+      if (error instanceof FenceExhaustedError) return false;
+      throw error;
+    }
+    this.#queue.promote(waiter, slot);
+    slot.since = joinedAt;
+    if (isEnqueued) this.addRecord(slot);
+    if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, context.now + PICK_UP_MS);
+    this.#notices.send(slot, context.now);
+    return true;
+  }
+
+  /** Makes a free slot a hold with a new token. If no fence is left it throws, and nothing has changed. */
+  #hold(slot: Slot, { session, request, leaseSeconds, sessionless }: LockRequest, context: CommandContext): void {
+    try {
+      this.#lastFence = nextFence(this.#lastFence, context.fenceFloor, context.now);
+    } catch (error) {
+      this.#pool.giveBack(slot);
+      throw error;
+    }
+    slot.token = fenceToHex(this.#lastFence) + context.salt();
+    slot.isHeld = true;
+    slot.session = session;
+    slot.request = request;
+    slot.leaseSeconds = leaseSeconds;
+    slot.sessionless = sessionless;
+    slot.since = context.now;
+    slot.isReported = false;
+    slot.hasRecord = false;
+    slot.notices = 0;
+    slot.place = 0;
+    this.#held.set(slot.token, slot);
+    this.#books.requests.add(slot);
+    this.lease(slot, leaseSeconds, context.now);
+  }
+}
+
+/** Never negative, even if the clock was set back in between. */
+function elapsed(from: number, to: number): number {
+  return Math.max(0, to - from);
+}

@@ -1,0 +1,55 @@
+import type { Bookkeeping } from "./bookkeeping.ts";
+import type { NoticeKind } from "./output.ts";
+import type { SlotOrWaiter } from "./request-index.ts";
+import { Slot } from "./slots.ts";
+import type { Waiter } from "./waiters.ts";
+
+/** An unanswered notice is repeated after this time, then less and less often. */
+const FIRST_REPEAT_MS = 900;
+const MAX_REPEAT_MS = 10_000;
+/** A session that cannot be told of an ended wait is given up after this many notices. */
+const MAX_NOTICES = 30;
+
+/** Notifying: tells sessions of promotions and ended waits until they answer. */
+export class Notices {
+  readonly #books: Bookkeeping;
+
+  constructor(books: Bookkeeping) {
+    this.#books = books;
+  }
+
+  /** Sends a notice and schedules the next one. */
+  send(subject: SlotOrWaiter, now: number): void {
+    subject.notices += 1;
+    subject.notifyAt = now + Math.min(FIRST_REPEAT_MS * 2 ** (subject.notices - 1), MAX_REPEAT_MS);
+    this.#books.deadlines.schedule(subject);
+    const { session } = subject;
+    const { request, kind, hasPlace } = subject instanceof Slot ? promotionOf(subject) : endOf(subject);
+    if (!kind) return;
+    this.#books.output.events.push({ type: "notice", session, request, kind, ...(hasPlace && { hasPlace }) });
+  }
+
+  repeat(subject: SlotOrWaiter, now: number): void {
+    this.#books.output.observations.push({ type: "notice_repeated" });
+    this.send(subject, now);
+  }
+
+  /** Only ended waits are given up; a hold that is not picked up expires. */
+  isGivenUp(waiter: Waiter): boolean {
+    return waiter.notices >= MAX_NOTICES;
+  }
+}
+
+interface Content {
+  readonly request: string;
+  readonly kind: NoticeKind | undefined;
+  readonly hasPlace: boolean;
+}
+
+function promotionOf({ request, hasRecord, isBeforeWait }: Slot): Content {
+  return { request, kind: isBeforeWait ? "promoted" : "granted", hasPlace: hasRecord && !isBeforeWait };
+}
+
+function endOf({ openRequest, outcome, isEnqueued, waitRequest }: Waiter): Content {
+  return { request: openRequest, kind: outcome, hasPlace: isEnqueued && waitRequest !== undefined };
+}

@@ -1,0 +1,79 @@
+import { Changes } from "./storage.ts";
+
+/**
+ * A message for a waiting session. `granted`: pick the hold up. `promoted`: an enqueued waiter became a hold. `timeout`
+ * and `lease_expired` are final.
+ */
+export type NoticeKind = "granted" | "promoted" | "timeout" | "lease_expired";
+
+/**
+ * A session's answer to a notice. `taken`: the client has been told. `noted`: the session knows, its client has not
+ * asked. `gone`: the client has left. `later`: the client is away, notify again.
+ */
+export type Answer = "taken" | "noted" | "gone" | "later";
+
+export type LossReason = "expired" | "released" | "stolen";
+
+export type KeyEvent =
+  | {
+      readonly type: "notice";
+      readonly session: string;
+      readonly request: string;
+      readonly kind: NoticeKind;
+      /** The request is a `wait` on an enqueued waiter: another `wait` may replace it. */
+      readonly hasPlace?: true;
+    }
+  | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason };
+
+/** Why a slot became free, for statistics. `gone`: the request was withdrawn, or its client never picked the hold up. */
+export type EndReason = "released" | "expired" | "disconnect" | "gone" | "stolen";
+
+/**
+ * What happened at a key, for statistics and history only. A grant counts once, when its token is handed to the client
+ * (`at`); `waitMs` is the time since the request reached the key. Every slot that becomes free counts as ended;
+ * `holdMs`, from hand-over to end, is undefined if the token was never handed over. So each grant has at most one end,
+ * with the same fence.
+ */
+export type Observation =
+  | {
+      readonly type: "granted";
+      readonly how: "immediate" | "queued";
+      readonly session: string;
+      readonly fence: string;
+      /** The start of the tag, if the holder has no session. */
+      readonly tag?: string;
+      readonly at: number;
+      readonly waitMs: number;
+    }
+  | { readonly type: "ended"; readonly fence: string; readonly reason: EndReason; readonly holdMs: number | undefined }
+  | { readonly type: "renewed"; readonly result: "ok" | "error" }
+  /** A client is told that its wait timed out. */
+  | { readonly type: "timeout" }
+  /** A waiter got a slot whose lease had ended `ms` earlier. */
+  | { readonly type: "handed_over_late"; readonly ms: number }
+  | { readonly type: "notice_repeated" };
+
+/** What commands have produced since the host last took it: rows to write, messages to send, things to count. */
+export class Output {
+  changes = new Changes();
+  events: KeyEvent[] = [];
+  observations: Observation[] = [];
+
+  takeChanges(): Changes {
+    const { changes } = this;
+    if (!changes.isEmpty) this.changes = new Changes();
+    return changes;
+  }
+
+  takeEvents(): readonly KeyEvent[] {
+    const { events } = this;
+    if (events.length > 0) this.events = [];
+    return events;
+  }
+
+  takeObservations(): readonly Observation[] {
+    const { observations } = this;
+    if (observations.length > 0) this.observations = [];
+    return observations;
+  }
+}

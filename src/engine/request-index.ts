@@ -1,0 +1,62 @@
+import { Slot } from "./slots.ts";
+import type { Waiter } from "./waiters.ts";
+
+export type SlotOrWaiter = Slot | Waiter;
+
+/** Finds what a request has led to, and everything that belongs to a session. */
+export class RequestIndex {
+  readonly #byRequest = new Map<string, SlotOrWaiter>();
+  readonly #bySession = new Map<string, Set<SlotOrWaiter>>();
+
+  /** Requests that are known. */
+  get size(): number {
+    return this.#byRequest.size;
+  }
+
+  has(request: string): boolean {
+    return this.#byRequest.has(request);
+  }
+
+  get(request: string): SlotOrWaiter | undefined {
+    return this.#byRequest.get(request);
+  }
+
+  ofSession(session: string): SlotOrWaiter[] {
+    return [...(this.#bySession.get(session) ?? [])];
+  }
+
+  /** When a waiter is promoted, its slot takes over the request; removing either one leaves the other indexed. */
+  add(item: SlotOrWaiter): void {
+    this.set(item.request, item);
+    this.addToSession(item);
+  }
+
+  /** For a promoted waiter: the request leads to its slot. */
+  addToSession(item: SlotOrWaiter): void {
+    const items = this.#bySession.get(item.session);
+    if (items) items.add(item);
+    else this.#bySession.set(item.session, new Set([item]));
+  }
+
+  set(request: string, item: SlotOrWaiter): void {
+    this.#byRequest.set(request, item);
+  }
+
+  /** The item is found by the request `to` from now on, and no longer by `from`. */
+  move(item: SlotOrWaiter, from: string, to: string): void {
+    this.#unset(from, item);
+    this.set(to, item);
+  }
+
+  remove(item: SlotOrWaiter): void {
+    this.#unset(item.request, item);
+    if (!(item instanceof Slot) && item.waitRequest !== undefined) this.#unset(item.waitRequest, item);
+    const items = this.#bySession.get(item.session);
+    items?.delete(item);
+    if (items?.size === 0) this.#bySession.delete(item.session);
+  }
+
+  #unset(request: string, item: SlotOrWaiter): void {
+    if (this.#byRequest.get(request) === item) this.#byRequest.delete(request);
+  }
+}

@@ -1,0 +1,105 @@
+import type { Granted, Sessionless } from "./commands.ts";
+import type { Due } from "./deadlines.ts";
+import { fenceOfToken, timeOfFence } from "./fence.ts";
+import type { Waiter } from "./waiters.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** One of a key's `limit` slots. A free slot keeps its last token, so its fence is not forgotten. */
+export class Slot implements Due {
+  readonly index: number;
+  token = "";
+  isHeld = false;
+  session = "";
+  /** The request that was, or will be, answered with the token. */
+  request = "";
+  leaseSeconds = 0;
+  /** When the lease ends; of a free slot, when it became free. */
+  expiresAt = 0;
+  /** When the request reached the key; once the token is handed over, the time of that. */
+  since = 0;
+  /** The token has been handed to the client. */
+  isReported = false;
+  /** The hold is a two-phase record of its session: `wait` has not been answered yet. */
+  hasRecord = false;
+  /** The waiter's place in the queue; 0 if the request did not wait. */
+  place = 0;
+  /** Set while the holder has no session. */
+  sessionless: Sessionless | undefined;
+  /** The waiter that became this hold, until its session has answered. */
+  waiter: Waiter | undefined;
+  /** When to notify the session of the promotion (again). */
+  notifyAt = NEVER;
+  /** Notices sent so far. */
+  notices = 0;
+  scheduledAt = NEVER;
+
+  constructor(index: number) {
+    this.index = index;
+  }
+
+  /** The part of the token that may be shown: it names the hold but proves nothing. */
+  get fence(): string {
+    return this.token.slice(0, 16);
+  }
+
+  /** A two-phase hold whose session has not sent its `wait` yet. */
+  get isBeforeWait(): boolean {
+    return this.hasRecord && !this.waiter?.waitRequest;
+  }
+
+  /** The reply to the request that is granted this hold. */
+  get granted(): Granted {
+    return { status: "granted", token: this.token, leaseSeconds: this.leaseSeconds };
+  }
+
+  /** When the token was handed over; until then, when the waiter was promoted. */
+  get heldSince(): number {
+    if (this.isReported) return this.since;
+    // The fence holds the time of the grant. If fences are ahead of the clock, the lease tells; a lease shorter than the
+    // time for the pick-up then seems to start some seconds late, which is better than another row.
+    return Math.min(timeOfFence(fenceOfToken(this.token)), this.expiresAt - this.leaseSeconds * 1000);
+  }
+
+  get dueAt(): number {
+    return this.isHeld ? Math.min(this.expiresAt, this.notifyAt) : NEVER;
+  }
+}
+
+/** All slots of a key. They are made when first needed and reused from then on. */
+export class SlotPool {
+  #limit: number;
+  readonly #slots: Slot[] = [];
+  #free: Slot[] = [];
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get limit(): number {
+    return this.#limit;
+  }
+
+  setLimit(limit: number): void {
+    this.#limit = limit;
+    this.#free = this.#slots.filter((slot) => !slot.isHeld && slot.index < limit);
+  }
+
+  restore(slot: Slot): void {
+    this.#slots[slot.index] = slot;
+    if (!slot.isHeld) this.giveBack(slot);
+  }
+
+  takeFree(): Slot | undefined {
+    const free = this.#free.pop();
+    if (free || this.#slots.length >= this.#limit) return free;
+    const slot = new Slot(this.#slots.length);
+    this.#slots.push(slot);
+    return slot;
+  }
+
+  /** Slots above the limit are not used again. */
+  giveBack(slot: Slot): void {
+    if (slot.index < this.#limit) this.#free.push(slot);
+  }
+}

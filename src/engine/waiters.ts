@@ -1,0 +1,226 @@
+import type { Bookkeeping } from "./bookkeeping.ts";
+import type { LockRequest, Sessionless } from "./commands.ts";
+import type { Due } from "./deadlines.ts";
+import { type Linked, LinkedList } from "./linked-list.ts";
+import type { Notices } from "./notices.ts";
+import { Slot } from "./slots.ts";
+import type { StoredKey } from "./storage.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+export type FinalOutcome = "timeout" | "lease_expired";
+
+/**
+ * A request in the queue. It outlives the queue until its session has answered: first it is queued, then either promoted
+ * (`slot` is set) or ended (`outcome` is set), and finally settled.
+ */
+export class Waiter implements Due, Linked<Waiter> {
+  /** Its place in the queue; rises with every join. */
+  readonly place: number;
+  readonly session: string;
+  readonly request: string;
+  /** It came by `enqueue`. */
+  readonly isEnqueued: boolean;
+  readonly leaseSeconds: number;
+  readonly joinedAt: number;
+  readonly sessionless: Sessionless | undefined;
+  deadline: number;
+  /** The `wait` in progress on an enqueued waiter. */
+  waitRequest: string | undefined;
+  slot: Slot | undefined;
+  outcome: FinalOutcome | undefined;
+  isSettled = false;
+  /** The client has been told the outcome. */
+  isTold = false;
+  notifyAt = NEVER;
+  notices = 0;
+  scheduledAt = NEVER;
+  ahead: Waiter | undefined;
+  behind: Waiter | undefined;
+
+  constructor(
+    from: Pick<Waiter, "place" | "session" | "request" | "isEnqueued" | "leaseSeconds" | "joinedAt" | "deadline"> & {
+      readonly sessionless?: Sessionless | undefined;
+    },
+  ) {
+    this.place = from.place;
+    this.session = from.session;
+    this.request = from.request;
+    this.isEnqueued = from.isEnqueued;
+    this.leaseSeconds = from.leaseSeconds;
+    this.joinedAt = from.joinedAt;
+    this.sessionless = from.sessionless;
+    this.deadline = from.deadline;
+  }
+
+  get isQueued(): boolean {
+    return !this.isSettled && !this.slot && !this.outcome;
+  }
+
+  /** The request that will be answered: the `wait` if there is one. */
+  get openRequest(): string {
+    return this.waitRequest ?? this.request;
+  }
+
+  get dueAt(): number {
+    if (this.isSettled || this.slot) return NEVER;
+    return this.outcome ? this.notifyAt : this.deadline;
+  }
+}
+
+/** Queueing: who waits, in order of arrival, and how each wait ends. */
+export class WaitQueue {
+  readonly #books: Bookkeeping;
+  readonly #notices: Notices;
+  readonly #list = new LinkedList<Waiter>();
+  #nextPlace = 1;
+
+  constructor(books: Bookkeeping, notices: Notices) {
+    this.#books = books;
+    this.#notices = notices;
+  }
+
+  get length(): number {
+    return this.#list.length;
+  }
+
+  get head(): Waiter | undefined {
+    return this.#list.head;
+  }
+
+  [Symbol.iterator](): Iterator<Waiter> {
+    return this.#list[Symbol.iterator]();
+  }
+
+  /** Adds a waiter at the end. */
+  join(
+    { session, request, leaseSeconds, sessionless }: LockRequest,
+    { isEnqueued, deadline }: Pick<Waiter, "isEnqueued" | "deadline">,
+    now: number,
+  ): Waiter {
+    const place = this.#nextPlace++;
+    const joined = { place, session, request, leaseSeconds, sessionless, isEnqueued, deadline, joinedAt: now };
+    const waiter = new Waiter(joined);
+    this.#list.push(waiter);
+    this.#books.requests.add(waiter);
+    this.#books.deadlines.schedule(waiter);
+    this.#books.touch(now);
+    this.#books.output.changes.waiters.add(waiter);
+    return waiter;
+  }
+
+  /** The `wait` with this id now waits on an enqueued waiter, in place of any earlier one. */
+  startWait(waiter: Waiter, request: string, deadline: number): void {
+    this.#books.requests.move(waiter, waiter.openRequest, request);
+    waiter.waitRequest = request;
+    waiter.deadline = deadline;
+    this.#books.deadlines.schedule(waiter);
+    this.#books.output.changes.waiters.add(waiter);
+  }
+
+  /**
+   * A `wait` was cut off before its client heard how it ended: the waiter stays as if that `wait` had not been made. If it
+   * had timed out, it goes back to its place in the queue.
+   */
+  interruptWait(waiter: Waiter, now: number): void {
+    const { session, outcome } = waiter;
+    const { records, output } = this.#books;
+    if (outcome && (waiter.isTold || records.has(session))) this.settle(waiter);
+    else if (outcome === "lease_expired") {
+      records.addLapse(session, now);
+      this.settle(waiter);
+    } else {
+      // `waitRequest` stays, so that a late `cancel` still finds the waiter.
+      waiter.deadline = NEVER;
+      output.changes.waiters.add(waiter);
+      if (outcome) this.#putBack(waiter);
+    }
+  }
+
+  /** Takes the waiter out of the queue: it has been promoted to this slot. */
+  promote(waiter: Waiter, slot: Slot): void {
+    this.#list.remove(waiter);
+    waiter.slot = slot;
+    slot.waiter = waiter;
+    slot.place = waiter.place;
+  }
+
+  /** The wait has ended without a hold; its session is notified until it answers. */
+  end(waiter: Waiter, outcome: FinalOutcome, now: number): void {
+    const { requests, records, output } = this.#books;
+    if (outcome === "timeout") this.#list.remove(waiter);
+    waiter.outcome = outcome;
+    requests.set(waiter.openRequest, waiter);
+    records.remove(waiter);
+    this.#books.touch(now);
+    // A time-out follows from the stored deadline; only an expired grant has to be written.
+    if (outcome === "lease_expired") output.changes.waiters.add(waiter);
+    this.#notices.send(waiter, now);
+  }
+
+  /** The client is told the outcome, if there is one. Counts a time-out once. */
+  markTold(waiter: Waiter): void {
+    if (!waiter.outcome || waiter.isTold) return;
+    waiter.isTold = true;
+    if (waiter.outcome === "timeout") this.#books.output.observations.push({ type: "timeout" });
+  }
+
+  /** Drops a queued or ended waiter. Its session is not notified. */
+  remove(waiter: Waiter, now: number): void {
+    if (waiter.isQueued) {
+      this.#list.remove(waiter);
+      this.#books.touch(now);
+    }
+    this.settle(waiter);
+  }
+
+  /** The session has answered, or will not: nothing is kept of the waiter. */
+  settle(waiter: Waiter): void {
+    if (waiter.isSettled) return;
+    waiter.isSettled = true;
+    if (waiter.slot) {
+      waiter.slot.waiter = undefined;
+      waiter.slot.notifyAt = NEVER;
+    }
+    this.#books.records.remove(waiter);
+    this.#books.requests.remove(waiter);
+    this.#books.output.changes.waiters.add(waiter);
+  }
+
+  /** Slots must have been restored before. */
+  restore({ slots, waiters }: StoredKey): void {
+    for (const { place } of slots) this.#nextPlace = Math.max(this.#nextPlace, place + 1);
+    for (const waiter of waiters) {
+      this.#nextPlace = Math.max(this.#nextPlace, waiter.place + 1);
+      if (waiter.slot) this.#restorePromoted(waiter, waiter.slot);
+      else this.#restoreWaiting(waiter);
+    }
+  }
+
+  #restorePromoted(waiter: Waiter, slot: Slot): void {
+    slot.waiter = waiter;
+    slot.notifyAt = 0;
+    this.#books.deadlines.schedule(slot);
+    this.#books.requests.addToSession(waiter);
+  }
+
+  #restoreWaiting(waiter: Waiter): void {
+    const { requests, records, deadlines } = this.#books;
+    requests.add(waiter);
+    if (waiter.waitRequest !== undefined) requests.move(waiter, waiter.request, waiter.waitRequest);
+    if (waiter.outcome) waiter.notifyAt = 0;
+    else {
+      this.#list.push(waiter);
+      if (waiter.isEnqueued && !(records.get(waiter.session) instanceof Slot)) records.add(waiter);
+    }
+    deadlines.schedule(waiter);
+  }
+
+  #putBack(waiter: Waiter): void {
+    waiter.outcome = undefined;
+    waiter.notifyAt = NEVER;
+    waiter.notices = 0;
+    this.#books.records.add(waiter);
+    this.#list.insert(waiter, ({ place }) => place > waiter.place);
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * One key by the book: lists, linear scans, no cleverness. It was written from the protocol's rules, not from the
+ * engine, and says for every command what must come back and what must be true afterwards.
+ *
+ * Five rules that the protocol leaves open, as decided for holdfast:
+ *
+ * - A waiter may still be granted a slot that became free no later than its deadline, even if the key is looked at
+ *   late; at a tie the grant wins. (A command lets time pass first, so one that frees a slot in the same millisecond as
+ *   a waiter's deadline comes after that waiter's time-out.)
+ * - A time-out is a comparison with the stored deadline. So a time-out that its session has not answered yet is decided
+ *   again after a reload; only a clock that was set back in between can turn it into a wait.
+ * - A client that waits for a grant has five seconds to pick it up, however short its lease; the lease starts at the
+ *   pick-up. Once its session has said that the client is away, no more than a lease is left.
+ * - An enqueued waiter whose `wait` was cut off is as if that `wait` had not been made. If it had timed out unheard, the
+ *   waiter goes back to its place, unless its session has enqueued again.
+ * - An activity that is noticed late (an expiry, a time-out) may count from when it was due or from when it was seen.
+ */
+import type { AcquireCommand, Answer, LockRequest, WaitCommand } from "../../../src/engine/index.ts";
+import { ModelState } from "./model-state.ts";
+import { type EndedWait, grantedOf, type Hold, openRequestOf, type Seen, tagOf } from "./types.ts";
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+export class KeyModel extends ModelState {
+  acquire(command: AcquireCommand, now: number, seen: Seen): object {
+    this.arrive(command.limit, now, seen);
+    if (this.limit !== command.limit) return { status: "limit_mismatch" };
+    if (this.hasRoom && this.queue.length === 0) return grantedOf(this.grant(command, now, { isReported: true }));
+    if (this.isQueueFull) return { status: "max_waiters" };
+    if (command.waitMs === 0) return this.timeoutAtOnce();
+    if (!command.mayWait) return { status: "would_wait" };
+    this.join(command, { isEnqueued: false, deadline: now + command.waitMs }, now);
+    return { status: "queued" };
+  }
+
+  enqueue(command: LockRequest & { readonly limit: number }, now: number, seen: Seen): object {
+    this.arrive(command.limit, now, seen);
+    if (this.hasRecord(command.session)) return { status: "already_enqueued" };
+    this.lapsed.delete(command.session);
+    if (this.limit !== command.limit) return { status: "limit_mismatch" };
+    if (this.hasRoom && this.queue.length === 0) {
+      const hold = this.grant(command, now, { isReported: true });
+      hold.isRecord = true;
+      return grantedOf(hold);
+    }
+    if (this.isQueueFull) return { status: "max_waiters" };
+    this.join(command, { isEnqueued: true, deadline: NEVER }, now);
+    return { status: "queued" };
+  }
+
+  wait(command: WaitCommand, now: number): object {
+    if (command.takesOver) this.interruptWaits(command.session, now);
+    this.evaluate(now);
+    if (this.lapsed.delete(command.session)) return { status: "lease_expired" };
+    const { hold, waiter } = this.recordOf(command.session);
+    if (hold) {
+      if (hold.unanswered?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
+      hold.request = command.request;
+      return this.report(hold, now);
+    }
+    if (!waiter || (waiter.waitRequest && !command.takesOver)) return { status: "not_enqueued" };
+    if (command.waitMs === 0) {
+      this.queue = this.queue.filter((other) => other !== waiter);
+      this.touch(now);
+      return this.timeoutAtOnce();
+    }
+    if (!command.mayWait) return { status: "would_wait" };
+    waiter.waitRequest = command.request;
+    waiter.deadline = now + command.waitMs;
+    return { status: "queued" };
+  }
+
+  release(token: string, session: string, now: number): object {
+    this.evaluate(now);
+    const hold = this.holds.find((held) => held.token === token);
+    if (!hold) return { status: "not_held" };
+    if (hold.session !== session && hold.isReported && !hold.sessionless)
+      this.losses.push({ session: hold.session, token, reason: "released" });
+    this.free(hold, "released", now);
+    this.promote(now);
+    return { status: "released" };
+  }
+
+  /** The hold ends as if its lease had, handed over or not; the next waiter is served. */
+  steal(fence: string, now: number): object {
+    this.evaluate(now);
+    const hold = this.holds.find(({ token }) => token.startsWith(fence));
+    if (!hold) return { status: "not_held" };
+    const { session, expiresAt } = hold;
+    this.takeAway(hold, "stolen", now);
+    this.promote(now);
+    return { status: "stolen", session, since: heldSince(hold), expiresAt, ...tagOf(hold) };
+  }
+
+  renew(token: string, leaseSeconds: number, now: number): object {
+    this.evaluate(now);
+    const hold = this.holds.find((held) => held.token === token);
+    this.observations.push({ type: "renewed", result: hold ? "ok" : "error" });
+    if (!hold) return { status: "not_held" };
+    hold.expiresAt = now + leaseSeconds * 1000;
+    this.touch(now);
+    return { status: "renewed", leaseSeconds };
+  }
+
+  pickUp(request: string, now: number): object {
+    this.evaluate(now);
+    const hold = this.holds.find((held) => held.request === request);
+    if (hold) return this.report(hold, now);
+    if (this.queue.some((waiter) => openRequestOf(waiter) === request)) return { status: "queued" };
+    const end = this.ended.find(({ waiter }) => openRequestOf(waiter) === request);
+    if (end) this.tell(end);
+    return { status: end?.outcome ?? "unknown" };
+  }
+
+  /** The reply to the same request again, after time has passed; undefined if the key does not know it. */
+  repeat(request: string): object | undefined {
+    const hold = this.holds.find((held) => held.request === request);
+    if (hold) return hold.isReported ? grantedOf(hold) : { status: "queued" };
+    const waiters = [...this.queue, ...this.ended.map(({ waiter }) => waiter)];
+    return waiters.some((waiter) => openRequestOf(waiter) === request) ? { status: "queued" } : undefined;
+  }
+
+  cancel(request: string, now: number): void {
+    this.evaluate(now);
+    const hold = this.holds.find((held) => held.request === request);
+    if (hold) {
+      this.free(hold, "gone", now);
+      this.promote(now);
+    }
+    const before = this.queue.length;
+    this.queue = this.queue.filter((waiter) => openRequestOf(waiter) !== request);
+    if (this.queue.length < before) this.touch(now);
+    this.forgetEnd(request);
+  }
+
+  answer(request: string, answer: Answer, now: number): void {
+    const end = this.ended.find(({ waiter }) => openRequestOf(waiter) === request);
+    const hold = this.holds.find((held) => held.request === request);
+    if (end && answer === "noted") {
+      this.interruptEnded(end, now);
+      this.promote(now);
+    } else if (end && answer !== "later") {
+      if (answer === "taken") this.tell(end);
+      this.forgetEnd(request);
+    }
+    if (!hold || hold.isReported) return;
+    if (answer === "gone") this.cancel(request, now);
+    else if (answer === "later") this.startLease(hold, now);
+    else if (answer === "noted" && hold.isRecord && hold.unanswered) this.interruptHold(hold, now);
+  }
+
+  /** The session's waiters go first, then time passes, then its holds go. Nothing of it stays behind. */
+  leave(session: string, keepsReported: boolean, now: number): void {
+    const before = this.queue.length;
+    this.queue = this.queue.filter((waiter) => waiter.session !== session);
+    if (this.queue.length < before) this.touch(now);
+    this.evaluate(now);
+    this.ended = this.ended.filter(({ waiter }) => waiter.session !== session);
+    this.lapsed.delete(session);
+    for (const hold of this.holds.filter((held) => held.session === session)) {
+      if (keepsReported && hold.isReported) hold.isRecord = false;
+      else this.free(hold, "disconnect", now);
+    }
+    this.promote(now);
+  }
+
+  timeoutAtOnce(): object {
+    this.observations.push({ type: "timeout" });
+    return { status: "timeout" };
+  }
+
+  /** The session has no `wait` in progress, whatever it had. */
+  private interruptWaits(session: string, now: number): void {
+    for (const hold of this.holds.filter((held) => held.session === session && held.unanswered?.waitRequest)) {
+      this.interruptHold(hold, now);
+    }
+    for (const waiter of this.queue) if (waiter.session === session && waiter.waitRequest) waiter.deadline = NEVER;
+    for (const end of [...this.ended]) {
+      if (end.waiter.session === session && end.waiter.waitRequest) this.interruptEnded(end, now);
+    }
+  }
+
+  private interruptHold(hold: Hold, now: number): void {
+    hold.unanswered = undefined;
+    this.startLease(hold, now);
+  }
+
+  private interruptEnded(end: EndedWait, now: number): void {
+    const { waiter, outcome, isTold } = end;
+    this.ended = this.ended.filter((other) => other !== end);
+    if (!waiter.waitRequest || isTold || this.hasRecord(waiter.session)) return;
+    if (outcome === "lease_expired") this.lapsed.set(waiter.session, now);
+    else {
+      waiter.deadline = NEVER;
+      this.queue = [...this.queue, waiter].sort((a, b) => a.place - b.place);
+    }
+  }
+
+  /** A key that may be pruned is, and takes the limit asked for. */
+  private arrive(limit: number, now: number, seen: Seen): void {
+    this.evaluate(now);
+    const isReset = this.isPrunable(now) ?? (limit === this.limit ? seen.hasNoLapses : !seen.isMismatch);
+    if (!isReset) return;
+    this.limit = limit;
+    this.lapsed.clear();
+  }
+}
+
+/** When the token was handed over; until then, when the waiter was promoted: its fence tells, or its lease. */
+function heldSince({ isReported, since, token, expiresAt, leaseSeconds }: Hold): number {
+  if (isReported) return since;
+  const fencedAt = Number(BigInt(`0x${token.slice(0, 16)}`) / 1_000_000n);
+  return Math.min(fencedAt, expiresAt - leaseSeconds * 1000);
+}

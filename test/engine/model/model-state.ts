@@ -1,0 +1,237 @@
+import type { EndReason, LockRequest, Observation } from "../../../src/engine/index.ts";
+import {
+  type EndedWait,
+  fenceOf,
+  grantedOf,
+  type Hold,
+  type Loss,
+  type Notice,
+  openRequestOf,
+  promotionOf,
+  type Rules,
+  tagOf,
+  type Waiter,
+} from "./types.ts";
+
+export const SALT = "0123456789abcdef";
+const PICK_UP_MS = 5_000;
+
+/** The state of one key, and the steps that its commands are made of. */
+export class ModelState {
+  limit: number;
+  holds: Hold[] = [];
+  queue: Waiter[] = [];
+  ended: EndedWait[] = [];
+  lapsed = new Map<string, number>();
+  lastFence = 0n;
+  /** Last activity, by the earliest and by the latest reading. */
+  activity: { earliest: number; latest: number };
+  /** What the current command has done. */
+  losses: Loss[] = [];
+  notices: Notice[] = [];
+  promoted: Waiter[] = [];
+  grants: Hold[] = [];
+  /** Number of holds that it has ended. */
+  endings = 0;
+  /** All but repeated notices. */
+  observations: Observation[] = [];
+  #rules: Rules;
+  #nextPlace = 1;
+  #now: number;
+
+  constructor(limit: number, now: number, rules: Rules) {
+    this.limit = limit;
+    this.#rules = rules;
+    this.#now = now;
+    this.activity = { earliest: now, latest: now };
+  }
+
+  get isIdle(): boolean {
+    return this.holds.length + this.queue.length === 0;
+  }
+
+  protected get hasRoom(): boolean {
+    return this.holds.length < this.limit;
+  }
+
+  protected get isQueueFull(): boolean {
+    return this.#rules.maxWaiters > 0 && this.queue.length >= this.#rules.maxWaiters;
+  }
+
+  begin(now: number): void {
+    this.#now = now;
+    this.losses = [];
+    this.notices = [];
+    this.promoted = [];
+    this.grants = [];
+    this.endings = 0;
+    this.observations = [];
+  }
+
+  /** Undefined when the earliest and the latest reading disagree. */
+  isPrunable(now: number): boolean | undefined {
+    if (!this.isIdle) return false;
+    if (now - this.activity.latest > this.#rules.gcMaxIdleMs) return true;
+    return now - this.activity.earliest > this.#rules.gcMaxIdleMs ? undefined : false;
+  }
+
+  /** What the protocol calls evaluating the key. */
+  evaluate(now: number): void {
+    const expired = this.holds.filter((hold) => hold.expiresAt <= now).sort((a, b) => a.expiresAt - b.expiresAt);
+    for (const hold of expired) this.takeAway(hold, "expired", hold.expiresAt);
+    for (const { expiresAt } of expired) {
+      this.timeOut((waiter) => waiter.deadline < expiresAt, now);
+      if (this.promoteOne(now)) this.observations.push({ type: "handed_over_late", ms: Math.max(0, now - expiresAt) });
+    }
+    // Room beside a waiter is only found after a reload, by a time-out that is decided again.
+    this.timeOut((waiter) => waiter.deadline < now, now);
+    this.promote(now);
+    this.timeOut((waiter) => waiter.deadline <= now, now);
+    for (const [session, at] of [...this.lapsed]) {
+      if (now - at > this.#rules.gcMaxIdleMs) this.lapsed.delete(session);
+    }
+  }
+
+  /** `shownActivity` is the last activity that the rows show. */
+  reload(shownActivity: number): void {
+    const undecided = this.ended.filter(({ outcome }) => outcome === "timeout").map(({ waiter }) => waiter);
+    this.ended = this.ended.filter(({ outcome }) => outcome !== "timeout").map((end) => ({ ...end, isTold: false }));
+    this.queue = [...this.queue, ...undecided].sort((a, b) => a.place - b.place);
+    this.activity.earliest = Math.min(this.activity.earliest, shownActivity);
+  }
+
+  prune(limit: number, now: number): void {
+    this.limit = limit;
+    this.lapsed.clear();
+    this.activity = { earliest: now, latest: now };
+  }
+
+  hasRecord(session: string): boolean {
+    const { hold, waiter } = this.recordOf(session);
+    return hold !== undefined || waiter !== undefined;
+  }
+
+  protected recordOf(session: string): { hold?: Hold | undefined; waiter?: Waiter | undefined } {
+    const hold = this.holds.find((held) => held.session === session && held.isRecord);
+    if (hold) return { hold };
+    return { waiter: this.queue.find((waiter) => waiter.session === session && waiter.isEnqueued) };
+  }
+
+  protected join(request: LockRequest, kind: Pick<Waiter, "isEnqueued" | "deadline">, now: number): void {
+    const { session, request: id, leaseSeconds, sessionless } = request;
+    const joined = { place: this.#nextPlace++, session, request: id, leaseSeconds, sessionless, joinedAt: now };
+    this.queue.push({ ...joined, ...kind, waitRequest: undefined });
+    this.touch(now);
+  }
+
+  protected grant(
+    { session, request, leaseSeconds, sessionless }: LockRequest,
+    now: number,
+    { isReported }: { isReported: boolean },
+  ): Hold {
+    const { fenceFloor } = this.#rules;
+    const above = (this.lastFence > fenceFloor ? this.lastFence : fenceFloor) + 1n;
+    const clock = BigInt(now) * 1_000_000n;
+    this.lastFence = above > clock ? above : clock;
+    const token = this.lastFence.toString(16).padStart(16, "0") + SALT;
+    const expiresAt = now + leaseSeconds * 1000;
+    const is = { isReported, isRecord: false, unanswered: undefined };
+    const hold = { session, request, token, leaseSeconds, sessionless, expiresAt, since: now, ...is };
+    if (isReported) {
+      const granted = { type: "granted", how: "immediate", session, fence: fenceOf(hold), at: now, waitMs: 0 } as const;
+      this.observations.push({ ...granted, ...tagOf(hold) });
+    }
+    this.holds.push(hold);
+    this.grants.push(hold);
+    this.touch(now);
+    return hold;
+  }
+
+  promote(now: number): void {
+    while (this.hasRoom && this.queue.length > 0) this.promoteOne(now);
+  }
+
+  protected promoteOne(now: number): boolean {
+    const waiter = this.queue.shift();
+    if (!waiter) return false;
+    const hold = this.grant({ ...waiter, request: openRequestOf(waiter) }, now, { isReported: false });
+    hold.since = waiter.joinedAt;
+    hold.isRecord = waiter.isEnqueued;
+    hold.unanswered = waiter;
+    if (!waiter.isEnqueued || waiter.waitRequest) hold.expiresAt = Math.max(hold.expiresAt, now + PICK_UP_MS);
+    this.promoted.push(waiter);
+    this.notices.push(promotionOf(hold));
+    return true;
+  }
+
+  /** The token is handed to the client: its full lease starts. */
+  report(hold: Hold, now: number): object {
+    if (!hold.isReported) {
+      const { session, since } = hold;
+      const waited = { session, fence: fenceOf(hold), at: now, waitMs: Math.max(0, now - since) };
+      this.observations.push({ type: "granted", how: "queued", ...waited, ...tagOf(hold) });
+      hold.since = now;
+    }
+    hold.isReported = true;
+    hold.isRecord = false;
+    hold.unanswered = undefined;
+    hold.expiresAt = now + hold.leaseSeconds * 1000;
+    this.touch(now);
+    return grantedOf(hold);
+  }
+
+  protected startLease(hold: Hold, now: number): void {
+    const expiresAt = now + hold.leaseSeconds * 1000;
+    if (expiresAt >= hold.expiresAt) return;
+    hold.expiresAt = expiresAt;
+    this.touch(now);
+  }
+
+  free(hold: Hold, reason: EndReason, at: number): void {
+    this.holds = this.holds.filter((held) => held !== hold);
+    this.endings += 1;
+    const holdMs = hold.isReported ? Math.max(0, at - hold.since) : undefined;
+    this.observations.push({ type: "ended", fence: fenceOf(hold), reason, holdMs });
+    this.touch(at);
+  }
+
+  /** Ends a hold that its session did not end. A client that waits for the token is told; one that asks later will be. */
+  takeAway(hold: Hold, reason: "expired" | "stolen", at: number): void {
+    const { session, token, unanswered } = hold;
+    this.free(hold, reason === "expired" && !hold.isReported ? "gone" : reason, at);
+    this.touch(at, this.#now);
+    if (hold.isReported && !hold.sessionless) this.losses.push({ session, token, reason });
+    const isWaitedFor = unanswered !== undefined && (!unanswered.isEnqueued || unanswered.waitRequest !== undefined);
+    if (isWaitedFor) this.end(unanswered, "lease_expired");
+    else if (hold.isRecord) this.lapsed.set(session, at);
+  }
+
+  protected timeOut(isLate: (waiter: Waiter) => boolean, now: number): void {
+    for (const waiter of this.queue.filter(isLate)) {
+      this.end(waiter, "timeout");
+      this.touch(waiter.deadline, now);
+    }
+    this.queue = this.queue.filter((waiter) => !isLate(waiter));
+  }
+
+  protected end(waiter: Waiter, outcome: EndedWait["outcome"]): void {
+    this.ended.push({ waiter, outcome, isTold: false });
+    this.notices.push({ session: waiter.session, request: openRequestOf(waiter), kind: outcome });
+  }
+
+  /** A time-out counts once, when its client is told. */
+  protected tell(end: EndedWait): void {
+    if (end.outcome === "timeout" && !end.isTold) this.observations.push({ type: "timeout" });
+    end.isTold = true;
+  }
+
+  /** The session has answered, or has been notified often enough. */
+  forgetEnd(request: string): void {
+    this.ended = this.ended.filter(({ waiter }) => openRequestOf(waiter) !== request);
+  }
+
+  touch(earliest: number, latest = earliest): void {
+    this.activity.earliest = Math.max(this.activity.earliest, earliest);
+    this.activity.latest = Math.max(this.activity.latest, latest);
+  }
+}

@@ -1,0 +1,106 @@
+/** What holders without a session may ask, by the book. */
+import type { ClaimCommand, HoldSelector, RefreshCommand } from "../../../src/engine/index.ts";
+import type { KeyModel } from "./key-model.ts";
+import { fenceOf, type Hold, type Seen } from "./types.ts";
+
+const CONFIRMED = "confirmed:";
+
+export class SessionlessModel {
+  readonly #key: KeyModel;
+
+  constructor(key: KeyModel) {
+    this.#key = key;
+  }
+
+  /** A claim with the holder's kind and mark is the holder's own. */
+  claim(command: ClaimCommand, now: number, seen: Seen): object {
+    const key = this.#key;
+    key.evaluate(now);
+    const { kind, mark } = command.sessionless;
+    const hold = this.#newest;
+    if (hold && mark !== undefined && hold.sessionless?.kind === kind && hold.sessionless.mark === mark) {
+      this.#confirm(hold, now);
+      return { status: "standing", ...this.#shown(now) };
+    }
+    if (command.waitMs === 0 && key.limit === 1 && !key.isIdle) return { ...key.timeoutAtOnce(), ...this.#shown(now) };
+    const outcome = key.acquire({ ...command, limit: 1, mayWait: true }, now, seen);
+    return this.#claimOutcome(outcome, command.request, now);
+  }
+
+  /** The state of a claim that waited. */
+  collect(request: string, now: number): object {
+    this.#key.evaluate(now);
+    if (this.#key.holds.some((hold) => hold.request === CONFIRMED + request))
+      return { status: "granted", ...this.#shown(now) };
+    return this.#claimOutcome(this.#key.pickUp(request, now), request, now);
+  }
+
+  refresh(command: RefreshCommand, now: number, seen: Seen): object {
+    const key = this.#key;
+    key.evaluate(now);
+    if (key.limit !== 1 && !(key.isPrunable(now) ?? !seen.isMismatch)) return { status: "limit_mismatch" };
+    const refusal = this.#refusalOf(command, now);
+    key.observations.push({ type: "renewed", result: refusal ? "error" : "ok" });
+    const hold = this.#newest;
+    if (refusal || !hold?.sessionless) return refusal ?? {};
+    this.#confirm(hold, now);
+    hold.leaseSeconds = command.leaseSeconds ?? hold.leaseSeconds;
+    hold.expiresAt = now + hold.leaseSeconds * 1000;
+    if (command.tag !== undefined) hold.sessionless = { ...hold.sessionless, tag: command.tag };
+    key.touch(now);
+    return { status: "refreshed", ...this.#shown(now) };
+  }
+
+  remove(selector: HoldSelector, now: number): object {
+    this.#key.evaluate(now);
+    const refusal = this.#refusalOf(selector, now);
+    const hold = this.#newest;
+    if (refusal || !hold) return refusal ?? {};
+    const removed = { status: "removed", ...this.#shown(now) };
+    if (hold.isReported) this.#key.free(hold, "released", now);
+    else this.#key.takeAway(hold, "stolen", now);
+    this.#key.promote(now);
+    return removed;
+  }
+
+  /** Once another request has been told of the hold, no request can withdraw it. */
+  #confirm(hold: Hold, now: number): void {
+    if (!hold.isReported) this.#key.report(hold, now);
+    if (!hold.request.startsWith(CONFIRMED)) hold.request = CONFIRMED + hold.request;
+  }
+
+  get #newest(): Hold | undefined {
+    return this.#key.holds.reduce<Hold | undefined>(
+      (newest, hold) => (newest && newest.token > hold.token ? newest : hold),
+      undefined,
+    );
+  }
+
+  /** The newest hold, as holders without a session are told of it. */
+  #shown(at: number): { hold?: object } {
+    if (!this.#newest) return {};
+    const { session, token, leaseSeconds, expiresAt, sessionless } = this.#newest;
+    const hold = { session, fence: fenceOf({ token }), leaseSeconds, expiresAt, at };
+    return { hold: sessionless ? { ...hold, sessionless } : hold };
+  }
+
+  #claimOutcome(outcome: object, request: string, now: number): object {
+    const { status } = outcome as { status: string };
+    if (status === "granted") {
+      const isOwn = this.#newest?.request === request;
+      return isOwn ? { status, ...this.#shown(now) } : { status: "a lock has one holder" };
+    }
+    if (status === "timeout" || status === "limit_mismatch") return { status, ...this.#shown(now) };
+    return { status: status === "unknown" ? "lease_expired" : status };
+  }
+
+  #refusalOf({ kind, which }: HoldSelector, now: number): object | undefined {
+    const hold = this.#newest;
+    if (!hold) return { status: "not_held" };
+    if (this.#key.limit !== 1 || hold.sessionless?.kind !== kind) return { status: "foreign", ...this.#shown(now) };
+    const isMeant =
+      which.by === "any" ||
+      (which.by === "fence" ? which.fences.includes(fenceOf(hold)) : hold.sessionless.mark === which.mark);
+    return isMeant ? undefined : { status: "mismatch", ...this.#shown(now) };
+  }
+}

@@ -1,0 +1,79 @@
+import type { LossReason, NoticeKind, Sessionless } from "../../../src/engine/index.ts";
+
+export interface Waiter {
+  readonly place: number;
+  readonly session: string;
+  readonly request: string;
+  readonly isEnqueued: boolean;
+  readonly leaseSeconds: number;
+  readonly joinedAt: number;
+  readonly sessionless: Sessionless | undefined;
+  deadline: number;
+  /** The `wait` in progress on an enqueued waiter. */
+  waitRequest: string | undefined;
+}
+
+export interface Hold {
+  readonly session: string;
+  request: string;
+  readonly token: string;
+  leaseSeconds: number;
+  sessionless: Sessionless | undefined;
+  expiresAt: number;
+  /** When the token was handed over; until then, when the request came. */
+  since: number;
+  isReported: boolean;
+  /** It is the two-phase record of its session. */
+  isRecord: boolean;
+  /** The waiter that became this hold, until its session has answered. */
+  unanswered: Waiter | undefined;
+}
+
+/** A wait that is over, until its session has answered. */
+export interface EndedWait {
+  readonly waiter: Waiter;
+  readonly outcome: "timeout" | "lease_expired";
+  /** The client has been told the outcome. */
+  isTold: boolean;
+}
+
+export interface Rules {
+  readonly maxWaiters: number;
+  readonly gcMaxIdleMs: number;
+  readonly fenceFloor: bigint;
+}
+
+/** What the engine did, for the one question with two right answers: was the key idle for long enough? */
+export interface Seen {
+  readonly isMismatch: boolean;
+  readonly hasNoLapses: boolean;
+}
+
+export interface Loss {
+  readonly session: string;
+  readonly token: string;
+  readonly reason: LossReason;
+}
+
+export interface Notice {
+  readonly session: string;
+  readonly request: string;
+  readonly kind: NoticeKind;
+}
+
+export const openRequestOf = ({ request, waitRequest }: Waiter): string => waitRequest ?? request;
+
+export const fenceOf = ({ token }: Pick<Hold, "token">): string => token.slice(0, 16);
+
+export function grantedOf({ token, leaseSeconds }: Hold): object {
+  return { status: "granted", token, leaseSeconds };
+}
+
+/** Tags are short here, and are shown whole. */
+export function tagOf({ sessionless }: Hold): { tag?: string } {
+  return sessionless?.tag === undefined ? {} : { tag: sessionless.tag };
+}
+
+export function promotionOf({ session, request, isRecord, unanswered }: Hold): Notice {
+  return { session, request, kind: isRecord && !unanswered?.waitRequest ? "promoted" : "granted" };
+}
