@@ -108,12 +108,12 @@ export const ERRORS = {
   max_connections: {
     status: 503,
     detail: "never",
-    when: "As many TCP and WebSocket connections are open as the service allows.",
+    when: "As many connections are open as the service allows.",
   },
   max_connections_per_ip: {
     status: 503,
     detail: "never",
-    when: "This address has as many TCP and WebSocket connections as it may have.",
+    when: "This address has as many connections as it may have.",
   },
   draining: { status: 503, detail: "never", when: "The service takes no new work; what is held can be released." },
   fence_persistence: {
