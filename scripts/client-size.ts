@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
-const MOST_BYTES = 9_216;
+/** With everything it exports, gzipped. */
+const MAX_BYTES = 10_240;
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 const { outputFiles, metafile } = await build({
@@ -34,5 +35,5 @@ const foreign = files.flatMap(([path, { imports }]) => [
 
 console.log(`client: ${gzipped} bytes gzipped, ${bundle?.contents.length} minified, ${files.length} files`);
 for (const problem of foreign) console.error(`client: ${problem}`);
-if (gzipped > MOST_BYTES) console.error(`client: more than ${MOST_BYTES} bytes`);
-if (foreign.length > 0 || gzipped > MOST_BYTES) process.exitCode = 1;
+if (gzipped > MAX_BYTES) console.error(`client: more than ${MAX_BYTES} bytes`);
+if (foreign.length > 0 || gzipped > MAX_BYTES) process.exitCode = 1;
