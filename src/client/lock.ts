@@ -12,7 +12,7 @@ export interface Grant extends Place {
   readonly maxHold: number | undefined;
 }
 
-/** What Node, Deno and Bun ask an object by before they print it. */
+/** The method by which Node, Deno and Bun print an object. */
 const INSPECT = Symbol.for("nodejs.util.inspect.custom");
 
 /**
@@ -20,7 +20,7 @@ const INSPECT = Symbol.for("nodejs.util.inspect.custom");
  * held for longer than the service keeps it: without word from the service it counts as lost before its lease ends.
  */
 export class Lock implements AsyncDisposable {
-  /** What it was asked for by. */
+  /** The key that is held. */
   readonly key: string;
   /** Resolves with a `LockLostError` when the lock is lost. Never rejects; stays pending when the lock is released. */
   readonly lost: Promise<LockLostError>;
@@ -105,7 +105,7 @@ export class Lock implements AsyncDisposable {
     await this.release();
   }
 
-  /** What may stand in a log: key, fence and whether it is held, without the token. `console.log` shows the same where it runs on Node. */
+  /** For logs: key, fence and `isHeld`, without the token. In Node, `console.log` shows the same. */
   toJSON(): { key: string; fence: string; isHeld: boolean } {
     const { key, fence, isHeld } = this;
     return { key, fence, isHeld };

@@ -38,7 +38,7 @@ export interface Waiter {
 
 /** A key as it stands; the same document as `GET /v1/keys/{key}`. */
 export interface KeyReport {
-  /** Which key. */
+  /** The key. */
   readonly key: string;
   /** A lock has one slot. */
   readonly kind: "lock" | "semaphore";

@@ -9,7 +9,7 @@ type Without<Options> = Omit<Options, "limit">;
 
 /** One key with its limit. A mutex is a semaphore of one slot. */
 export class Semaphore {
-  /** Which key. */
+  /** The key. */
   readonly key: string;
   /** How many may hold it at a time. */
   readonly limit: number;

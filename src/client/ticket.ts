@@ -31,7 +31,7 @@ export async function enqueue(
  * waited for within its lease. A client has at most one place on a key.
  */
 export class Ticket implements AsyncDisposable {
-  /** In whose queue the place is. */
+  /** The key whose queue it is in. */
   readonly key: string;
   readonly #host: Host;
   readonly #place: Place;
@@ -51,7 +51,7 @@ export class Ticket implements AsyncDisposable {
 
   /**
    * Resolves with the place in the queue: 1 is next, 0 has come up; null if the service does not show it, because it is not among the
-   * first hundred or `RESUME_GRACE_S` is 0. Rejects with a `ProtocolError` (`not_enqueued`) if the place is not there any more; with a `ConnectionError` if its
+   * first hundred or `RESUME_GRACE_S` is 0. Rejects with a `ProtocolError` (`not_enqueued`) if the place is gone; with a `ConnectionError` if its
    * session has ended or nobody answers within ten seconds; with an `AuthError` if the client's own ticket does not allow `stats`.
    */
   async position(): Promise<number | null> {
@@ -134,12 +134,12 @@ export class Ticket implements AsyncDisposable {
   }
 }
 
-/** Where a report shows the place that a session has had for so long; undefined if that is gone, null if it may be where the report shows nothing. */
+/** The position of a session's place of this age; null if the report does not reach that far, undefined if the place is gone. */
 function positionIn(report: KeyReport | null, owner: number | undefined, ageMs: number): number | null | undefined {
   if (!report) return undefined;
   const { held_by: holders, queue } = report;
   const isOwn = (member: Holder | Waiter) => member.owner_conn_id === owner;
-  // Other requests of this client may wait there too: its place is the one that is as old.
+  // Other requests of this client may wait for the key too: the place is the one whose age fits.
   const offMs = (waiter: Waiter) => Math.abs(waiter.waited_s * 1000 - ageMs);
   const [place] = queue.filter(isOwn).sort((a, b) => offMs(a) - offMs(b));
   if (place) return place.position;

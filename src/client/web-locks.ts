@@ -19,20 +19,20 @@ export interface WebLockOptions {
 
 /** What the callback is given. */
 export interface WebLock {
-  /** What it was asked for by. */
+  /** The name of the lock. */
   readonly name: string;
-  /** There is no other. */
+  /** Always exclusive. */
   readonly mode: "exclusive";
 }
 
 /** What runs while the lock is held; null says that it is taken, and only with `ifAvailable`. */
 export type WebLockCallback<Result> = (lock: WebLock | null) => Result | Promise<Result>;
 
-/** One who holds or waits. */
+/** A holder or a waiter. */
 export interface WebLockInfo {
-  /** Which lock. */
+  /** The name of the lock. */
   readonly name: string;
-  /** There is no other. */
+  /** Always exclusive. */
   readonly mode: "exclusive";
   /** Names the client. */
   readonly clientId: string;
