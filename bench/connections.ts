@@ -199,7 +199,7 @@ async function measureComingBack(server: Server): Promise<void> {
 }
 
 async function isBack(locks: Locks): Promise<void> {
-  for await (const status of locks.status()) if (status === "resumed" || status === "connected") return;
+  for await (const status of locks.statuses()) if (status === "resumed" || status === "connected") return;
 }
 
 const server = new Server();

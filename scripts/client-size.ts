@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
-const MAX_BYTES = 9_216;
+/** With everything it exports, gzipped. */
+const MAX_BYTES = 10_240;
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 const { outputFiles, metafile } = await build({

@@ -10,23 +10,25 @@ import { leaseArg, limitArg, waitArg } from "./wire.ts";
 /** What is asked for. Times are milliseconds. */
 export interface LockOptions {
   /** How many may hold the key at a time; 1, a lock, unless said otherwise. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** For how long the service keeps the lock without hearing of its holder; the service's default unless said otherwise. Whole seconds, rounded up. */
-  readonly lease?: number;
+  readonly lease?: number | undefined;
 }
 
+/** How to wait. Times are milliseconds. */
 export interface WaitOptions {
   /** Stops the wait; nothing is left in the queue, and what was granted at that moment is given back. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** How long to wait; 0 does not wait at all, and nothing said waits for ever. */
-  readonly timeout?: number;
+  readonly timeout?: number | undefined;
   /** The lock is lost after this time, however alive its holder is. */
-  readonly maxHold?: number;
+  readonly maxHold?: number | undefined;
 }
 
+/** What is asked for, and how to wait for it. */
 export interface AcquireOptions extends LockOptions, WaitOptions {
   /** Takes the key from all who hold it, ahead of all who wait. Needs the administrator's token. */
-  readonly steal?: boolean;
+  readonly steal?: boolean | undefined;
 }
 
 /**
@@ -55,7 +57,7 @@ export function patienceOf(
   return {
     signal,
     withinMs: timeout,
-    tooLate: () => new AcquireTimeoutError(key, host.isConnected ? undefined : host.problem),
+    tooLate: () => new AcquireTimeoutError(key, host.isConnected ? undefined : host.problem, timeout),
   };
 }
 
@@ -66,7 +68,8 @@ export function leftMs(host: Host, timeout: number | undefined, since: Moment): 
 
 /** For requests that the service answers without waiting for anything. */
 export function soon(host: Host): Patience {
-  return { withinMs: ANSWERED_WITHIN_MS, tooLate: () => new ConnectionError("no answer in time", host.problem) };
+  const tooLate = () => new ConnectionError(`no answer within ${ANSWERED_WITHIN_MS} ms`, host.problem);
+  return { withinMs: ANSWERED_WITHIN_MS, tooLate };
 }
 
 /**
@@ -79,7 +82,7 @@ export async function take(
   { status, rest, sentAt }: Answer,
   { signal, maxHold, timeout }: WaitOptions,
 ): Promise<Lock> {
-  if (status !== "ok") throw errorOf(status, place);
+  if (status !== "ok") throw errorOf(status, place, timeout);
   const [token = "", seconds] = rest.split(" ");
   let lease = new Lease(host.clock, Number(seconds), sentAt);
   try {

@@ -1,13 +1,10 @@
 import type { Channel } from "./channel.ts";
 import { type Clock, type Moment, momentOf } from "./clock.ts";
 import { CapacityError } from "./errors.ts";
-import { frameOf, limitArg, type Message } from "./wire.ts";
-
-/** The service takes 1,024 at a time from one session; half of them are kept free for renewing and giving back. */
-const MOST_CLAIMS = 512;
+import { frameOf, limitArg, MAX_CLAIMS, type Message } from "./wire.ts";
 
 export interface Request {
-  readonly command: "l" | "e" | "w" | "n" | "r" | "steal" | "query" | "stats";
+  readonly command: "l" | "e" | "w" | "n" | "r" | "steal" | "query" | "stats" | "ping";
   readonly key?: string;
   /** Slots of the key; 1, a lock, unless said otherwise. */
   readonly limit?: number;
@@ -70,7 +67,7 @@ export class Calls {
   ask(request: Request, { signal, withinMs, tooLate }: Patience = {}): Promise<Answer> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) throw signal.reason;
-      if (request.isClaim && this.#claims >= MOST_CLAIMS)
+      if (request.isClaim && this.#claims >= MAX_CLAIMS)
         throw new CapacityError("too_many_requests", request.key ?? "");
       const end = () => {
         cancelTimer?.();

@@ -23,7 +23,7 @@ export interface ChannelOptions {
   readonly WebSocket: SocketConstructor;
   readonly clock: Clock;
   /** Asked for before every connection: tickets do not live long. */
-  readonly token: string | (() => string | Promise<string>) | undefined;
+  readonly token?: string | (() => string | Promise<string>) | undefined;
 }
 
 export interface ChannelEvents {
@@ -86,6 +86,11 @@ export class Channel {
   /** Why the last connection ended or did not come about. */
   get problem(): unknown {
     return this.#problem;
+  }
+
+  /** The number by which reports name the session (docs/protocol.md); undefined where it has no name. */
+  get owner(): number | undefined {
+    return this.#session && Number.parseInt(this.#session.credential.slice(0, 13), 16) + 1;
   }
 
   /** A tag that no request of this client has had. */

@@ -9,7 +9,7 @@ import { StatusStory } from "./status.ts";
 import { leavePlace } from "./ticket.ts";
 import type { Message } from "./wire.ts";
 
-const MOST_EARLY = 64;
+const MAX_LOSSES = 64;
 
 /** Holds a client's parts together: what happens to its connection happens to its requests and locks. */
 export class Client implements Host {
@@ -18,8 +18,7 @@ export class Client implements Host {
   readonly #channel: Channel;
   readonly #calls: Calls;
   readonly #held = new Map<string, Lock>();
-  /** Losses of locks that are not made yet: grant and loss may be read in one go. */
-  readonly #early = new Map<string, LossReason>();
+  readonly losses = new Map<string, LossReason>();
   readonly #stopListening: () => void;
   #session: SessionFate = {};
   #isClosed = false;
@@ -54,6 +53,10 @@ export class Client implements Host {
     return this.#channel.problem;
   }
 
+  get owner(): number | undefined {
+    return this.#channel.owner;
+  }
+
   get session(): SessionFate {
     return this.#session;
   }
@@ -69,7 +72,7 @@ export class Client implements Host {
 
   hold(lock: Lock): void {
     this.#held.set(lock.token, lock);
-    const reason = this.#early.get(lock.token);
+    const reason = this.losses.get(lock.token);
     if (reason) queueMicrotask(() => lock.lose(reason));
   }
 
@@ -110,9 +113,9 @@ export class Client implements Host {
     const lock = this.#held.get(token);
     if (lock) lock.lose(reason);
     else {
-      this.#early.set(token, reason);
-      const [oldest = ""] = this.#early.keys();
-      if (this.#early.size > MOST_EARLY) this.#early.delete(oldest);
+      this.losses.set(token, reason);
+      const [oldest = ""] = this.losses.keys();
+      if (this.losses.size > MAX_LOSSES) this.losses.delete(oldest);
     }
   }
 

@@ -1,23 +1,25 @@
 import type { ChannelOptions } from "./channel.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import { Locks } from "./locks.ts";
-import { checkOptions } from "./options.ts";
+import { checkOptions, shownAs } from "./options.ts";
 import { addressIn, type SocketConstructor } from "./socket.ts";
 
+/** How to connect. */
 export interface ConnectOptions {
   /** The token, or a ticket; or what gives one, asked before every connection. */
   readonly token?: ChannelOptions["token"];
   /** How others see this client beside what it holds: 1 to 64 printable characters. */
-  readonly label?: string;
-  /** Where there is no global `WebSocket`, as in Node 20. */
-  readonly WebSocket?: SocketConstructor;
+  readonly label?: string | undefined;
+  /** The constructor to use where there is no global `WebSocket`, as in Node 20: that of the package `ws` will do. */
+  readonly WebSocket?: SocketConstructor | undefined;
   /** For tests. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /**
  * A client of the service at this address: `https`, `http`, `wss` or `ws`, with or without the path. It connects at once, and
- * again whenever the connection is lost, until it is closed.
+ * again whenever the connection is lost, until it is closed. Throws a `TypeError` if the address or an option breaks its rule, or if there is no
+ * `WebSocket`; never because of the network: `ready` tells.
  *
  * ```ts
  * const locks = connect("http://127.0.0.1:6389", { label: "worker-7" });
@@ -29,12 +31,16 @@ export interface ConnectOptions {
  */
 export function connect(url: string | URL, options: ConnectOptions = {}): Locks {
   const address = addressIn(url);
-  // It may carry a ticket, and is not shown.
-  if (!address) throw new TypeError("connect: url must be an address with http, https, ws or wss");
+  // No more than the scheme is shown: the rest may carry a ticket or a password.
+  const shown = typeof url === "string" ? url.match(/^\w*:|/)?.[0] : url;
+  if (!address) throw new TypeError(`connect: url must begin with http, https, ws or wss, not ${shownAs(shown)}`);
   checkOptions("connect", options, "WebSocket clock label token");
   const { token, label, clock = systemClock } = options;
   const WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: SocketConstructor }).WebSocket;
-  if (!WebSocket) throw new TypeError('connect: option "WebSocket" is needed here, as that of ws');
+  if (!WebSocket)
+    throw new TypeError(
+      'connect: option "WebSocket" is needed: Node before 22 has none; that of the package ws will do',
+    );
   if (label !== undefined) address.searchParams.set("label", label);
   return new Locks({ url: address.href, token, WebSocket, clock });
 }

@@ -1,6 +1,13 @@
-/** Why a lock is not its holder's any more. */
+import type { Place } from "./host.ts";
+import { MAX_CLAIMS } from "./wire.ts";
+
+/**
+ * Why a lock is not its holder's any more. `expired`: its lease or `maxHold` is over; `stolen`: an administrator took it; `released`: somebody
+ * else released it, with its token; `disconnected`: the service was out of reach for too long, or the client was closed.
+ */
 export type LossReason = "expired" | "stolen" | "released" | "disconnected";
 
+/** What kind of `LockError` it is, for a `switch`. */
 export type LockErrorCode =
   | "timeout"
   | "lost"
@@ -18,6 +25,7 @@ export type LockErrorCode =
 /** What every error of this library is. Bad arguments are a `TypeError` or `RangeError`; an aborted signal's reason stays what it is. */
 export class LockError extends Error {
   override readonly name: string = "LockError";
+  /** What kind of error it is, more finely than its class. */
   readonly code: LockErrorCode;
 
   constructor(code: LockErrorCode, message: string, cause?: unknown) {
@@ -29,14 +37,15 @@ export class LockError extends Error {
 /** The time to wait is over, and nothing is left in the queue. With a cause, there was no connection at that moment. */
 export class AcquireTimeoutError extends LockError {
   override readonly name = "AcquireTimeoutError";
-  constructor(key: string, cause?: unknown) {
-    super("timeout", `${key} was not ${cause ? "reached" : "free"} in time`, cause);
+  constructor(key: string, cause?: unknown, timeoutMs = 0) {
+    super("timeout", `${key} was not ${cause ? "reached" : "free"} within ${timeoutMs} ms`, cause);
   }
 }
 
 /** The lock is not held any more, without its holder's doing. */
 export class LockLostError extends LockError {
   override readonly name = "LockLostError";
+  /** What happened to the lock. */
   readonly reason: LossReason;
   constructor(key: string, reason: LossReason, cause?: unknown) {
     super("lost", `${key} is lost: ${reason}`, cause);
@@ -60,11 +69,17 @@ export class LimitMismatchError extends LockError {
   }
 }
 
+const ROOM = {
+  max_locks: "the service is full",
+  max_waiters: "the queue is full",
+  too_many_requests: `this client has ${MAX_CLAIMS} requests under way`,
+};
+
 /** The service has as many keys or waiters as it may have, or this client as many requests. */
 export class CapacityError extends LockError {
   override readonly name = "CapacityError";
   constructor(code: "max_locks" | "max_waiters" | "too_many_requests", key: string) {
-    super(code, `no room for ${key}: ${code}`);
+    super(code, `no room for ${key}: ${ROOM[code]} (${code})`);
   }
 }
 
@@ -84,20 +99,25 @@ export class DrainingError extends LockError {
   }
 }
 
+const MEANINGS: Record<string, string> = {
+  error_already_enqueued: "this client has a place in the queue already",
+  error_not_enqueued: "the place in the queue is gone",
+};
+
 /** The service refused a request in a way that no other error stands for; `code` may say more. */
 export class ProtocolError extends LockError {
   override readonly name = "ProtocolError";
   constructor(key: string, word: string) {
     const code = word.endsWith("_enqueued") ? word.slice(6) : "protocol";
-    super(code as LockErrorCode, `the service answered ${word} for ${key}`);
+    super(code as LockErrorCode, `${key}: ${MEANINGS[word] ?? `the service answered ${word}`}`);
   }
 }
 
 /** The error that a status word of the wire protocol stands for. */
-export function errorOf(word: string, { key, limit }: { readonly key: string; readonly limit: number }): LockError {
+export function errorOf(word: string, { key, limit }: Pick<Place, "key" | "limit">, timeoutMs?: number): LockError {
   switch (word) {
     case "timeout":
-      return new AcquireTimeoutError(key);
+      return new AcquireTimeoutError(key, undefined, timeoutMs);
     case "error_lease_expired":
       return new LockLostError(key, "expired");
     case "error_auth":

@@ -1,6 +1,6 @@
 import type { Answer, Patience, Request } from "./calls.ts";
 import type { Clock } from "./clock.ts";
-import type { ConnectionError } from "./errors.ts";
+import type { ConnectionError, LossReason } from "./errors.ts";
 import type { Lock } from "./lock.ts";
 
 /** Whether a session is over, and why. */
@@ -16,8 +16,12 @@ export interface Host {
   readonly isLapsed: boolean;
   /** Why there is, or was, no connection. */
   readonly problem: unknown;
+  /** By which number reports name the session; undefined where the service does not tell. */
+  readonly owner: number | undefined;
   /** Another one in another session. */
   readonly session: SessionFate;
+  /** The newest losses of locks that are not made yet, since grant and loss may be read in one go, or are being given back; by token. */
+  readonly losses: ReadonlyMap<string, LossReason>;
   ask(request: Request, patience?: Patience): Promise<Answer>;
   /** An answer is long overdue. */
   suspect(): void;

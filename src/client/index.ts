@@ -18,6 +18,7 @@ export {
 } from "./errors.ts";
 export type { Lock } from "./lock.ts";
 export type { Locks } from "./locks.ts";
+export type { ReadyOptions } from "./ready.ts";
 export type { Holder, KeyReport, Stats, Waiter } from "./report.ts";
 export type { Semaphore } from "./semaphore.ts";
 export type { Socket, SocketConstructor } from "./socket.ts";

@@ -12,15 +12,17 @@ export interface Grant extends Place {
   readonly maxHold: number | undefined;
 }
 
+/** The method by which Node, Deno and Bun print an object. */
+const INSPECT = Symbol.for("nodejs.util.inspect.custom");
+
 /**
  * A lock, or one slot of a semaphore, that is held. It is renewed until it is released or lost, and it is never called
  * held for longer than the service keeps it: without word from the service it counts as lost before its lease ends.
  */
 export class Lock implements AsyncDisposable {
+  /** The key that is held. */
   readonly key: string;
-  /**
-   * Resolves when the lock is lost, with the reason in it. Never rejects; stays pending when the lock is released.
-   */
+  /** Resolves with a `LockLostError` when the lock is lost. Never rejects; stays pending when the lock is released. */
   readonly lost: Promise<LockLostError>;
   readonly #host: Host;
   readonly #token: string;
@@ -32,7 +34,7 @@ export class Lock implements AsyncDisposable {
   #lease: Lease;
   #isOver = false;
   #isRenewing = false;
-  /** The service has refused a renewal, and is asked once more. */
+  /** The service has refused a renewal or a release, and is asked once more. */
   #isRefused = false;
   #released: Promise<boolean> | undefined;
   #cancelTimer: () => void = () => {};
@@ -73,6 +75,16 @@ export class Lock implements AsyncDisposable {
     return this.#lease.ms;
   }
 
+  /**
+   * Until when the lock is held unless it is renewed, in milliseconds of `Date.now()`. Every renewal moves it, but not past the end
+   * of `maxHold`. Counted as `isHeld` counts: the service keeps the lock a little longer. It may be lost before: see `isHeld`.
+   */
+  get expiresAt(): number {
+    const { clock } = this.#host;
+    const leftMs = Math.min(this.#lease.remainingMs, this.#maxHold - elapsedMs(clock, this.#heldSince));
+    return Math.floor(clock.wall() + leftMs);
+  }
+
   /** False as soon as the lock may be somebody else's, by the clock, even if nobody has been told yet. */
   get isHeld(): boolean {
     return !this.#isOver && !this.#isRefused && !this.#lease.isOver && !this.#host.isLapsed;
@@ -88,14 +100,37 @@ export class Lock implements AsyncDisposable {
     return this.#released;
   }
 
+  /** As `release`, at the end of an `await using` block. Resolves with nothing; never rejects. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.release();
+  }
+
+  /** For logs: key, fence and `isHeld`, without the token. In Node, `console.log` shows the same. */
+  toJSON(): { key: string; fence: string; isHeld: boolean } {
+    const { key, fence, isHeld } = this;
+    return { key, fence, isHeld };
+  }
+
+  /** @internal */
+  [INSPECT](_: number, options: object, inspect: (value: unknown, options: object) => string): string {
+    return `Lock ${inspect(this.toJSON(), options)}`;
+  }
+
+  /** Gives the lock back after its work. Resolves with the loss if the work may have gone on without the lock. @internal */
+  async conclude(): Promise<LockLostError | undefined> {
+    const wasOver = this.#isOver;
+    const wasHeld = this.isHeld;
+    if ((await this.release()) || wasOver) return this.signal.reason;
+    // A loss may still be on its way. But the word for a refusal is also that for a failure: one alone is not believed.
+    if (this.#isRefused && (await this.#giveBack())) return undefined;
+    if (wasHeld && !this.#isRefused) return undefined;
+    return new LockLostError(this.key, this.#host.losses.get(this.token) ?? this.#ownReason);
   }
 
   /** Judges by the clocks what is due, however late it is called. @internal */
   check(): void {
     if (this.#isOver) return;
-    if (this.#lease.isOver) this.giveUp(this.#host.isConnected ? "expired" : "disconnected");
+    if (this.#lease.isOver) this.giveUp(this.#ownReason);
     else if (elapsedMs(this.#host.clock, this.#heldSince) >= this.#maxHold) this.giveUp("expired");
     else {
       if (this.#lease.isDue) this.#renewOrWonder();
@@ -115,6 +150,11 @@ export class Lock implements AsyncDisposable {
     const error = new LockLostError(this.key, reason);
     this.#tellLost(error);
     this.#losing.abort(error);
+  }
+
+  /** Why the lock is lost, as far as the client alone can tell. */
+  get #ownReason(): LossReason {
+    return this.#host.isConnected ? "expired" : "disconnected";
   }
 
   #renewOrWonder(): void {
@@ -152,9 +192,15 @@ export class Lock implements AsyncDisposable {
   async #release(): Promise<boolean> {
     if (this.#isOver) return false;
     this.#end();
+    return this.#giveBack();
+  }
+
+  async #giveBack(): Promise<boolean> {
     const given = giveBack(this.#host, this.#place, this.token);
-    const isGiven = given.then((answer) => answer?.status === "ok" || answer?.isRepeated === true);
-    return within(this.#host.clock, RELEASED_WITHIN_MS, isGiven).catch(() => false);
+    const answer = await within(this.#host.clock, RELEASED_WITHIN_MS, given).catch(() => undefined);
+    const isGiven = answer?.status === "ok" || answer?.isRepeated === true;
+    this.#isRefused = answer?.status === "error" && !isGiven;
+    return isGiven;
   }
 
   #end(): void {
@@ -173,4 +219,21 @@ export class Lock implements AsyncDisposable {
     const sleepMs = Math.max(1, Math.ceil(Math.min(nextThirdMs, remainingMs, this.#maxHold - heldMs)));
     this.#cancelTimer = this.#host.clock.after(sleepMs, () => this.check());
   }
+}
+
+/**
+ * Runs the work, then gives the lock back. Settles as the work does; if that succeeds though the lock was lost meanwhile,
+ * rejects with the `LockLostError`.
+ */
+export async function whileHeld<Result>(lock: Lock, run: () => Result | Promise<Result>): Promise<Result> {
+  let result: Result;
+  try {
+    result = await run();
+  } catch (error) {
+    await lock.release();
+    throw error;
+  }
+  const loss = await lock.conclude();
+  if (loss) throw loss;
+  return result;
 }

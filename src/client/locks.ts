@@ -1,21 +1,28 @@
-import { type AcquireOptions, acquire, type LockOptions, soon, type WaitOptions } from "./acquire.ts";
-import type { Request } from "./calls.ts";
+import { type AcquireOptions, acquire, type LockOptions, type WaitOptions } from "./acquire.ts";
 import type { ChannelOptions } from "./channel.ts";
 import { Client } from "./client.ts";
-import { AcquireTimeoutError, CapacityError, errorOf } from "./errors.ts";
-import type { Lock } from "./lock.ts";
+import { AcquireTimeoutError, CapacityError } from "./errors.ts";
+import { type Lock, whileHeld } from "./lock.ts";
 import { check, checkOptions } from "./options.ts";
+import { read } from "./read.ts";
+import { type ReadyOptions, ready } from "./ready.ts";
 import type { KeyReport, Stats } from "./report.ts";
 import { Semaphore } from "./semaphore.ts";
 import type { Status } from "./status.ts";
 import { enqueue, type Ticket } from "./ticket.ts";
 
-/** A client of the service: one connection, one session, any number of locks. Made by `connect`. */
+/**
+ * A client of the service: one connection, one session, any number of locks. Made by `connect`.
+ *
+ * Whatever takes options or a key rejects with a `TypeError` or `RangeError` if one breaks its rule. Whatever asks the service rejects
+ * with an `AuthError` if the token is refused or does not cover the key, and with a `ConnectionError` if the session ends before the answer,
+ * or the client is closed.
+ */
 export class Locks implements AsyncDisposable {
   readonly #client: Client;
   #tellClosed: () => void = () => {};
   #closing: Promise<void> | undefined;
-  /** Resolves when the client is closed. */
+  /** Resolves when the client is closed. Never rejects. */
   readonly closed: Promise<void>;
 
   /** @internal */
@@ -27,8 +34,17 @@ export class Locks implements AsyncDisposable {
   }
 
   /**
-   * Runs the callback while the lock is held, and settles as it does, after giving the lock back. A callback that is to
-   * stop when the lock is lost listens to `lock.signal`.
+   * Resolves once there is a connection; at once if there is one. Rejects with a `ConnectionError` when the time is over, whose `cause`
+   * is why there is none; with an `AuthError` when the service refuses the token; with the signal's reason when that aborts.
+   */
+  ready(options: ReadyOptions = {}): Promise<void> {
+    return ready(this.#client, options);
+  }
+
+  /**
+   * Runs the callback while the lock is held and settles as it does, after the lock is given back. Rejects with a `LockLostError` if the
+   * lock was lost before the callback ended, unless the callback threw: its own error wins. Nothing stops the callback but itself: it
+   * listens to `lock.signal`. Rejects like `acquire`, without calling back, if the lock is not granted.
    */
   request<Result>(key: string, callback: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   request<Result>(
@@ -44,19 +60,20 @@ export class Locks implements AsyncDisposable {
     const [options, callback] = typeof first === "function" ? [{}, first] : [first ?? {}, second];
     check("request", "callback", callback);
     const lock = await acquire(this.#client, key, options, "request");
-    try {
-      return await (callback as (lock: Lock) => Result | Promise<Result>)(lock);
-    } finally {
-      await lock.release();
-    }
+    return whileHeld(lock, () => (callback as (lock: Lock) => Result | Promise<Result>)(lock));
   }
 
-  /** Resolves once the lock is held; the caller gives it back. */
+  /**
+   * Resolves once the lock is held; the caller gives it back. Rejects with an `AcquireTimeoutError` when the time is over; with the signal's
+   * reason when that aborts; with a `LimitMismatchError` if the key is in use with another limit; with a `CapacityError` if there is no room
+   * for the key or another waiter; with a `DrainingError` if the service takes no new work; with a `LockLostError` if the grant lapsed
+   * before it could be handed over. What was granted to a call that rejects is given back.
+   */
   acquire(key: string, options: AcquireOptions = {}): Promise<Lock> {
     return acquire(this.#client, key, options);
   }
 
-  /** Like `acquire`, without waiting: null when somebody else holds it. */
+  /** Resolves with the lock, or with null if it is taken; does not wait. Rejects like `acquire`, but never with an `AcquireTimeoutError`. */
   async tryAcquire(key: string, options: Omit<AcquireOptions, "timeout"> = {}): Promise<Lock | null> {
     checkOptions("tryAcquire", options, "lease limit maxHold signal steal");
     try {
@@ -69,24 +86,35 @@ export class Locks implements AsyncDisposable {
     }
   }
 
-  /** Takes a place in the queue, to be waited for later. */
+  /** Resolves with a place in the queue, to be waited for later. Rejects like `acquire`, and with a `ProtocolError` if this client has a place there already. */
   enqueue(key: string, options: LockOptions & Pick<WaitOptions, "signal"> = {}): Promise<Ticket> {
     return enqueue(this.#client, key, options);
   }
 
-  /** Who holds the key and who waits for it; null if nobody has used it for a while. Tokens are not shown. */
+  /**
+   * Resolves with who holds the key and who waits for it, or with null if nobody has used it for a while. Tokens are not shown. Rejects with a
+   * `ConnectionError` if nobody answers within ten seconds.
+   */
   async query(key: string): Promise<KeyReport | null> {
     check("query", "key", key);
-    return this.#read({ command: "query", key });
+    return read(this.#client, { command: "query", key });
   }
 
-  /** All keys of the service, as far as this client may see them. */
+  /** Resolves with all keys of the service, as far as this client may see them. Rejects with a `ConnectionError` if nobody answers within ten seconds. */
   stats(): Promise<Stats> {
-    return this.#read({ command: "stats" });
+    return read(this.#client, { command: "stats" });
   }
 
-  /** How the connection fares: how it is now, then every change, until the client is closed. */
-  status(): AsyncIterableIterator<Status> {
+  /** How the connection fares now. */
+  get status(): Status {
+    return this.#client.status.now;
+  }
+
+  /**
+   * Every `status`, as it comes: how it is now, then each change, until the client is closed. Nothing comes before the first attempt to connect
+   * has ended. Never throws; may be read by several, and left at any time.
+   */
+  statuses(): AsyncIterableIterator<Status> {
     return this.#client.status.read();
   }
 
@@ -95,11 +123,13 @@ export class Locks implements AsyncDisposable {
     return this.#client.isConnected ? undefined : this.#client.problem;
   }
 
+  /** The calls of this client for one key with one slot. Throws a `TypeError` for what cannot be a key. */
   mutex(key: string): Semaphore {
     check("mutex", "key", key);
     return new Semaphore(this, key, 1);
   }
 
+  /** The calls of this client for one key with so many slots. Throws a `TypeError` or `RangeError` for what cannot be a key or a limit. */
   semaphore(key: string, limit: number): Semaphore {
     check("semaphore", "key", key);
     check("semaphore", "limit", limit);
@@ -115,13 +145,8 @@ export class Locks implements AsyncDisposable {
     return this.#closing;
   }
 
+  /** As `close`, at the end of an `await using` block. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  async #read<Document>(request: Request): Promise<Document> {
-    const { status, rest } = await this.#client.ask(request, soon(this.#client));
-    if (status !== "ok") throw errorOf(status, { key: request.key ?? request.command, limit: 1 });
-    return JSON.parse(rest) as Document;
   }
 }

@@ -2,6 +2,9 @@
 import { isLabel } from "./socket.ts";
 import { isKey, MAX_KEY_BYTES, MAX_SECONDS, MAX_SLOTS } from "./wire.ts";
 
+const MAX_SHOWN = 64;
+const MAX_LEASE_MS = MAX_SECONDS * 1000;
+
 type Rule = readonly [mustBe: string, holds: (value: unknown) => boolean];
 
 const isText = (value: unknown): value is string => typeof value === "string";
@@ -20,7 +23,10 @@ const RULES = {
   ifAvailable: BOOLEAN,
   key: [`1 to ${MAX_KEY_BYTES} bytes without blanks`, isKey],
   label: ["1 to 64 printable characters", isLabel],
-  lease: ["milliseconds, more than 0", (value) => isNumber(value) && value > 0 && value <= MAX_SECONDS * 1000],
+  lease: [
+    `${DURATION[0]} and at most ${MAX_LEASE_MS}`,
+    (value) => DURATION[1](value) && (value as number) <= MAX_LEASE_MS,
+  ],
   limit: [
     `a whole number from 1 to ${MAX_SLOTS}`,
     (value) => Number.isInteger(value) && (value as number) > 0 && (value as number) <= MAX_SLOTS,
@@ -48,12 +54,15 @@ export function check(call: string, name: Name, value: unknown, what: string = n
   throw new (isNumber(value) ? RangeError : TypeError)(`${call}: ${what} must be ${mustBe}${shown}`);
 }
 
-/** Throws unless there are only options that this call knows, and each keeps its rule. `known` are their names, with blanks between. */
+/**
+ * Throws unless there are only options that this call knows, and each keeps its rule. One that is undefined is one that is left
+ * out. `known` are their names, with blanks between.
+ */
 export function checkOptions(call: string, options: object, known: string): void {
   const names = known.split(" ") as Name[];
   check(call, "options", options);
-  for (const name of Object.keys(options))
-    if (!names.includes(name as Name))
+  for (const [name, value] of Object.entries(options))
+    if (value !== undefined && !names.includes(name as Name))
       throw new TypeError(`${call}: option "${name}" is not known; known are: ${names.join(", ")}`);
   for (const name of names) {
     const value = (options as Partial<Record<Name, unknown>>)[name];
@@ -61,7 +70,9 @@ export function checkOptions(call: string, options: object, known: string): void
   }
 }
 
-function shownAs(value: unknown): string {
-  if (isText(value)) return JSON.stringify(value.slice(0, 64));
-  return Object(value) === value ? `a ${typeof value}` : String(value);
+/** A value in a message: what it is, but no more of it than a line takes. */
+export function shownAs(value: unknown): string {
+  if (isText(value)) return `${JSON.stringify(value.slice(0, MAX_SHOWN))}${value.length > MAX_SHOWN ? "…" : ""}`;
+  if (Object(value) !== value) return String(value);
+  return isFunction(value) ? "a function" : "an object";
 }

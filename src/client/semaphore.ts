@@ -9,7 +9,9 @@ type Without<Options> = Omit<Options, "limit">;
 
 /** One key with its limit. A mutex is a semaphore of one slot. */
 export class Semaphore {
+  /** The key. */
   readonly key: string;
+  /** How many may hold it at a time. */
   readonly limit: number;
   readonly #locks: Locks;
 
@@ -20,7 +22,7 @@ export class Semaphore {
     this.limit = limit;
   }
 
-  /** As `Locks.request`. */
+  /** As `Locks.request`: settles as the callback does, or rejects with a `LockLostError`, once the slot is given back. */
   request<Result>(callback: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   request<Result>(
     options: Without<AcquireOptions> | undefined,
@@ -32,22 +34,22 @@ export class Semaphore {
     return this.#locks.request(this.key, all, callback as NonNullable<typeof second>);
   }
 
-  /** As `Locks.acquire`. */
+  /** As `Locks.acquire`: resolves once a slot is held. */
   async acquire(options: Without<AcquireOptions> = {}): Promise<Lock> {
     return this.#locks.acquire(this.key, this.#with("acquire", options, "lease maxHold signal steal timeout"));
   }
 
-  /** As `Locks.tryAcquire`. */
+  /** As `Locks.tryAcquire`: resolves with a slot, or with null if none is free. */
   async tryAcquire(options: Without<Omit<AcquireOptions, "timeout">> = {}): Promise<Lock | null> {
     return this.#locks.tryAcquire(this.key, this.#with("tryAcquire", options, "lease maxHold signal steal"));
   }
 
-  /** As `Locks.enqueue`. */
+  /** As `Locks.enqueue`: resolves with a place in the queue. */
   async enqueue(options: Without<LockOptions & Pick<WaitOptions, "signal">> = {}): Promise<Ticket> {
     return this.#locks.enqueue(this.key, this.#with("enqueue", options, "lease signal"));
   }
 
-  /** As `Locks.query`. */
+  /** As `Locks.query`: resolves with who holds the key and who waits for it. */
   query(): Promise<KeyReport | null> {
     return this.#locks.query(this.key);
   }

@@ -1,14 +1,18 @@
 /** The part of a WebSocket that the client needs. */
 export interface Socket {
+  /** Sends one frame. May throw when it is not open. */
   send(text: string): void;
+  /** Ends it, with a code that the other side is told. */
   close(code?: number): void;
   /** Ends it at once, without waiting for the other side. The sockets of browsers have none. */
   terminate?(): void;
+  /** As that of an `EventTarget`. */
   addEventListener(type: "open" | "error", listener: (event: unknown) => void): void;
   addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;
   addEventListener(type: "close", listener: (event: { readonly code: number }) => void): void;
 }
 
+/** What makes a socket: the global `WebSocket`, or that of the package `ws`. */
 export type SocketConstructor = new (url: string, protocols: string[]) => Socket;
 
 /** Close codes of the protocol, and who sends them. */

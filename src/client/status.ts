@@ -1,5 +1,8 @@
-/** `resumed`: the session goes on, with its locks and places; `connected`: a new one has begun, with nothing. */
-export type Status = "connected" | "reconnecting" | "resumed" | "closed";
+/**
+ * How the connection fares. `connecting`: the first attempt is under way; `connected`: a new session has begun, with nothing;
+ * `reconnecting`: there is no connection; `resumed`: the session goes on, with its locks and places; `closed`: the client is.
+ */
+export type Status = "connecting" | "connected" | "reconnecting" | "resumed" | "closed";
 
 interface Chapter {
   readonly status: Status | undefined;
@@ -18,6 +21,10 @@ function chapterOf(status: Status | undefined): Chapter {
 /** How the connection fares, for any number of readers. One that stops reading leaves nothing behind beyond the next change. */
 export class StatusStory {
   #last = chapterOf(undefined);
+
+  get now(): Status {
+    return this.#last.status ?? "connecting";
+  }
 
   tell(status: Status): void {
     if (this.#last.status === status || this.#last.status === "closed") return;

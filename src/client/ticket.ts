@@ -1,10 +1,12 @@
 import { type LockOptions, leftMs, patienceOf, soon, take, type WaitOptions } from "./acquire.ts";
 import type { Answer } from "./calls.ts";
-import { elapsedMs, momentOf } from "./clock.ts";
+import { elapsedMs, type Moment, momentOf } from "./clock.ts";
 import { CapacityError, errorOf } from "./errors.ts";
 import { giveBack, type Host, type Place, type SessionFate } from "./host.ts";
 import type { Lock } from "./lock.ts";
 import { check, checkOptions } from "./options.ts";
+import { read } from "./read.ts";
+import type { Holder, KeyReport, Waiter } from "./report.ts";
 import { leaseArg, limitArg, waitArg } from "./wire.ts";
 
 /** Takes the last place in the queue of a key. */
@@ -29,10 +31,12 @@ export async function enqueue(
  * waited for within its lease. A client has at most one place on a key.
  */
 export class Ticket implements AsyncDisposable {
+  /** The key whose queue it is in. */
   readonly key: string;
   readonly #host: Host;
   readonly #place: Place;
   readonly #session: SessionFate;
+  readonly #since: Moment;
   #leaving: AbortController | undefined;
   #isOver = false;
 
@@ -42,9 +46,31 @@ export class Ticket implements AsyncDisposable {
     this.#host = host;
     this.#place = place;
     this.#session = host.session;
+    this.#since = momentOf(host.clock);
   }
 
-  /** Resolves once the lock is held. A wait that ends without it gives up the place. */
+  /**
+   * Resolves with the place in the queue: 1 is next, 0 has come up; null if the service does not show it, because it is not among the
+   * first hundred or `RESUME_GRACE_S` is 0. Rejects with a `ProtocolError` (`not_enqueued`) if the place is gone; with a `ConnectionError` if its
+   * session has ended or nobody answers within ten seconds; with an `AuthError` if the client's own ticket does not allow `stats`.
+   */
+  async position(): Promise<number | null> {
+    const { end } = this.#session;
+    if (end) throw end;
+    const report =
+      this.#isOver && !this.#leaving
+        ? null
+        : await read<KeyReport | null>(this.#host, { command: "query", key: this.key });
+    const position = positionIn(report, this.#host.owner, elapsedMs(this.#host.clock, this.#since));
+    if (position === undefined) throw errorOf("error_not_enqueued", this.#place);
+    return position;
+  }
+
+  /**
+   * Resolves once the lock is held. Rejects with an `AcquireTimeoutError` when the time is over; with the signal's reason when that aborts; with a
+   * `LockLostError` if the lock was granted and its lease ended before it could be handed over; with a `ProtocolError` (`not_enqueued`) if the
+   * place was waited for or left before; with a `ConnectionError` if its session has ended. A wait that ends without the lock gives up the place.
+   */
   async wait(options: WaitOptions = {}): Promise<Lock> {
     checkOptions("wait", options, "maxHold signal timeout");
     const { timeout = Number.POSITIVE_INFINITY, signal } = options;
@@ -69,7 +95,7 @@ export class Ticket implements AsyncDisposable {
   }
 
   /**
-   * Gives up the place, and ends a wait for it. Does nothing once the wait is over: the lock has an end of its own. Never rejects.
+   * Gives up the place, and ends a wait for it with an `AbortError`. Does nothing once the wait is over: the lock has an end of its own. Never rejects.
    */
   async leave(): Promise<void> {
     this.#leaving?.abort(new DOMException("the place was given up", "AbortError"));
@@ -78,6 +104,7 @@ export class Ticket implements AsyncDisposable {
     await leavePlace(this.#host, this.#place);
   }
 
+  /** As `leave`, at the end of an `await using` block. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.leave();
   }
@@ -105,6 +132,19 @@ export class Ticket implements AsyncDisposable {
     if (answer.status === "error" || answer.status === "error_auth") void leavePlace(host, place);
     return answer;
   }
+}
+
+/** The position of a session's place of this age; null if the report does not reach that far, undefined if the place is gone. */
+function positionIn(report: KeyReport | null, owner: number | undefined, ageMs: number): number | null | undefined {
+  if (!report) return undefined;
+  const { held_by: holders, queue } = report;
+  const isOwn = (member: Holder | Waiter) => member.owner_conn_id === owner;
+  // Other requests of this client may wait for the key too: the place is the one whose age fits.
+  const offMs = (waiter: Waiter) => Math.abs(waiter.waited_s * 1000 - ageMs);
+  const [place] = queue.filter(isOwn).sort((a, b) => offMs(a) - offMs(b));
+  if (place) return place.position;
+  if (owner === undefined || report.waiters > queue.length) return null;
+  return holders.some(isOwn) || report.holders > holders.length ? 0 : undefined;
 }
 
 /** Waiting for no time gives up a place; what it turns out to hold is given back. */

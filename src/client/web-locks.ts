@@ -1,46 +1,62 @@
-import type { Lock } from "./lock.ts";
+import { whileHeld } from "./lock.ts";
 import type { Locks } from "./locks.ts";
-import { check, checkOptions } from "./options.ts";
+import { check, checkOptions, shownAs } from "./options.ts";
 import type { KeyReport } from "./report.ts";
 
 const ASKED_AT_ONCE = 64;
 
+/** As for `navigator.locks.request`. */
 export interface WebLockOptions {
-  readonly mode?: "exclusive" | "shared";
-  readonly ifAvailable?: boolean;
-  readonly steal?: boolean;
-  readonly signal?: AbortSignal;
+  /** `shared` is not supported. */
+  readonly mode?: "exclusive" | "shared" | undefined;
+  /** Does not wait: the callback is given null if the lock is taken. */
+  readonly ifAvailable?: boolean | undefined;
+  /** Takes the lock from its holder, ahead of all who wait. Needs the administrator's token. */
+  readonly steal?: boolean | undefined;
+  /** Stops the wait. */
+  readonly signal?: AbortSignal | undefined;
 }
 
+/** What the callback is given. */
 export interface WebLock {
+  /** The name of the lock. */
   readonly name: string;
+  /** Always exclusive. */
   readonly mode: "exclusive";
 }
 
+/** What runs while the lock is held; null says that it is taken, and only with `ifAvailable`. */
 export type WebLockCallback<Result> = (lock: WebLock | null) => Result | Promise<Result>;
 
+/** A holder or a waiter. */
 export interface WebLockInfo {
+  /** The name of the lock. */
   readonly name: string;
+  /** Always exclusive. */
   readonly mode: "exclusive";
+  /** Names the client. */
   readonly clientId: string;
 }
 
 /** The shape of `navigator.locks`. */
 export interface WebLocks {
+  /**
+   * As `Locks.request`: resolves as the callback does, once the lock is given back; rejects with the callback's own error, or with a
+   * `LockLostError` if the lock was lost before the callback ended. Rejects with a `NotSupportedError` for what is not supported.
+   */
   request<Result>(name: string, callback: WebLockCallback<Result>): Promise<Result>;
   request<Result>(
     name: string,
     options: WebLockOptions | undefined,
     callback: WebLockCallback<Result>,
   ): Promise<Result>;
-  /** Everything that is held and waited for in the service, not only by this client. */
+  /** Resolves with everything that is held and waited for in the service, not only by this client. Rejects like `Locks.stats`. */
   query(): Promise<{ held: WebLockInfo[]; pending: WebLockInfo[] }>;
 }
 
 /**
  * `navigator.locks` for the whole world instead of one browser. Names may be any text: the few characters that a key of
- * the service cannot have, and `%`, are percent-encoded. Shared mode is not supported. When a lock is lost, for whatever reason, the promise
- * of `request` rejects with an `AbortError` whose cause says why, as it does for a lock that is stolen in a browser.
+ * the service cannot have, and `%`, are percent-encoded. Shared mode is not supported.
  */
 export function webLocks(locks: Locks): WebLocks {
   async function request<Result>(
@@ -54,9 +70,9 @@ export function webLocks(locks: Locks): WebLocks {
     const run = callback as WebLockCallback<Result>;
     const text = String(name);
     checkSupport(text, options);
-    const { ifAvailable = false, steal = false, signal } = options;
-    const [key, wish] = [keyOf(text), { steal, ...(signal && { signal }) }];
-    const lock = await (ifAvailable ? locks.tryAcquire(key) : locks.acquire(key, wish));
+    const { ifAvailable, steal, signal } = options;
+    const key = keyOf(text);
+    const lock = await (ifAvailable ? locks.tryAcquire(key) : locks.acquire(key, { steal, signal }));
     return lock ? whileHeld(lock, () => run({ name: text, mode: "exclusive" })) : run(null);
   }
 
@@ -76,28 +92,17 @@ export function webLocks(locks: Locks): WebLocks {
   };
 }
 
-async function whileHeld<Result>(lock: Lock, run: () => Result | Promise<Result>): Promise<Result> {
-  const lost = lock.lost.then((cause) => {
-    throw Object.assign(new DOMException(cause.message, "AbortError"), { cause });
-  });
-  try {
-    return await Promise.race([(async () => run())(), lost]);
-  } finally {
-    await lock.release();
-  }
-}
-
 function infoOf(key: string, { owner_conn_id }: { readonly owner_conn_id: number }): WebLockInfo {
   return { name: nameOf(key), mode: "exclusive", clientId: String(owner_conn_id) };
 }
 
 function checkSupport(name: string, { mode = "exclusive", ifAvailable, steal, signal }: WebLockOptions): void {
   const problem =
-    (name.startsWith("-") && "a hyphen in front") ||
-    (mode !== "exclusive" && `mode ${mode}`) ||
-    (steal && ifAvailable && "steal with ifAvailable") ||
-    (signal && (steal || ifAvailable) && "signal with steal or ifAvailable");
-  if (problem) throw new DOMException(`request: ${problem} is not supported`, "NotSupportedError");
+    (name.startsWith("-") && `name must not begin with a hyphen: ${shownAs(name)}`) ||
+    (mode !== "exclusive" && `option "mode" must be "exclusive", not ${shownAs(mode)}`) ||
+    ([ifAvailable, signal, steal].filter(Boolean).length > 1 &&
+      'only one of the options "ifAvailable", "signal", "steal" may be given');
+  if (problem) throw new DOMException(`request: ${problem}`, "NotSupportedError");
 }
 
 /** The service has no key without text. */

@@ -12,6 +12,8 @@ export const KEEPALIVE_TAG = "keepalive";
 export const MAX_SECONDS = 9_223_372_036;
 export const MAX_SLOTS = 1_048_576;
 export const MAX_KEY_BYTES = 256;
+/** The service takes 1,024 requests at a time from one session; half of them are kept free for renewing and giving back. */
+export const MAX_CLAIMS = 512;
 
 /** A request of the wire protocol, as the text of one WebSocket frame. */
 export function frameOf(tag: string | undefined, command: string, key = "_", arg = "_"): string {

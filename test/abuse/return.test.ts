@@ -35,7 +35,7 @@ async function gather(url: string): Promise<Client[]> {
 }
 
 async function isBack(locks: Locks): Promise<void> {
-  for await (const status of locks.status()) if (status === "resumed") return;
+  for await (const status of locks.statuses()) if (status === "resumed") return;
 }
 
 it(`after kill -9, ${HOLDERS} clients with a lock and ${WAITERS} with a place are back within the grace, and nobody has lost anything`, {

@@ -144,7 +144,7 @@ describe("a network that goes away and comes back", () => {
       async ({ key, other }) => {
         globalThis.told = [];
         void (async () => {
-          for await (const status of locks.status()) told.push(status);
+          for await (const status of locks.statuses()) told.push(status);
         })();
         globalThis.lock = await locks.acquire(key);
         globalThis.waiting = locks.acquire(other);

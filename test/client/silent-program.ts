@@ -10,6 +10,6 @@ const locks = connect(`http://127.0.0.1:${port}`, kind === "ws" ? { WebSocket: W
 await locks.acquire(`silent-${process.pid}`);
 console.log("held");
 const wanted = until === "back" ? "resumed" : "reconnecting";
-for await (const status of locks.status()) if (status === wanted) break;
+for await (const status of locks.statuses()) if (status === wanted) break;
 await locks.close();
 console.log("closed");

@@ -24,7 +24,7 @@ export async function waitersOf(observer: Locks, key: string, count: number): Pr
 
 /** Resolves once the client's connection is in that state. */
 export async function becomes(locks: Locks, wanted: Status): Promise<void> {
-  for await (const status of locks.status()) if (status === wanted) return;
+  for await (const status of locks.statuses()) if (status === wanted) return;
   throw new Error(`closed before it was ${wanted}`);
 }
 
@@ -32,7 +32,7 @@ export async function becomes(locks: Locks, wanted: Status): Promise<void> {
 export function storyOf(locks: Locks): Status[] {
   const story: Status[] = [];
   void (async () => {
-    for await (const status of locks.status()) story.push(status);
+    for await (const status of locks.statuses()) story.push(status);
   })();
   return story;
 }

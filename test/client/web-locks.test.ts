@@ -58,7 +58,7 @@ describe("request", () => {
     });
   });
 
-  it("steals, and the victim's promise rejects with an AbortError while its callback goes on", async () => {
+  it("steals, and the victim's promise rejects with the loss once its callback has ended", async () => {
     const name = freshKey();
     let goOn = () => {};
     const isGoingOn = new Promise<void>((resolve) => {
@@ -73,8 +73,8 @@ describe("request", () => {
     );
     await isHeld;
     expect(await theirs().request(name, { steal: true }, () => "stolen")).toBe("stolen");
-    expect(await victim).toMatchObject({ name: "AbortError", cause: { reason: "stolen" } });
     goOn();
+    expect(await victim).toMatchObject({ name: "LockLostError", reason: "stolen" });
   });
 
   it.each([

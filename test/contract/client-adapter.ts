@@ -45,7 +45,7 @@ class ClientSession implements Session {
   }
 
   async connected(): Promise<void> {
-    for await (const _ of this.locks.status()) return;
+    await this.locks.ready();
   }
 
   acquire(key: string, { limit, waitSeconds, leaseSeconds, signal }: AcquireOptions): Promise<Outcome> {

@@ -82,7 +82,7 @@ describe("a client in workerd", () => {
     const sessions = await sessionsOn(key);
     for (const stub of [...sessions.map((session) => env.SESSION.getByName(session)), keyStub(key)])
       await runInDurableObject(stub as DurableObjectStub, (_, state) => state.abort("deploy")).catch(() => {});
-    for (const locks of [first, second]) for await (const status of locks.status()) if (status === "resumed") break;
+    for (const locks of [first, second]) for await (const status of locks.statuses()) if (status === "resumed") break;
     expect(lock.isHeld).toBe(true);
     expect(await sessionsOn(key)).toEqual(sessions);
     expect(await lock.release()).toBe(true);

@@ -16,7 +16,7 @@ const Socket = WebSocket as unknown as SocketConstructor;
 export async function connectLocks(target: Target, label: string, signal: AbortSignal): Promise<Locks> {
   const { url, token } = target;
   const locks = connect(url, { label, WebSocket: Socket, ...(token === undefined ? {} : { token }) });
-  await settle(target, locks, locks.status(), signal);
+  await settle(target, locks, locks.statuses(), signal);
   return locks;
 }
 

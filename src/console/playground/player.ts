@@ -166,7 +166,7 @@ export class Player {
   }
 
   async #followConnection(): Promise<void> {
-    for await (const status of this.#locks.status()) {
+    for await (const status of this.#locks.statuses()) {
       this.#connection = status;
       this.#options.changed();
     }

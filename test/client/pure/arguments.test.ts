@@ -133,7 +133,7 @@ describe("a wrong argument is named, with its rule, and harms nothing", () => {
       (locks) => locks.acquire("key", wrong({ timout: 5 })),
     ],
     [
-      'acquire: option "signal" must be an AbortSignal, not a object',
+      'acquire: option "signal" must be an AbortSignal, not an object',
       (locks) => locks.acquire("key", wrong({ signal: {} })),
     ],
     [
@@ -152,7 +152,10 @@ describe("a wrong argument is named, with its rule, and harms nothing", () => {
       'acquire: option "timeout" must be milliseconds, 0 or more, not -1',
       (locks) => locks.acquire("key", { timeout: -1 }),
     ],
-    ['acquire: option "lease" must be milliseconds, more than 0, not 0', (locks) => locks.acquire("key", { lease: 0 })],
+    [
+      'acquire: option "lease" must be milliseconds, more than 0 and at most 9223372036000, not Infinity',
+      (locks) => locks.acquire("key", { lease: Number.POSITIVE_INFINITY }),
+    ],
     [
       'acquire: option "maxHold" must be milliseconds, more than 0, not NaN',
       (locks) => locks.acquire("key", { maxHold: Number.NaN }),
@@ -174,7 +177,7 @@ describe("a wrong argument is named, with its rule, and harms nothing", () => {
     ['acquire: key must be 1 to 256 bytes without blanks, not "a b"', (locks) => locks.acquire("a b")],
     ["acquire: key must be 1 to 256 bytes without blanks, not undefined", (locks) => locks.acquire(wrong(undefined))],
     [
-      'acquire: option "signal" must be an AbortSignal, not a object',
+      'acquire: option "signal" must be an AbortSignal, not an object',
       (locks) => locks.acquire("key", Object.create({ signal: {} })),
     ],
     ["request: callback must be a function, not undefined", (locks) => locks.request("key", {}, wrong(undefined))],
@@ -209,18 +212,32 @@ describe("a wrong argument is named, with its rule, and harms nothing", () => {
       (locks) => webLocks(locks).request("key", wrong({ timeout: 5 }), () => {}),
     ],
     [
-      'request: option "signal" must be an AbortSignal, not a object',
+      'request: option "signal" must be an AbortSignal, not an object',
       (locks) => webLocks(locks).request("key", wrong({ signal: {} }), () => {}),
     ],
-    ["request: mode shared is not supported", (locks) => webLocks(locks).request("key", { mode: "shared" }, () => {})],
+    [
+      'request: option "mode" must be "exclusive", not "shared"',
+      (locks) => webLocks(locks).request("key", { mode: "shared" }, () => {}),
+    ],
+    ['request: name must not begin with a hyphen: "-x"', (locks) => webLocks(locks).request("-x", () => {})],
+    ['ready: option "lease" is not known; known are: signal, timeout', (locks) => locks.ready(wrong({ lease: 5 }))],
+    [
+      `acquire: key must be 1 to 256 bytes without blanks, not "${"x".repeat(64)}"…`,
+      (locks) => locks.acquire("x".repeat(300)),
+    ],
     [
       'connect: option "tokne" is not known; known are: WebSocket, clock, label, token',
       () => connect("ws://x", wrong({ tokne: "x" })),
     ],
     ['connect: option "token" must be a string or a function', () => connect("ws://x", wrong({ token: 123_456 }))],
     ['connect: option "label" must be 1 to 64 printable characters, not ""', () => connect("ws://x", { label: "" })],
-    ['connect: option "WebSocket" must be a function, not a object', () => connect("ws://x", wrong({ WebSocket: {} }))],
-    ["connect: url must be an address with http, https, ws or wss", () => connect("ftp://x?ticket=s3cret")],
+    [
+      'connect: option "WebSocket" must be a function, not an object',
+      () => connect("ws://x", wrong({ WebSocket: {} })),
+    ],
+    ['connect: url must begin with http, https, ws or wss, not "ftp:"', () => connect("ftp://x?ticket=s3cret")],
+    ['connect: url must begin with http, https, ws or wss, not ""', () => connect("s3cret")],
+    ["connect: url must begin with http, https, ws or wss, not undefined", () => connect(wrong(undefined))],
   ])("%s", async (message, call) => {
     const here = await world();
     const error = await (async () => call(here.locks))().catch((reason: unknown) => reason);
@@ -242,25 +259,68 @@ describe("a wrong argument is named, with its rule, and harms nothing", () => {
   });
 });
 
+it("an option that is undefined is one that is left out, in every call", async () => {
+  const nothing = {
+    lease: undefined,
+    limit: undefined,
+    maxHold: undefined,
+    signal: undefined,
+    steal: undefined,
+    timeout: undefined,
+  };
+  const options = { clock: undefined, label: undefined, token: undefined };
+  const { service, locks } = await world();
+  service.reply = ({ command }) => (command === "e" ? "queued" : `ok ${freshToken()} 33`);
+  expect((await locks.acquire("key", nothing)).isHeld).toBe(true);
+  expect((await locks.tryAcquire("key", nothing))?.isHeld).toBe(true);
+  expect(await locks.request("key", nothing, ({ isHeld }) => isHeld)).toBe(true);
+  const { lease, signal, maxHold, timeout } = nothing;
+  expect((await (await locks.enqueue("key", { lease, signal })).wait({ maxHold, signal, timeout })).isHeld).toBe(true);
+  expect((await locks.semaphore("key", 2).acquire(nothing)).isHeld).toBe(true);
+  expect(service.last("sl").arg).toBe("9223372036 2");
+  await locks.ready({ signal, timeout });
+  const web = { mode: undefined, ifAvailable: undefined, steal: undefined, signal };
+  expect(await webLocks(locks).request("key", web, (lock) => lock?.name)).toBe("key");
+  const other = connect("ws://service", { ...options, WebSocket: service.WebSocket });
+  await Promise.all([locks.close(), other.close()]);
+});
+
+it("where there is no WebSocket, the error names the option", () => {
+  const own = Object.getOwnPropertyDescriptor(globalThis, "WebSocket");
+  Reflect.deleteProperty(globalThis, "WebSocket");
+  try {
+    expect(() => connect("ws://x")).toThrow(
+      'connect: option "WebSocket" is needed: Node before 22 has none; that of the package ws will do',
+    );
+  } finally {
+    if (own) Object.defineProperty(globalThis, "WebSocket", own);
+  }
+});
+
 describe("every answer that is none has an error of its own", () => {
   it.each([
-    ["timeout", "AcquireTimeoutError", "timeout"],
-    ["error_lease_expired", "LockLostError", "lost"],
-    ["error_auth", "AuthError", "auth"],
-    ["error_limit_mismatch", "LimitMismatchError", "limit_mismatch"],
-    ["error_max_locks", "CapacityError", "max_locks"],
-    ["error_max_waiters", "CapacityError", "max_waiters"],
-    ["error_draining", "DrainingError", "draining"],
-    ["error_already_enqueued", "ProtocolError", "already_enqueued"],
-    ["error_not_enqueued", "ProtocolError", "not_enqueued"],
-    ["error", "ProtocolError", "protocol"],
-    ["error_of_the_future", "ProtocolError", "protocol"],
-  ])("%s", async (word, name, code) => {
+    ["timeout", "AcquireTimeoutError", "timeout", "key was not free within 700 ms"],
+    ["error_lease_expired", "LockLostError", "lost", "key is lost: expired"],
+    ["error_auth", "AuthError", "auth", "the token does not cover key"],
+    ["error_limit_mismatch", "LimitMismatchError", "limit_mismatch", "key is in use with another limit than 1"],
+    ["error_max_locks", "CapacityError", "max_locks", "no room for key: the service is full (max_locks)"],
+    ["error_max_waiters", "CapacityError", "max_waiters", "no room for key: the queue is full (max_waiters)"],
+    ["error_draining", "DrainingError", "draining", "the service takes no new work"],
+    [
+      "error_already_enqueued",
+      "ProtocolError",
+      "already_enqueued",
+      "key: this client has a place in the queue already",
+    ],
+    ["error_not_enqueued", "ProtocolError", "not_enqueued", "key: the place in the queue is gone"],
+    ["error", "ProtocolError", "protocol", "key: the service answered error"],
+    ["error_of_the_future", "ProtocolError", "protocol", "key: the service answered error_of_the_future"],
+  ])("%s", async (word, name, code, message) => {
     const { service, locks } = await world();
     service.reply = () => word;
-    const error = await locks.acquire("key").catch((reason) => reason);
+    const error = await locks.acquire("key", { timeout: 700 }).catch((reason) => reason);
     expect(error).toBeInstanceOf(LockError);
-    expect(error).toMatchObject({ name, code });
+    expect(error).toMatchObject({ name, code, message });
   });
 
   it("but a key that is taken is nothing to whoever only tries", async () => {

@@ -1,6 +1,5 @@
-import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ConnectionError, LockLostError } from "../../../src/client/index.ts";
+import { ConnectionError, LockLostError, type Locks, webLocks } from "../../../src/client/index.ts";
 import { settled } from "./fake-clock.ts";
 import { CREDENTIAL, freshToken, held, world } from "./fake-service.ts";
 
@@ -185,18 +184,107 @@ describe("a request with a callback", () => {
     expect(service.count("r")).toBe(1);
   });
 
-  it("is not ended by the loss of the lock: that is the callback's to decide", async () => {
-    const { service, locks } = await granting();
-    const result = locks.request("key", async (lock) => {
-      service.socket.say(`! lost key ${lock.token} stolen`);
-      return (await lock.lost).reason;
+  describe.each([
+    ["of the client", (locks: Locks) => (run: () => unknown) => locks.request("key", run)],
+    ["of a semaphore", (locks: Locks) => (run: () => unknown) => locks.mutex("key").request(run)],
+    ["in the shape of Web Locks", (locks: Locks) => (run: () => unknown) => webLocks(locks).request("key", run)],
+  ])("%s", (_, requestOf) => {
+    /** A request whose lock is stolen while its callback runs, and the end of that. */
+    const robbed = async () => {
+      const { service, locks } = await granting();
+      const { promise: ended, resolve: end, reject: fail } = Promise.withResolvers<unknown>();
+      let isSettled = false;
+      const outcome = requestOf(locks)(() => ended)
+        .catch((error: unknown) => error)
+        .finally(() => {
+          isSettled = true;
+        });
+      await settled();
+      service.socket.say(`! lost key ${"1".padStart(32, "0")} stolen`);
+      await settled();
+      expect(isSettled).toBe(false);
+      return { service, outcome, end, fail };
+    };
+
+    it("rejects with the loss of its lock, once the callback has ended", async () => {
+      const { service, outcome, end } = await robbed();
+      end("done");
+      const error = await outcome;
+      expect(error).toBeInstanceOf(LockLostError);
+      expect(error).toMatchObject({ code: "lost", reason: "stolen", message: "key is lost: stolen" });
+      expect(service.count("r")).toBe(0);
     });
-    expect(await result).toBe("stolen");
+
+    it("rejects with what the callback throws, also after a loss", async () => {
+      const { outcome, fail } = await robbed();
+      const own = new RangeError("the callback's own");
+      fail(own);
+      expect(await outcome).toBe(own);
+    });
   });
 
-  it("does not show its token to whoever logs the lock", async () => {
-    const lock = await held(await world());
-    expect(`${inspect(lock)} ${JSON.stringify(lock)}`).not.toContain(lock.token);
+  it("is not ended by the loss of the lock: the callback goes on, and is told", async () => {
+    const { service, locks } = await granting();
+    const told: unknown[] = [];
+    const result = locks.request("key", async (lock) => {
+      service.socket.say(`! lost key ${lock.token} stolen`);
+      told.push((await lock.lost).reason, lock.signal.aborted);
+    });
+    await expect(result).rejects.toBeInstanceOf(LockLostError);
+    expect(told).toEqual(["stolen", true]);
+  });
+
+  it.each([
+    ["confirms that it was held", "ok", "done"],
+    ["does not know it any more", "error", "key is lost: expired"],
+  ])("whose lease ran out unnoticed believes the service, which %s", async (_, answer, expected) => {
+    const { clock, service, locks } = await granting();
+    const result = locks
+      .request("key", async () => {
+        // The callback keeps the thread, so no timer runs.
+        clock.sleep(31_000);
+        service.reply = () => answer;
+        return "done";
+      })
+      .catch((error: Error) => error.message);
+    expect(await result).toBe(expected);
+  });
+
+  it("rejects with a loss that was still on its way when the callback ended", async () => {
+    const { service, locks } = await granting();
+    const result = locks.request("key", async (lock) => {
+      service.reply = ({ command }) => {
+        service.socket.say(`! lost key ${lock.token} stolen`);
+        return command === "r" ? "error" : undefined;
+      };
+    });
+    await expect(result).rejects.toMatchObject({ code: "lost", reason: "stolen" });
+  });
+
+  it.each([
+    ["works when it is asked for again", ["error", "ok"]],
+    ["fails and is then not answered", ["error", undefined]],
+    ["is not answered", [undefined]],
+  ])("whose release %s has lost nothing", async (_, replies) => {
+    const { clock, service, locks } = await granting();
+    const result = locks.request("key", () => {
+      service.reply = () => replies.shift();
+      return "done";
+    });
+    await clock.pass(5_000);
+    expect(await result).toBe("done");
+    expect(replies).toEqual([]);
+  });
+
+  it("that released its lock itself has lost nothing, even if nobody answers", async () => {
+    const { clock, service, locks } = await granting();
+    const result = locks.request("key", async (lock) => {
+      service.reply = () => undefined;
+      void lock.release();
+      return "done";
+    });
+    await clock.pass(5_000);
+    expect(await result).toBe("done");
   });
 
   it("gives the lock back with `await using`", async () => {
@@ -216,7 +304,7 @@ describe("a closed client", () => {
     const waiting = here.locks.acquire("other").catch((error) => error);
     const seen: string[] = [];
     const watching = (async () => {
-      for await (const status of here.locks.status()) seen.push(status);
+      for await (const status of here.locks.statuses()) seen.push(status);
     })();
     await settled();
     await here.locks.close();

@@ -139,7 +139,7 @@ describe("a lost connection", () => {
     const ticket = await placed(here);
     const story: string[] = [];
     void (async () => {
-      for await (const status of here.locks.status()) story.push(status);
+      for await (const status of here.locks.statuses()) story.push(status);
     })();
     await settled();
     here.service.welcome = "unreachable";

@@ -34,7 +34,7 @@ describe("a request made while there is no connection", () => {
     await clock.pass(700);
     expect(await wait).toMatchObject({
       code: "timeout",
-      message: "key was not reached in time",
+      message: "key was not reached within 700 ms",
       cause: expect.anything(),
     });
     expect(await now(others[0] as Promise<unknown>)).toBe("pending");
@@ -50,7 +50,7 @@ describe("the story of a connection", () => {
   it("is told to any number of readers from where they come in, until the end", async () => {
     const { clock, service, locks } = await world();
     const read = async (story: string[]) => {
-      for await (const status of locks.status()) story.push(status);
+      for await (const status of locks.statuses()) story.push(status);
     };
     const [early, late]: [string[], string[]] = [[], []];
     const readers = [read(early)];
@@ -72,7 +72,7 @@ describe("the story of a connection", () => {
 
   it("can be left while somebody waits for the next chapter, and is over then", async () => {
     const { service, locks } = await world();
-    const story = locks.status();
+    const story = locks.statuses();
     expect(await story.next()).toEqual({ done: false, value: "connected" });
     const waiting = [story.next(), story.next()];
     await story.return?.();
@@ -102,7 +102,7 @@ describe("the story of a connection", () => {
     await clock.pass(1_000);
     const asked = locks.query("key").catch((error) => error);
     await clock.pass(10_000);
-    expect(await asked).toMatchObject({ code: "connection", message: "no answer in time" });
+    expect(await asked).toMatchObject({ code: "connection", message: "no answer within 10000 ms" });
     expect((await asked).cause).toBeUndefined();
     service.welcome = "unreachable";
     service.socket.lose(1012);
@@ -116,7 +116,7 @@ describe("the story of a connection", () => {
 
   it("can be left at any time", async () => {
     const { locks } = await world();
-    for await (const status of locks.status()) {
+    for await (const status of locks.statuses()) {
       expect(status).toBe("connected");
       break;
     }

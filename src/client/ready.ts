@@ -1,0 +1,27 @@
+import { leftMs, type WaitOptions } from "./acquire.ts";
+import { momentOf } from "./clock.ts";
+import { ConnectionError } from "./errors.ts";
+import type { Host } from "./host.ts";
+import { checkOptions } from "./options.ts";
+
+/** How long to wait for a connection. */
+export type ReadyOptions = Pick<WaitOptions, "signal" | "timeout">;
+
+/** Resolves once there is a connection on which the service answers. */
+export async function ready(host: Host, options: ReadyOptions): Promise<void> {
+  checkOptions("ready", options, "signal timeout");
+  const { signal, timeout } = options;
+  signal?.throwIfAborted();
+  const since = momentOf(host.clock);
+  const tooLate = () => new ConnectionError(`not connected within ${timeout} ms`, host.problem);
+  while (!host.isConnected || host.isLapsed) {
+    const { session } = host;
+    try {
+      await host.ask({ command: "ping" }, { signal, withinMs: leftMs(host, timeout, since), tooLate });
+      return;
+    } catch (error) {
+      // A session that ended meanwhile is followed by another.
+      if (session.end !== error) throw error;
+    }
+  }
+}
