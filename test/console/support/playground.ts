@@ -44,7 +44,12 @@ export class Playground {
 
   /** Resolves once the card says so. */
   async shows(name: string, text: string | RegExp): Promise<void> {
-    await this.card(name).getByText(text).first().waitFor();
+    try {
+      await this.card(name).getByText(text).first().waitFor();
+    } catch (cause) {
+      const [card, log] = [await this.card(name).innerText(), await this.log.innerText()];
+      throw new Error(`${name} does not show ${text}, but:\n${card}\nThe log says:\n${log}`, { cause });
+    }
   }
 
   /** Lets clients take the key one after the other, until each has it or stands in the queue. */
