@@ -47,7 +47,7 @@ export class Playground {
     try {
       await this.card(name).getByText(text).first().waitFor();
     } catch (cause) {
-      const [card, log] = [await this.card(name).innerText(), await this.log.innerText()];
+      const [card, log] = [await this.card(name).textContent(), await this.log.textContent()];
       throw new Error(`${name} does not show ${text}, but:\n${card}\nThe log says:\n${log}`, { cause });
     }
   }
