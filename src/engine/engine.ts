@@ -149,6 +149,13 @@ export class KeyEngine {
     return { status: "released" };
   }
 
+  /** Like `release`, but only for the session that holds the slot. */
+  giveBack(token: string, session: string, context: CommandContext): ReleaseOutcome {
+    this.tick(context);
+    const isOwn = this.#holds.get(token)?.session === session;
+    return isOwn ? this.release(token, session, context) : { status: "not_held" };
+  }
+
   /** Ends the hold with this fence (16 hex digits), even if its token has not been handed over. */
   steal(fence: string, context: CommandContext): StealOutcome {
     this.tick(context);

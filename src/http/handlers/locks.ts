@@ -1,7 +1,9 @@
 import { mayUse } from "../../auth/principal.ts";
 import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
+import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
 import type { Reply } from "../../objects/calls/replies.ts";
+import { httpSessionName } from "../../objects/calls/session-names.ts";
 import { ASK_HEADER, type Ask, encodeAsk } from "../../objects/http-session/http-session-object.ts";
 import type { KeyRequest } from "../../objects/session-common/operations.ts";
 import { type Outcome, STATUSES } from "../../protocols/statuses.ts";
@@ -14,6 +16,7 @@ import type { Parsed } from "../request/fields.ts";
 import { labelOf } from "../request/label.ts";
 import { isSessionId, keyFault, segmentAt } from "../request/path.ts";
 import { familyOf, KEY_REQUESTS, type KeyOperationId } from "./key-requests.ts";
+import { noteRelease, takeReleases } from "./release-notes.ts";
 import { type AskSession, sessionOf } from "./sessions.ts";
 
 const KEY_SEGMENT = 2;
@@ -49,7 +52,9 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
       const body = await bodyOf(context, askSession, id);
       if (body === "session_gone") return fail(context, "session_gone");
       if (!body.ok) return fail(context, "bad_request", body.detail);
-      const ask = { id: newAskId(), request: requestOf(key, body.value), label: label.value };
+      const request = requestOf(key, body.value);
+      const released = request.type === "release" ? undefined : takeReleases(httpSessionName(sessionId));
+      const ask = { id: newAskId(), request, label: label.value, ...(released && { released }) };
       const replying = put(context, askSession, ask);
       // Otherwise the Worker would end when the client leaves, and the request could not be withdrawn.
       context.executionCtx.waitUntil(replying.catch(() => {}));
@@ -83,6 +88,7 @@ async function bodyOf<Id extends KeyOperationId>(
 
 /** Sends a request to its session. If its outcome stays unknown or its client has left, it is withdrawn. */
 async function put(context: AppContext, askSession: AskSession, ask: Ask): Promise<Response> {
+  if (await isGivenBack(context, ask)) return context.body(null, 204);
   // A request without lasting effects needs no withdrawal, and reading the signal has a cost.
   if (!leavesTraces(ask.request)) {
     const told = await askSession((session) => session.perform(ask) as Promise<Reply>);
@@ -103,6 +109,21 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
     withdraw();
     throw error;
   }
+}
+
+/** Releases at the key. If the session does not hold the token, or the key is unreachable, the session has to answer. */
+async function isGivenBack(context: AppContext, { request, label }: Ask): Promise<boolean> {
+  const session = context.get("session");
+  if (request.type !== "release" || label !== undefined || session === undefined) return false;
+  const { key, token } = request;
+  const giving = new RemoteKeys(context.env).giveBack(key, token, session);
+  const isGiven = await giving.then(
+    ({ status }) => status === "released",
+    () => false,
+  );
+  const waitUntil = (promise: Promise<unknown>) => context.executionCtx.waitUntil(promise);
+  if (isGiven) noteRelease(context.env, session, { key, token }, waitUntil);
+  return isGiven;
 }
 
 /** Has a session withdraw a request, retrying if it cannot be reached. */

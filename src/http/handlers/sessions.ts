@@ -9,6 +9,7 @@ import { MAX_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
 import type { AppContext } from "../request/context.ts";
 import { labelOf } from "../request/label.ts";
 import { isSessionId, segmentAt } from "../request/path.ts";
+import { takeReleases } from "./release-notes.ts";
 
 const ID_SEGMENT = 2;
 
@@ -52,10 +53,13 @@ export function pingSession(context: AppContext): Promise<Response> {
 }
 
 export function deleteSession(context: AppContext): Promise<Response> {
-  return onSession(context, (session) => session.end());
+  return onSession(context, (session, name) => session.end(takeReleases(name)));
 }
 
-async function onSession(context: AppContext, act: (session: SessionStub) => Promise<boolean>): Promise<Response> {
+async function onSession(
+  context: AppContext,
+  act: (session: SessionStub, name: string) => Promise<boolean>,
+): Promise<Response> {
   const id = segmentAt(context.req.path, ID_SEGMENT);
   if (id === undefined || !isSessionId(id)) {
     return fail(context, "bad_request", "session id must be 32 lowercase hex digits");
@@ -63,7 +67,7 @@ async function onSession(context: AppContext, act: (session: SessionStub) => Pro
   if (!mayHaveSession(context.get("principal"))) return fail(context, "forbidden");
   let isThere: boolean;
   try {
-    isThere = await sessionOf(context, id)(act);
+    isThere = await sessionOf(context, id)((session) => act(session, httpSessionName(id)));
   } catch (error) {
     logged("session_unreachable")(error);
     return fail(context, "unavailable");

@@ -51,7 +51,8 @@ export interface SessionlessKeys extends Pick<Keys, "cancel"> {
 }
 
 /** A key's methods as its stub offers them; arguments and results are plain values. */
-type KeyStub = Pick<KeyObject, keyof Keys | Exclude<keyof SessionlessKeys, "listen">> & Pick<Fetcher, "fetch">;
+type KeyStub = Pick<KeyObject, keyof Keys | "giveBack" | Exclude<keyof SessionlessKeys, "listen">> &
+  Pick<Fetcher, "fetch">;
 
 /** A stub and the number of calls in flight on it. */
 interface OpenStub {
@@ -95,6 +96,11 @@ export class RemoteKeys implements Keys, SessionlessKeys {
 
   release(key: string, token: string, session: string): Promise<ReleaseOutcome> {
     return this.#call(key, (stub) => stub.release(token, session));
+  }
+
+  /** Releases what the session itself holds, on its behalf. */
+  giveBack(key: string, token: string, session: string): Promise<ReleaseOutcome> {
+    return this.#call(key, (stub) => stub.giveBack(token, session));
   }
 
   renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome> {

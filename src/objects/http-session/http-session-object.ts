@@ -24,6 +24,14 @@ export interface Ask {
   readonly id: string;
   readonly request: KeyRequest;
   readonly label: string | undefined;
+  /** What the client has released at its keys since the last request. */
+  readonly released?: readonly Released[];
+}
+
+/** A hold that the client has released at its key. */
+export interface Released {
+  readonly key: string;
+  readonly token: string;
 }
 
 /** Carries an `Ask` to `fetch`. */
@@ -96,9 +104,20 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return this.#atWork(() => this.#saw(undefined));
   }
 
+  /** Notes that the client is alive, and what it has released. */
+  released(released: readonly Released[]): Promise<boolean> {
+    this.#forget(released);
+    return this.touch();
+  }
+
+  #forget(released: readonly Released[] = []): void {
+    for (const { key, token } of released) this.#operations.lost(key, token);
+  }
+
   /** Ends the session: once this resolves, everything it held is free. False if there was no session. */
-  end(): Promise<boolean> {
+  end(released?: readonly Released[]): Promise<boolean> {
     return this.#atWork(async () => {
+      this.#forget(released);
       // If two calls race, the first one ends the session.
       if (!(await this.#saw(undefined)) || this.#isOver) return false;
       await this.#end();
@@ -109,6 +128,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   /** Performs a request that is answered immediately. */
   perform(ask: Ask): Promise<Reply> {
     return this.#atWork(async () => {
+      this.#forget(ask.released);
       if (!(await this.#saw(ask.label)) || this.#isOver) return GONE;
       return this.#track(ask, async () => this.#told(ask, await this.#run(ask)));
     });
@@ -121,6 +141,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   async #performOrPoll(ask: Ask): Promise<Response> {
+    this.#forget(ask.released);
     if (!(await this.#saw(ask.label)) || this.#isOver) return Response.json(GONE);
     return this.#track(ask, async () => {
       const fate = await this.#run(ask);

@@ -123,6 +123,10 @@ export class KeyObject extends DurableObject<Env> {
     return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.release(token, session, context));
   }
 
+  giveBack(token: string, session: string): Promise<ReleaseOutcome> {
+    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.giveBack(token, session, context));
+  }
+
   async renew(token: string, leaseSeconds: number): Promise<RenewOutcome> {
     const outcome = await this.#useUnlessLost(undefined, (engine, context) =>
       engine.renew(token, leaseSeconds, context),
