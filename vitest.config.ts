@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 import { buildConsole } from "./scripts/console.ts";
+import { SlowestFiles } from "./test/support/slowest-files.ts";
 
 // The runtime under test would otherwise look itself up on the network.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
@@ -30,6 +31,7 @@ const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, pe
  */
 export default defineConfig({
   test: {
+    reporters: ["default", new SlowestFiles()],
     projects: [
       {
         test: {
