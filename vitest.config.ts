@@ -24,10 +24,15 @@ const CAPPED = {
 /** The platform's own rate limiter, asked only where a test sets a rate. */
 const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, period: 60 as const } } };
 
+/** Where tests talk to real processes over real sockets. */
+const SERVER = ["e2e/**", "cli/**", "client", "browser", "console", "contract", "abuse", "packages"];
+
 /**
  * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
- * real sockets (started from `dist/`, so `npm test` builds first), `examples` runs those of Workers, beside such a process, `files` is about lock files:
- * real files, shells and contending processes.
+ * real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the machine for themselves, `examples` runs those of
+ * Workers, beside such a process, `files` is about lock files: real files, shells and contending processes.
+ *
+ * `npm test` leaves out `*.long.test.ts`. Most of the time of most suites is waiting: they have more workers than the two cores they are made for.
  */
 export default defineConfig({
   test: {
@@ -48,6 +53,7 @@ export default defineConfig({
             "test/client/pure/*.test.ts",
             "test/console/pure/*.test.ts",
           ],
+          maxWorkers: 2,
         },
       },
       {
@@ -57,6 +63,7 @@ export default defineConfig({
           include: ["test/objects/*.test.ts"],
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
+          maxWorkers: 3,
         },
       },
       {
@@ -71,6 +78,7 @@ export default defineConfig({
           include: ["test/objects/capped/*.test.ts"],
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
+          maxWorkers: 3,
         },
       },
       {
@@ -87,25 +95,28 @@ export default defineConfig({
           globalSetup: "./test/support/locks-service.ts",
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
+          maxWorkers: 3,
         },
       },
       {
         test: {
           name: "server",
-          include: [
-            "test/e2e/**/*.test.ts",
-            "test/cli/**/*.test.ts",
-            "test/client/*.test.ts",
-            "test/browser/*.test.ts",
-            "test/console/*.test.ts",
-            "test/contract/server.test.ts",
-            "test/abuse/*.test.ts",
-            "test/packages/*.test.ts",
-          ],
+          include: SERVER.map((folder) => `test/${folder}/*.test.ts`),
+          exclude: ["**/*.long.test.ts", "test/contract/engine.test.ts"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          // Stories about time want the machine for themselves.
           sequence: { groupOrder: 2 },
+          maxWorkers: 3,
+        },
+      },
+      {
+        test: {
+          name: "long",
+          include: SERVER.map((folder) => `test/${folder}/*.long.test.ts`),
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          // Stories about time and memory want the machine for themselves.
+          sequence: { groupOrder: 3 },
           maxWorkers: 1,
         },
       },
@@ -115,8 +126,7 @@ export default defineConfig({
           include: ["test/files/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 40_000,
-          // Most of the time is waiting, but not beside stories about time that want the machine for themselves.
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
           maxWorkers: 3,
           maxConcurrency: 6,
         },

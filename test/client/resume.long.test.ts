@@ -16,7 +16,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-describe("a cut connection", () => {
+describe.concurrent("a cut connection", () => {
   it("costs nothing over and over, with waits, holds and releases under way", { timeout: 90_000 }, async () => {
     await withProxy(server, async (locks, proxy) => {
       const key = freshKey();
@@ -77,7 +77,7 @@ describe("a cut connection", () => {
   });
 });
 
-describe("a connection that goes nowhere", () => {
+describe.concurrent("a connection that goes nowhere", () => {
   it("and took a grant with it, which has lapsed since, is told as a loss, not as a time-out", async () => {
     await withProxy(server, async (locks, proxy) => {
       const key = freshKey();
