@@ -25,14 +25,17 @@ const CAPPED = {
 const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, period: 60 as const } } };
 
 /** Where tests talk to real processes over real sockets. */
-const SERVER = ["e2e/**", "cli/**", "client", "browser", "console", "contract", "abuse", "packages"];
+const SERVER_TESTS = ["e2e/**", "cli/**", "client", "browser", "console", "contract", "abuse", "packages"];
+const TRANSCRIPTS = "test/e2e/transcripts.test.ts";
 
 /**
- * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
- * real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the machine for themselves, `examples` runs those of
- * Workers, beside such a process, `files` is about lock files: real files, shells and contending processes.
+ * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` (and `transcripts`) talks to
+ * real processes over real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the machine for themselves,
+ * `examples` runs those of Workers, beside such a process, `files` is about lock files: real files, shells and contending processes.
  *
- * `npm test` leaves out `*.long.test.ts`. Most of the time of most suites is waiting: they have more workers than the two cores they are made for.
+ * `npm test` leaves out `*.long.test.ts`. Most suites mostly wait: they have more workers than the two cores they are made for. Where `isolate` is off,
+ * a worker runs file after file without starting again. Not in workerd: files that share a Worker slow each other down, and it exits
+ * (@cloudflare/vitest-plugin 1.1.13, 2026-11).
  */
 export default defineConfig({
   test: {
@@ -53,6 +56,7 @@ export default defineConfig({
             "test/client/pure/*.test.ts",
             "test/console/pure/*.test.ts",
           ],
+          isolate: false,
           maxWorkers: 2,
         },
       },
@@ -101,10 +105,21 @@ export default defineConfig({
       {
         test: {
           name: "server",
-          include: SERVER.map((folder) => `test/${folder}/*.test.ts`),
-          exclude: ["**/*.long.test.ts", "test/contract/engine.test.ts"],
+          include: SERVER_TESTS.map((folder) => `test/${folder}/*.test.ts`),
+          exclude: ["**/*.long.test.ts", "test/contract/engine.test.ts", TRANSCRIPTS],
           testTimeout: 60_000,
           hookTimeout: 60_000,
+          isolate: false,
+          sequence: { groupOrder: 2 },
+          maxWorkers: 3,
+        },
+      },
+      {
+        test: {
+          name: "transcripts",
+          include: [TRANSCRIPTS],
+          // Cases spend their time sleeping, so many can be under way at once; the test says how many.
+          maxConcurrency: 300,
           sequence: { groupOrder: 2 },
           maxWorkers: 3,
         },
@@ -112,7 +127,7 @@ export default defineConfig({
       {
         test: {
           name: "long",
-          include: SERVER.map((folder) => `test/${folder}/*.long.test.ts`),
+          include: SERVER_TESTS.map((folder) => `test/${folder}/*.long.test.ts`),
           testTimeout: 60_000,
           hookTimeout: 60_000,
           // Stories about time and memory want the machine for themselves.

@@ -1,12 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { afterAll, describe, expect, it, test, vi } from "vitest";
+import { afterAll, describe, expect, it, test } from "vitest";
 import { playTranscript } from "../support/play.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { Slots } from "../support/slots.ts";
 import { parseTranscripts, type Transcript, type Transport, type Variables } from "../transcripts/parse.ts";
-
-// Cases spend their time sleeping, so many can be under way at once; the slots below say how many.
-vi.setConfig({ maxConcurrency: 300 });
 
 const FOLDER = new URL("../transcripts/", import.meta.url);
 const transcripts = readdirSync(FOLDER)
