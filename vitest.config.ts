@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 import { buildConsole } from "./scripts/console.ts";
+import { SlowestFiles } from "./test/support/slowest-files.ts";
 
 // The runtime under test would otherwise look itself up on the network.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
@@ -23,13 +24,22 @@ const CAPPED = {
 /** The platform's own rate limiter, asked only where a test sets a rate. */
 const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, period: 60 as const } } };
 
+/** Where tests talk to real processes over real sockets. */
+const SERVER_TESTS = ["e2e/**", "cli/**", "client", "browser", "console", "contract", "abuse", "packages"];
+const TRANSCRIPTS = "test/e2e/transcripts.test.ts";
+
 /**
- * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` talks to real processes over
- * real sockets (started from `dist/`, so `npm test` builds first), `examples` runs those of Workers, beside such a process, `files` is about lock files:
- * real files, shells and contending processes.
+ * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` (and `transcripts`) talks to
+ * real processes over real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the machine for themselves,
+ * `examples` runs those of Workers, beside such a process, `files` is about lock files: real files, shells and contending processes.
+ *
+ * `npm test` leaves out `*.long.test.ts`. Most suites mostly wait: they have more workers than the two cores they are made for. Where `isolate` is off,
+ * a worker runs file after file without starting again. Not in workerd: files that share a Worker slow each other down, and it exits
+ * (@cloudflare/vitest-plugin 1.1.13, 2026-11).
  */
 export default defineConfig({
   test: {
+    reporters: ["default", new SlowestFiles()],
     projects: [
       {
         test: {
@@ -47,6 +57,8 @@ export default defineConfig({
             "test/client/pure/*.test.ts",
             "test/console/pure/*.test.ts",
           ],
+          isolate: false,
+          maxWorkers: 2,
         },
       },
       {
@@ -56,6 +68,7 @@ export default defineConfig({
           include: ["test/objects/*.test.ts"],
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
+          maxWorkers: 3,
         },
       },
       {
@@ -70,6 +83,7 @@ export default defineConfig({
           include: ["test/objects/capped/*.test.ts"],
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
+          maxWorkers: 3,
         },
       },
       {
@@ -86,25 +100,39 @@ export default defineConfig({
           globalSetup: "./test/support/locks-service.ts",
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
+          maxWorkers: 3,
         },
       },
       {
         test: {
           name: "server",
-          include: [
-            "test/e2e/**/*.test.ts",
-            "test/cli/**/*.test.ts",
-            "test/client/*.test.ts",
-            "test/browser/*.test.ts",
-            "test/console/*.test.ts",
-            "test/contract/server.test.ts",
-            "test/abuse/*.test.ts",
-            "test/packages/*.test.ts",
-          ],
+          include: SERVER_TESTS.map((folder) => `test/${folder}/*.test.ts`),
+          exclude: ["**/*.long.test.ts", "test/contract/engine.test.ts", TRANSCRIPTS],
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          // Stories about time want the machine for themselves.
+          isolate: false,
           sequence: { groupOrder: 2 },
+          maxWorkers: 3,
+        },
+      },
+      {
+        test: {
+          name: "transcripts",
+          include: [TRANSCRIPTS],
+          // Cases spend their time sleeping, so many can be under way at once; the test says how many.
+          maxConcurrency: 300,
+          sequence: { groupOrder: 2 },
+          maxWorkers: 3,
+        },
+      },
+      {
+        test: {
+          name: "long",
+          include: SERVER_TESTS.map((folder) => `test/${folder}/*.long.test.ts`),
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          // Stories about time and memory want the machine for themselves.
+          sequence: { groupOrder: 3 },
           maxWorkers: 1,
         },
       },
@@ -114,8 +142,7 @@ export default defineConfig({
           include: ["test/files/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 40_000,
-          // Most of the time is waiting, but not beside stories about time that want the machine for themselves.
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
           maxWorkers: 3,
           maxConcurrency: 6,
         },

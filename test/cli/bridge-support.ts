@@ -111,3 +111,17 @@ export function* randomPieces(bytes: Buffer, longest: number): Generator<Buffer>
     at += length;
   }
 }
+
+/** Waits until a number has stopped changing. */
+export async function settled(value: () => number): Promise<number> {
+  let last = value();
+  let since = Date.now();
+  await eventually("a value at rest", () => {
+    if (value() !== last) {
+      last = value();
+      since = Date.now();
+    }
+    return Date.now() - since > 400;
+  });
+  return last;
+}

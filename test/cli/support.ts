@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { WebSocket } from "ws";
 import { SETTINGS } from "../../src/cli/settings.ts";
 
 export const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url));
@@ -188,4 +189,13 @@ export class TcpClient {
     await new Promise((resolve, reject) => socket.once("connect", resolve).once("error", reject));
     return new TcpClient(socket);
   }
+}
+
+/** A WebSocket of the server on this port, once it is open. It ends with the test. */
+export async function openWebSocket(port: number): Promise<WebSocket> {
+  const ws = new WebSocket(`ws://127.0.0.1:${port}/v1/ws`);
+  onTestFinished(() => ws.terminate());
+  ws.on("error", () => {});
+  await eventually("an open WebSocket", () => ws.readyState === WebSocket.OPEN);
+  return ws;
 }

@@ -2,9 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { AuthError } from "../../src/client/index.ts";
 import { startCutProxy } from "../support/cut-proxy.ts";
-import { sleep } from "../support/poll.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { becomes, connectTo, errorIn, freshKey, storyOf, waitersOf } from "./support.ts";
+import { becomes, connectTo, errorIn, freshKey, ticketOf, waitersOf } from "./support.ts";
 
 const [TOKEN, ADMIN] = ["the shared token", "the operator's token"];
 let server: TestServer;
@@ -12,15 +11,6 @@ beforeAll(async () => {
   server = await startServer({ variables: { AUTH_TOKEN: TOKEN, ADMIN_TOKEN: ADMIN } });
 });
 afterAll(() => server.stop());
-
-async function ticketFor(keys: string[], operations: string[], ttl: number): Promise<string> {
-  const response = await fetch(`http://127.0.0.1:${server.httpPort}/v1/tickets`, {
-    method: "POST",
-    headers: { Authorization: `Bearer ${TOKEN}` },
-    body: JSON.stringify({ keys, operations, ttl_s: ttl }),
-  });
-  return ((await response.json()) as { ticket: string }).ticket;
-}
 
 describe("a token", () => {
   it("opens the service, also one that somebody has to be asked for", async () => {
@@ -52,29 +42,14 @@ describe("a token", () => {
 describe("a ticket", () => {
   it("opens its keys and no others", async () => {
     const key = freshKey();
-    await using locks = connectTo(server.httpPort, { token: () => ticketFor([key], ["lock"], 60) });
+    await using locks = connectTo(server.httpPort, {
+      token: () => ticketOf(server, TOKEN, { keys: [key], operations: ["lock"], ttl_s: 60 }),
+    });
     await using lock = await locks.acquire(key);
     expect(lock.isHeld).toBe(true);
     expect(await errorIn(locks.acquire(freshKey()))).toBeInstanceOf(AuthError);
     expect(await errorIn(locks.acquire(key, { limit: 2 }))).toBeInstanceOf(AuthError);
     expect(await errorIn(locks.query(key))).toBeInstanceOf(AuthError);
-  });
-
-  it("that runs out is replaced in time, and the lock outlives it", async () => {
-    const key = freshKey();
-    let tickets = 0;
-    const token = () => {
-      tickets += 1;
-      return ticketFor([key], ["semaphore"], 6);
-    };
-    await using locks = connectTo(server.httpPort, { token });
-    const lock = await locks.acquire(key, { limit: 2, lease: 3_000 });
-    const story = storyOf(locks);
-    await sleep(11);
-    expect(lock.isHeld).toBe(true);
-    expect(tickets).toBeGreaterThan(1);
-    expect(story.slice(0, 3)).toEqual(["connected", "reconnecting", "resumed"]);
-    expect(await lock.release()).toBe(true);
   });
 });
 

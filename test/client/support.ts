@@ -1,5 +1,7 @@
 import { type ConnectOptions, connect, type Locks, type Status } from "../../src/client/index.ts";
+import { type CutProxy, startCutProxy } from "../support/cut-proxy.ts";
 import { poll } from "../support/poll.ts";
+import type { TestServer } from "../support/server.ts";
 
 let keys = 0;
 
@@ -45,4 +47,31 @@ export async function errorIn(promise: Promise<unknown>): Promise<unknown> {
     },
     (error) => error,
   );
+}
+
+/** A client whose connection goes through a proxy of its own. */
+export async function withProxy(
+  server: TestServer,
+  story: (locks: Locks, proxy: CutProxy) => Promise<void>,
+): Promise<void> {
+  await using proxy = await startCutProxy(() => server.httpPort);
+  await using locks = connectTo(proxy.port, { label: "through" });
+  await becomes(locks, "connected");
+  await story(locks, proxy);
+}
+
+export interface Scope {
+  readonly keys: readonly string[];
+  readonly operations: readonly string[];
+  readonly ttl_s: number;
+}
+
+/** A ticket of that scope, from a server with that token. */
+export async function ticketOf(server: TestServer, token: string, scope: Scope): Promise<string> {
+  const response = await fetch(`http://127.0.0.1:${server.httpPort}/v1/tickets`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${token}` },
+    body: JSON.stringify(scope),
+  });
+  return ((await response.json()) as { ticket: string }).ticket;
 }

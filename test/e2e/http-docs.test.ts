@@ -2,46 +2,16 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { ERRORS, type ErrorCode, errorRule } from "../../src/http/reply/errors.ts";
 import { FAMILIES } from "../../src/metrics/families.ts";
-import { type RunningServe, startServe } from "../cli/support.ts";
 import { type Chapter, chaptersOf, isAsPrinted, play } from "../support/examples.ts";
 import { tableUnder } from "../support/tables.ts";
+import { expectAsPrinted } from "./printed.ts";
 
 const read = (file: string) => readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
 const GUIDE = read("docs/http-api.md");
-const FILES = read("docs/files-over-http.md");
 const OPERATIONS = read("docs/operations.md");
 const [, README_SECTION = ""] = /^## Over HTTP\n(.*?)^## /ms.exec(read("README.md")) ?? [];
 
-/** Resolves with the server, as the examples have left it. */
-async function expectAsPrinted({ flags, examples }: Chapter): Promise<RunningServe> {
-  const server = await startServe({ args: [...flags] });
-  const outputs = await play(examples, server.httpPort);
-  for (const [index, { line, commands, expected }] of examples.entries()) {
-    const output = outputs[index] ?? "";
-    if (isAsPrinted(expected, output)) continue;
-    expect.fail(`line ${line}: ${commands}\nshould print\n${expected?.pattern ?? "nothing"}\nand prints\n${output}`);
-  }
-  return server;
-}
-
-describe("every example in the documents does what is printed below it", () => {
-  for (const [index, chapter] of chaptersOf(GUIDE).entries()) {
-    it(`in the guide to the HTTP API, part ${index + 1}: holdfast serve ${chapter.flags.join(" ")}`, async () => {
-      await expectAsPrinted(chapter);
-    });
-  }
-
-  for (const [index, chapter] of chaptersOf(FILES).entries()) {
-    it(`in the guide to files over HTTP, part ${index + 1}, and leaves nothing held`, async () => {
-      const { httpPort } = await expectAsPrinted(chapter);
-      const [, token = ""] = chapter.flags;
-      const stats = await fetch(`http://127.0.0.1:${httpPort}/v1/stats`, {
-        headers: { Authorization: `Bearer ${token}` },
-      });
-      expect(await stats.json()).toMatchObject({ locks: [], semaphores: [] });
-    });
-  }
-
+describe("every example does what is printed below it", () => {
   it("in the README", async () => {
     const [chapter] = chaptersOf(`\`\`\`sh\nnpm start\n\`\`\`\n${README_SECTION}`);
     await expectAsPrinted(chapter as Chapter);

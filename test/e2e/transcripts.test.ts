@@ -1,13 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { afterAll, beforeAll, describe, expect, it, test, vi } from "vitest";
-import { playTranscript, type Stage } from "../support/play.ts";
+import { afterAll, describe, expect, it, test } from "vitest";
+import { playTranscript } from "../support/play.ts";
 import { startServer, type TestServer } from "../support/server.ts";
 import { Slots } from "../support/slots.ts";
-import { TRANSPORTS } from "../support/wire-client.ts";
-import { parseTranscripts, type Transport } from "../transcripts/parse.ts";
-
-// Cases spend their time sleeping, so many can be under way at once; the slots below say how many.
-vi.setConfig({ maxConcurrency: 300 });
+import { parseTranscripts, type Transcript, type Transport, type Variables } from "../transcripts/parse.ts";
 
 const FOLDER = new URL("../transcripts/", import.meta.url);
 const transcripts = readdirSync(FOLDER)
@@ -44,34 +40,66 @@ describe("the transcripts", () => {
   }
 });
 
+/** One server for all plays of a configuration: it starts with the first of them and stops after the last. */
+class SharedServer {
+  readonly #variables: Variables;
+  #playsLeft = 0;
+  #starting: Promise<TestServer> | undefined;
+
+  constructor(variables: Variables) {
+    this.#variables = variables;
+  }
+
+  expectPlay(): void {
+    this.#playsLeft += 1;
+  }
+
+  async play(transcript: Transcript, transport: Transport): Promise<void> {
+    this.#starting ??= startServer({ variables: this.#variables });
+    const { tcpPort, httpPort } = await this.#starting;
+    const restart = () => Promise.reject(new Error("a shared server is not restarted"));
+    try {
+      await playTranscript(transcript, transport, { tcpPort, httpPort, restart });
+    } finally {
+      this.#playsLeft -= 1;
+      if (this.#playsLeft === 0) await this.stop();
+    }
+  }
+
+  async stop(): Promise<void> {
+    await (await this.#starting)?.stop();
+  }
+}
+
 describe("the service answers as written", { concurrent: true, timeout: 80_000 }, () => {
-  const shared = {} as Record<Transport, TestServer>;
-  const ownServers = new Slots(2);
-  const sharedPlays = new Slots(12);
-  // One shared server per transport, since both plays of a case use the same keys.
-  beforeAll(async () => {
-    for (const transport of TRANSPORTS) shared[transport] = await startServer();
-  });
-  afterAll(async () => {
-    for (const server of Object.values(shared)) await server.stop();
-  });
-  const sharedStage = (transport: Transport): Stage => ({
-    tcpPort: shared[transport].tcpPort,
-    httpPort: shared[transport].httpPort,
-    restart: () => Promise.reject(new Error("a shared server is not restarted")),
-  });
+  const ownServers = new Slots(4);
+  const sharedPlays = new Slots(16);
+  const shared = new Map<string, SharedServer>();
+  afterAll(() => Promise.all(Array.from(shared.values(), (server) => server.stop())));
+
+  /** Each transport has servers of its own, since both plays of a case use the same keys. */
+  function sharedBy({ variables }: Transcript, transport: Transport): SharedServer {
+    const configuration = JSON.stringify([transport, Object.entries(variables).sort()]);
+    const server = shared.get(configuration) ?? new SharedServer(variables);
+    shared.set(configuration, server);
+    return server;
+  }
 
   for (const transcript of transcripts) {
     for (const transport of transcript.transports) {
-      test(`${transcript.id} ${transcript.title} (${transport})`, async () => {
-        if (!transcript.needsOwnServer) {
-          return sharedPlays.use(() => playTranscript(transcript, transport, sharedStage(transport)));
-        }
-        await ownServers.use(async () => {
-          await using server = await startServer({ variables: transcript.variables });
-          await playTranscript(transcript, transport, server);
-        });
-      });
+      const title = `${transcript.id} ${transcript.title} (${transport})`;
+      if (transcript.needsOwnServer) {
+        test(title, () =>
+          ownServers.use(async () => {
+            await using server = await startServer({ variables: transcript.variables });
+            await playTranscript(transcript, transport, server);
+          }),
+        );
+        continue;
+      }
+      const server = sharedBy(transcript, transport);
+      server.expectPlay();
+      test(title, () => sharedPlays.use(() => server.play(transcript, transport)));
     }
   }
 });

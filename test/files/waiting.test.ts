@@ -112,18 +112,6 @@ describe.concurrent("a guard left by a crash", () => {
     expect(folder.names).toEqual(["x"]);
   });
 
-  test("F43 is waited for while it is young, ten seconds", async () => {
-    using folder = new Folder();
-    using shell = new Shell(folder.path);
-    await shell.run("holdfast file try x");
-    folder.write("", { name: GUARD });
-    const { code, ms } = await shell.run("holdfast file release x");
-    expect(code).toBe(0);
-    expect(ms).toBeGreaterThan(9_500);
-    expect(ms).toBeLessThan(15_000);
-    expect(folder.names).toEqual([]);
-  });
-
   test("does not stop one who finds the path free", async () => {
     using folder = new Folder();
     using shell = new Shell(folder.path);

@@ -1,3 +1,4 @@
+import { poll } from "./poll.ts";
 import { ask, type WireClient } from "./wire-client.ts";
 
 export interface Stats {
@@ -17,4 +18,12 @@ export async function readStats(client: WireClient): Promise<Stats> {
 /** Number of waiters queued on a key of limit 1. */
 export async function waitersOf(client: WireClient, key: string): Promise<number> {
   return (await readStats(client)).locks.find((lock) => lock.key === key)?.waiters ?? 0;
+}
+
+/** Polls until stats show neither holder nor waiter, and nobody connected but the observer. */
+export async function nothingIsLeft(observer: WireClient): Promise<void> {
+  await poll("holders, waiters and connections to be gone", 10_000, async () => {
+    const { connections, locks, semaphores } = await readStats(observer);
+    return connections === 1 && locks.length === 0 && semaphores.length === 0 ? true : undefined;
+  });
 }

@@ -105,7 +105,7 @@ class CaseParser {
       file: this.file,
       transports: this.only ? [this.only] : ["tcp", "ws"],
       variables: this.variables,
-      needsOwnServer: this.isFresh || isRestarted || Object.keys(this.variables).length > 0,
+      needsOwnServer: this.isFresh || isRestarted,
       steps: this.steps,
     };
   }

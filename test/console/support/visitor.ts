@@ -35,6 +35,11 @@ export async function visit(
   return page;
 }
 
+export async function signIn(page: Page, secret: string): Promise<void> {
+  await page.getByLabel("Token or ticket").fill(secret);
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
 /** Writes a picture of what is seen to `test/console/pictures/`. */
 export async function picture(page: Page, name: string): Promise<void> {
   await mkdir(PICTURES, { recursive: true });

@@ -21,7 +21,7 @@ afterAll(() => server.stop());
 const gone = (name: string) =>
   poll(`${name} to be gone`, 4_000, async () => ((await files.get(name)).status === 404 ? true : undefined));
 
-describe("creating a file", () => {
+describe.concurrent("creating a file", () => {
   it("that is free finds nothing before [E01]", async () => {
     expectJson(await files.get(freshKey()), 404, NOT_HELD);
   });
@@ -172,7 +172,7 @@ describe("removing a file", () => {
   });
 });
 
-describe("refreshing a file", () => {
+describe.concurrent("refreshing a file", () => {
   it("starts its lease anew, with the same fence and lease [E16]", async () => {
     const a = freshKey();
     const before = lockTextIn(await files.create(a, "pid=3\ntag=t\nnonce=aa\n", { "X-Stale-Timeout": "60" }), 201);

@@ -162,17 +162,6 @@ describe.concurrent("a poll", () => {
     expectJson(reply, 200, TIMEOUT);
     expectAfter(reply, 1.9, 3);
   });
-
-  it("longer than its session may be idle ends like any other [HC127]", async () => {
-    await using own = await startServer({ variables: { HTTP_SESSION_IDLE_S: "1" } });
-    const [s, s2] = await new Api(own).sessions(2);
-    const token = await s.lock("k");
-    await using _alive = s.keepAlive();
-    const polling = s2.start("/v1/locks/k", { acquire_timeout_s: 6 });
-    expectJson(await s.post("/v1/locks/k/renew", { token }), 200, { remaining_s: 33 });
-    expectJson(await polling.reply, 200, TIMEOUT);
-    expectNoContent(await s2.ping());
-  });
 });
 
 describe("a server that stands still in the moment of the grant", () => {

@@ -37,39 +37,6 @@ function coloursOf(page: Page): Promise<string[]> {
 }
 
 describe("the page of a key", () => {
-  it("shows who holds it and who waits, in their order, as it changes", async () => {
-    using clients = new Clients(stage().server);
-    const key = freshKey("page/of");
-    const [ada, bob] = [await person("ada"), await person("bob")];
-    const token = await ada.lock(encodeURIComponent(key), { lease_ttl_s: 40 });
-    const tcp = await clients.tcp();
-    const first = await bob.waitInLine(encodeURIComponent(key), 90);
-    tcp.send(`l\n${key}\n70\n`);
-    const page = await visit(stage(), at(key));
-    await page.getByRole("heading", { name: key }).waitFor();
-    await page.getByText("2 waiting").waitFor();
-    const holders = page.getByRole("region", { name: "Held by" });
-    await holders.getByText("ada", { exact: true }).waitFor();
-    expect(await holders.textContent()).toMatch(/3\d s of the lease left/);
-    expect(await holders.locator("dd[title]").getAttribute("title")).toBe(fenceOf(token));
-    const queue = page.getByRole("region", { name: "2 waiting" }).getByRole("listitem");
-    expect(await queue.allTextContents()).toEqual([
-      expect.stringMatching(/^1bob session \d+for \d+ s, gives up in 1 min 2\d s$/),
-      expect.stringMatching(/^2session \d+ for \d+ s, gives up in 1 min \d s$/),
-    ]);
-    await expectUsable(page);
-    await ada.release(encodeURIComponent(key), token);
-    await holders.getByText("bob", { exact: true }).waitFor();
-    await page.getByText("1 waiting").waitFor();
-    await first.reply;
-    await bob.end();
-    await tcp.next();
-    await page.getByText("Nobody waits").waitFor();
-    tcp.close();
-    await page.getByText("Nobody. Whoever asks gets it at once.").waitFor();
-    await page.getByText(/^Lock, idle for \d+ s$/).waitFor();
-  });
-
   it("shows the slots of a semaphore", async () => {
     using clients = new Clients(stage().server);
     const key = freshKey("semaphore");

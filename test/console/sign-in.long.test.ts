@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { useStage } from "../browser/support/stage.ts";
 import { Api } from "../support/rest.ts";
-import { expectUsable, picture, visit } from "./support/visitor.ts";
+import { expectUsable, picture, signIn, visit } from "./support/visitor.ts";
 
 const TOKEN = "the shared token";
 const stage = useStage({ AUTH_TOKEN: TOKEN }, TOKEN);
@@ -24,11 +24,6 @@ async function ticketFor(seconds: number): Promise<string> {
   return (JSON.parse(body) as { ticket: string }).ticket;
 }
 
-async function signIn(page: Page, secret: string): Promise<void> {
-  await page.getByLabel("Token or ticket").fill(secret);
-  await page.getByRole("button", { name: "Sign in" }).click();
-}
-
 describe("the way in", () => {
   it("loads nothing but the page itself before somebody has shown a token", async () => {
     const page = await stage().visit("about:blank", "console");
@@ -38,25 +33,6 @@ describe("the way in", () => {
     await expectUsable(page);
     await picture(page, "sign-in");
     expect(asked.toSorted()).toEqual(["/", "/console.css", "/console.js"]);
-  });
-
-  it("opens with the token, which outlives a reload but not the tab", async () => {
-    const page = await visit(stage());
-    await signIn(page, TOKEN);
-    await page.getByRole("heading", { name: "Keys" }).waitFor();
-    expect(await page.evaluate(() => [localStorage.length, document.cookie, location.href.includes("token")])).toEqual([
-      0,
-      "",
-      false,
-    ]);
-    await page.reload();
-    await page.getByRole("heading", { name: "Keys" }).waitFor();
-    const other = await visit(stage());
-    await other.getByRole("heading", { name: "Sign in" }).waitFor();
-    await page.getByRole("button", { name: "Sign out" }).click();
-    await page.getByRole("heading", { name: "Sign in" }).waitFor();
-    await page.reload();
-    await page.getByRole("heading", { name: "Sign in" }).waitFor();
   });
 
   it("refuses a wrong token in words, and lets one try again", async () => {

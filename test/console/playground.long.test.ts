@@ -10,64 +10,6 @@ const AT_ONCE_MS = 5_000;
 const stage = useStage();
 
 describe("a visitor understands it by clicking", () => {
-  it("sees the whole story: a hand-over in order, rising fences, a lease that ends, an old fence refused", async () => {
-    const playground = await Playground.open(stage());
-    const { page, thing } = playground;
-    await playground.useLease("5 s");
-    await expectUsable(page);
-    await picture(page, "playground-desktop");
-    await playground.acquireInTurn("Ada");
-    expect(await playground.stepsDone()).toBe(1);
-    await playground.acquireInTurn("Ben", "Cleo");
-    expect(await playground.queued(2)).toEqual(["Ben", "Cleo"]);
-    await expect.poll(() => playground.stepsDone()).toBe(2);
-    await expectUsable(page);
-    await picture(page, "playground-queue");
-
-    const first = await playground.fenceOf("Ada");
-    await playground.does("Ada", "Release");
-    await playground.shows("Ben", "Holding");
-    const second = await playground.fenceOf("Ben");
-    expect(second > first).toBe(true);
-    await playground.shows("Cleo", "Waiting, position 1 of 1");
-    await expect.poll(() => playground.stepsDone()).toBe(3);
-
-    await playground.does("Ben", "Freeze");
-    await playground.shows("Ben", "Holding, frozen");
-    await expectUsable(page);
-    await picture(page, "playground-frozen");
-    await playground.shows("Cleo", "Holding");
-    const third = await playground.fenceOf("Cleo");
-    expect(third > second).toBe(true);
-    await playground.shows("Ben", "Believes it still holds");
-    expect(await playground.stepsDone()).toBe(4);
-
-    await playground.does("Cleo", "Write");
-    await thing.getByText("Accepted").waitFor();
-    await playground.does("Ben", "Thaw");
-    await playground.shows("Ben", "Lost: expired");
-    await playground.does("Ben", "Write");
-    await thing.getByText(`Refused: Ben’s fence ${second} is older than ${third}`).waitFor();
-    await page.getByText("You have seen it all").waitFor();
-    expect(await playground.stepsDone()).toBe(5);
-    const lines = await playground.log.locator("li span").allTextContents();
-    expect(lines.toReversed().map((line) => line.replace(/after [\d.]+ m?s/, "after a while"))).toEqual([
-      `Ada acquired it with fence ${first}`,
-      "Ben waits, next in the queue",
-      "Cleo waits, 1 ahead in the queue",
-      "Ada released it",
-      `Ben got it after a while, with fence ${second}`,
-      "Ben stands still: nothing is renewed any more",
-      `Cleo got it after a while, with fence ${third}`,
-      `Cleo wrote with fence ${third}`,
-      "Ben goes on as if nothing had happened",
-      "Ben lost it: expired",
-      `Ben was refused: fence ${second} is older than ${third}`,
-    ]);
-    await expectUsable(page);
-    await picture(page, "playground-refused");
-  });
-
   it("finds the button that brings the story on", async () => {
     const playground = await Playground.open(stage());
     const hinted: string[] = [];

@@ -1,6 +1,6 @@
 /** The list of keys: who holds what and who waits, at a glance and as it happens. */
 import { spawn } from "node:child_process";
-import type { Locator, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { hide } from "../browser/support/lifecycle.ts";
 import { useStage } from "../browser/support/stage.ts";
@@ -11,25 +11,10 @@ import { poll, sleep } from "../support/poll.ts";
 import { Api } from "../support/rest.ts";
 import { SHELL, shellEnvironment } from "../support/shell.ts";
 import { ask, joinQueue, lock } from "../support/wire-client.ts";
+import { filter, rowOf, says } from "./support/list.ts";
 import { expectUsable, picture, visit } from "./support/visitor.ts";
 
 const stage = useStage();
-
-/** The row of a key, which need not be there yet. */
-function rowOf(page: Page, key: string): Locator {
-  return page.getByRole("list", { name: "Keys" }).locator(`> li[data-key="${key}"]`);
-}
-
-/** Resolves once the row says so. */
-async function says(row: Locator, text: string | RegExp): Promise<void> {
-  await row.getByText(text).first().waitFor();
-}
-
-/** Resolves once the page shows what there is with that prefix. */
-async function filter(page: Page, prefix: string): Promise<void> {
-  await page.getByLabel("Filter by prefix").fill(prefix);
-  await page.getByText(new RegExp(`(begins|beginning) with ${prefix}`)).waitFor();
-}
 
 /** The addresses of the lists that the page asks for, from now on. */
 function listsAskedBy(page: Page): string[] {
@@ -97,36 +82,6 @@ describe("a service that nobody uses", () => {
 });
 
 describe("the list", () => {
-  it("follows clients over TCP, HTTP and WebSocket, from the first grant to the idle key", async () => {
-    using clients = new Clients(stage().server);
-    const page = await visit(stage());
-    await filter(page, "live/");
-    const tcp = await clients.tcp();
-    const token = await lock(tcp, "live/a", "0 60");
-    const row = rowOf(page, "live/a");
-    await says(row, /^session [0-9]+$/);
-    await says(row, "nobody waits");
-    const rest = await new Api(stage().server).session({ "X-Holdfast-Label": "nightly import" });
-    const polling = rest.start("/v1/locks/live%2Fa", { acquire_timeout_s: 60 });
-    await says(row, "1 waiting");
-    await says(row, "nightly import");
-    const observed = stage().observer.acquire("live/a");
-    await says(row, "2 waiting");
-    expect(await row.locator("ol li").allTextContents()).toEqual([
-      expect.stringMatching(/^1 nightly import [0-9]+ s$/),
-      expect.stringMatching(/^2 observer [0-9]+ s$/),
-    ]);
-    await expectUsable(page);
-    expect(await ask(tcp, "r", "live/a", token)).toBe("ok");
-    await says(row.locator(".held"), "nightly import");
-    await says(row, "1 waiting");
-    await polling.reply;
-    await rest.end();
-    await says(row.locator(".held"), "observer");
-    await (await observed).release();
-    await says(row, /^free, idle for [0-9]+ s$/);
-  });
-
   it("shows how many slots of a semaphore are held, by whom, and how much of each lease is left", async () => {
     using clients = new Clients(stage().server);
     const page = await visit(stage());
