@@ -33,9 +33,7 @@ const TRANSCRIPTS = "test/e2e/transcripts.test.ts";
  * real processes over real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the machine for themselves,
  * `examples` runs those of Workers, beside such a process, `files` is about lock files: real files, shells and contending processes.
  *
- * `npm test` leaves out `*.long.test.ts`. Most suites mostly wait: they have more workers than the two cores they are made for. Where `isolate` is off,
- * a worker runs file after file without starting again. Not in workerd: files that share a Worker slow each other down, and it exits
- * (@cloudflare/vitest-plugin 1.1.13, 2026-11).
+ * `npm test` leaves out `*.long.test.ts`. Most suites mostly wait: they have more workers than the two cores they are made for.
  */
 export default defineConfig({
   test: {
@@ -57,7 +55,6 @@ export default defineConfig({
             "test/client/pure/*.test.ts",
             "test/console/pure/*.test.ts",
           ],
-          isolate: false,
           maxWorkers: 2,
         },
       },
@@ -110,9 +107,8 @@ export default defineConfig({
           exclude: ["**/*.long.test.ts", "test/contract/engine.test.ts", TRANSCRIPTS],
           testTimeout: 60_000,
           hookTimeout: 60_000,
-          isolate: false,
           sequence: { groupOrder: 2 },
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {

@@ -94,17 +94,22 @@ function methodOf({ method, path }: FinishedRequest): (typeof METHODS)[number] {
   return METHODS.find((known) => isNamed && known === method) ?? "OTHER";
 }
 
-/** Makes sure that pending counts are flushed soon: by this request, unless another one is about to. */
+/** Makes sure that what is pending is flushed soon: by this request, unless another one is about to. */
 function flushInTime(env: Env, waitUntil: WaitUntil): void {
   const now = Date.now();
   if (now < flushDueAt && flushDueAt <= now + FLUSH_EVERY_MS) return;
-  const dueInMs = Math.min(flushedAt + FLUSH_EVERY_MS - now, FLUSH_EVERY_MS);
-  if (dueInMs <= 0) {
-    waitUntil(flush(env));
-    return;
+  waitUntil(flushWhenDue(env));
+}
+
+/** Flushes once the last flush is long enough ago. Another request may flush while this one waits. */
+async function flushWhenDue(env: Env): Promise<void> {
+  while (!pending.isEmpty) {
+    const now = Date.now();
+    const dueInMs = Math.min(flushedAt + FLUSH_EVERY_MS - now, FLUSH_EVERY_MS);
+    if (dueInMs <= 0) return flush(env);
+    flushDueAt = now + dueInMs;
+    await scheduler.wait(dueInMs);
   }
-  flushDueAt = now + dueInMs;
-  waitUntil(scheduler.wait(dueInMs).then(() => flush(env)));
 }
 
 /** Sends pending counts to a collector. If that fails, they stay for the next flush. */
