@@ -118,7 +118,7 @@ export default defineConfig({
           // Cases spend their time sleeping, so many can be under way at once; the test says how many.
           maxConcurrency: 300,
           sequence: { groupOrder: 2 },
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {
