@@ -33,7 +33,7 @@ const TRANSCRIPTS = "test/e2e/transcripts.test.ts";
  * real processes over real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the machine for themselves,
  * `examples` runs those of Workers, beside such a process, `files` is about lock files: real files, shells and contending processes.
  *
- * `npm test` leaves out `*.long.test.ts`. Most suites mostly wait: they have more workers than the two cores they are made for.
+ * `npm test` leaves out `*.long.test.ts`. Most suites have as many workers as the machine they are made for has cores: two.
  */
 export default defineConfig({
   test: {
@@ -65,7 +65,7 @@ export default defineConfig({
           include: ["test/objects/*.test.ts"],
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {
@@ -80,7 +80,7 @@ export default defineConfig({
           include: ["test/objects/capped/*.test.ts"],
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {
@@ -97,7 +97,7 @@ export default defineConfig({
           globalSetup: "./test/support/locks-service.ts",
           testTimeout: 20_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: 3,
+          maxWorkers: 2,
         },
       },
       {
