@@ -1,10 +1,10 @@
 /** A REST release goes straight to the key; its session learns of it with its next request, or a second later. */
-import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
-import { expect, it, vi } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { httpSessionName } from "../../src/objects/calls/session-names.ts";
-import type { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
-import { fresh, keyStub } from "./support.ts";
+import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
+import { KeyObject } from "../../src/objects/key/key-object.ts";
+import { fresh } from "./support.ts";
 
 const call = (method: string, path: string, session = "", body?: object) =>
   exports.default.fetch(`http://holdfast${path}`, {
@@ -26,51 +26,40 @@ async function lock(key: string, session: string): Promise<string> {
 const release = (key: string, session: string, token: string) =>
   call("POST", `/v1/locks/${key}/release`, session, { token });
 
-/** Runs a story while the session's object can be watched. */
-function watching(session: string, story: (object: HttpSessionObject) => Promise<void>): Promise<void> {
-  const object = env.HTTP_SESSION.getByName(httpSessionName(session));
-  return runInDurableObject(object, (instance) => story(instance as HttpSessionObject));
-}
+afterEach(() => vi.restoreAllMocks());
 
 it("a release does not call the session, and a session that ends after it does not visit the key", async () => {
   const [session, key] = [await newSession(), fresh("key")];
   const token = await lock(key, session);
-  await watching(session, async (object) => {
-    const perform = vi.spyOn(object, "perform");
-    expect((await release(key, session, token)).status).toBe(204);
-    expect(perform).not.toHaveBeenCalled();
-  });
-  await runInDurableObject(keyStub(key), async (object) => {
-    const leave = vi.spyOn(object, "leave");
-    expect((await call("DELETE", `/v1/sessions/${session}`, session)).status).toBe(204);
-    expect(leave).not.toHaveBeenCalled();
-  });
+  const perform = vi.spyOn(HttpSessionObject.prototype, "perform");
+  expect((await release(key, session, token)).status).toBe(204);
+  expect(perform).not.toHaveBeenCalled();
+  const leave = vi.spyOn(KeyObject.prototype, "leave");
+  expect((await call("DELETE", `/v1/sessions/${session}`, session)).status).toBe(204);
+  expect(leave).not.toHaveBeenCalled();
 });
 
 it("the session learns of it with its next request", async () => {
   const [session, key, other] = [await newSession(), fresh("key"), fresh("key")];
   const token = await lock(key, session);
   await release(key, session, token);
-  await watching(session, async (object) => {
-    const fetch = vi.spyOn(object, "fetch");
-    await lock(other, session);
-    const [request] = fetch.mock.calls[0] ?? [];
-    const ask = JSON.parse(decodeURIComponent(request?.headers.get("X-Holdfast-Ask") ?? "{}")) as object;
-    expect(ask).toMatchObject({ released: [{ key, token }] });
-  });
+  const fetch = vi.spyOn(HttpSessionObject.prototype, "fetch");
+  await lock(other, session);
+  const [request] = fetch.mock.calls[0] ?? [];
+  const ask = JSON.parse(decodeURIComponent(request?.headers.get("X-Holdfast-Ask") ?? "{}")) as object;
+  expect(ask).toMatchObject({ released: [{ key, token }] });
 });
 
 it("the session learns of it within about a second when nothing else is asked", async () => {
   const [session, key] = [await newSession(), fresh("key")];
   const token = await lock(key, session);
+  const released = vi.spyOn(HttpSessionObject.prototype, "released");
   await release(key, session, token);
-  await runInDurableObject(keyStub(key), async (object) => {
-    const leave = vi.spyOn(object, "leave");
-    await scheduler.wait(1_500);
-    // Ended by the object itself, not by a request, which would tell it.
-    expect(await env.HTTP_SESSION.getByName(httpSessionName(session)).end()).toBe(true);
-    expect(leave).not.toHaveBeenCalled();
-  });
+  await vi.waitUntil(() => released.mock.calls.length > 0, { timeout: 3_000, interval: 20 });
+  expect(released).toHaveBeenCalledWith([{ key, token }]);
+  const leave = vi.spyOn(KeyObject.prototype, "leave");
+  expect(await env.HTTP_SESSION.getByName(httpSessionName(session)).end()).toBe(true);
+  expect(leave).not.toHaveBeenCalled();
 });
 
 it("a session that does not hold the token answers as ever", async () => {
