@@ -105,7 +105,7 @@ export type Call =
   | { readonly do: "acquire"; readonly command: Parameters<KeyEngine["acquire"]>[0] }
   | { readonly do: "enqueue"; readonly command: Parameters<KeyEngine["enqueue"]>[0] }
   | { readonly do: "wait"; readonly command: Parameters<KeyEngine["wait"]>[0] }
-  | { readonly do: "release"; readonly token: string; readonly session: string }
+  | { readonly do: "release" | "giveBack"; readonly token: string; readonly session: string }
   | { readonly do: "steal"; readonly fence: string }
   | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number }
   | { readonly do: "pickUp"; readonly request: string }
@@ -159,6 +159,8 @@ export class StoredEngine {
         return engine.wait(call.command, context);
       case "release":
         return engine.release(call.token, call.session, context);
+      case "giveBack":
+        return engine.giveBack(call.token, call.session, context);
       case "steal":
         return engine.steal(call.fence, context);
       case "renew":

@@ -179,9 +179,10 @@ export class Invariants {
     const lapsed = notices.filter(({ kind }) => kind === "lease_expired").length;
     const bound = grants.length + 3 * endings + lapsed + before.lapses + settled + own + 3;
     assert.ok(rowsWritten <= bound, `${rowsWritten} rows, at most ${bound}`);
-    if (before.waiters > 0 || before.lapses > 0 || endings + promoted.length > (call.do === "release" ? 1 : 0)) return;
+    const isRelease = call.do === "release" || call.do === "giveBack";
+    if (before.waiters > 0 || before.lapses > 0 || endings + promoted.length > (isRelease ? 1 : 0)) return;
     const status = (outcome as { status?: string } | undefined)?.status;
-    const isPlain = (call.do === "acquire" && status === "granted") || (call.do === "release" && status === "released");
+    const isPlain = (call.do === "acquire" && status === "granted") || (isRelease && status === "released");
     if (isPlain && grants.length + endings <= 1)
       assert.ok(rowsWritten <= 1 + this.#limitRows(call), `${rowsWritten} rows`);
   }

@@ -81,6 +81,13 @@ export class KeyModel extends ModelState {
     return { status: "released" };
   }
 
+  /** Only the session that holds the slot can do this. */
+  giveBack(token: string, session: string, now: number): object {
+    this.evaluate(now);
+    const isOwn = this.holds.some((hold) => hold.token === token && hold.session === session);
+    return isOwn ? this.release(token, session, now) : { status: "not_held" };
+  }
+
   /** The hold ends as if its lease had, handed over or not; the next waiter is served. */
   steal(fence: string, now: number): object {
     this.evaluate(now);

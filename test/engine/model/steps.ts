@@ -37,7 +37,7 @@ export type Step =
       readonly mayWait: boolean;
       readonly takesOver: boolean;
     }
-  | { readonly step: "release"; readonly who: Pick; readonly token: Pick; readonly isOwn: boolean }
+  | { readonly step: "release" | "giveBack"; readonly who: Pick; readonly token: Pick; readonly isOwn: boolean }
   /** The fence is that of a hold, or of a token that was once known. */
   | { readonly step: "steal"; readonly hold: Pick; readonly isHeld: boolean }
   | { readonly step: "renew"; readonly token: Pick; readonly leaseSeconds: number }
@@ -103,7 +103,15 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
     weight: 9,
     arbitrary: fc.record({ step: fc.constant("wait"), who, waitMs, mayWait: mostly, takesOver: seldom }),
   },
-  { weight: 10, arbitrary: fc.record({ step: fc.constant("release"), who, token: recent, isOwn: mostly }) },
+  {
+    weight: 10,
+    arbitrary: fc.record({
+      step: fc.constantFrom("release" as const, "giveBack" as const),
+      who,
+      token: recent,
+      isOwn: mostly,
+    }),
+  },
   { weight: 3, arbitrary: fc.record({ step: fc.constant("steal"), hold: recent, isHeld: mostly }) },
   { weight: 4, arbitrary: fc.record({ step: fc.constant("renew"), token: recent, leaseSeconds }) },
   { weight: 9, arbitrary: fc.record({ step: fc.constant("claim"), kind, mark: fc.nat(2), waitMs, leaseSeconds }) },

@@ -74,11 +74,12 @@ export class World {
         else this.#ask(client, { do: "wait", command });
         return;
       }
-      case "release": {
+      case "release":
+      case "giveBack": {
         const token = at(this.#tokens, step.token) ?? "never given";
         const owner = this.model.holds.find((hold) => hold.token === token)?.session;
         const session = (step.isOwn ? owner : undefined) ?? this.#client(step.who).id;
-        this.#agree({ do: "release", token, session }, () => this.model.release(token, session, this.now));
+        this.#agree({ do: step.step, token, session }, () => this.model[step.step](token, session, this.now));
         return;
       }
       case "steal": {
