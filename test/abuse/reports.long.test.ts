@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { Clients } from "../support/clients.ts";
 import { send } from "../support/http-client.ts";
 import { residentBytes, startServer, type TestServer } from "../support/server.ts";
-import { tokenOf, type WireClient } from "../support/wire-client.ts";
+import { holdKeys, tokenOf, type WireClient } from "../support/wire-client.ts";
 import { besideBystanders } from "./bystanders.ts";
 import { scaled, TIMEOUT_MS } from "./scale.ts";
 
@@ -14,9 +14,7 @@ let clients: Clients;
 beforeAll(async () => {
   server = await startServer();
   clients = new Clients(server);
-  const holder = await clients.ws();
-  for (let index = 0; index < KEYS; index += 1) holder.send(`@${index} l\nheld-${index}\n0 300\n`);
-  for (let index = 0; index < KEYS; index += 1) tokenOf(await holder.next(20_000));
+  await holdKeys(await clients.ws(), KEYS);
 });
 afterAll(async () => {
   clients[Symbol.dispose]();

@@ -4,7 +4,7 @@ import { Clients } from "../support/clients.ts";
 import { send, startRequest } from "../support/http-client.ts";
 import { sleep } from "../support/poll.ts";
 import { startServer, type TestServer } from "../support/server.ts";
-import { ask, TRANSPORTS, tokenOf } from "../support/wire-client.ts";
+import { ask, holdKeys, TRANSPORTS } from "../support/wire-client.ts";
 
 /** So many that a report takes long enough to hang up in the middle of it. */
 const KEYS = 500;
@@ -17,9 +17,7 @@ let clients: Clients;
 beforeAll(async () => {
   server = await startServer();
   clients = new Clients(server);
-  const holder = await clients.ws();
-  for (let index = 0; index < KEYS; index += 1) holder.send(`@${index} l\nheld-${index}\n0 300\n`);
-  for (let index = 0; index < KEYS; index += 1) tokenOf(await holder.next(20_000));
+  await holdKeys(await clients.ws(), KEYS);
 });
 afterAll(async () => {
   clients[Symbol.dispose]();

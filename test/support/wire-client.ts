@@ -237,3 +237,9 @@ export async function joinQueue(client: WireClient, key: string, arg: string): P
   const reply = await client.next();
   if (reply !== "@joined error\n") throw new Error(`expected to wait for ${key}, got ${JSON.stringify(reply)}`);
 }
+
+/** Takes the keys `held-0` and so on for five minutes, all at once. */
+export async function holdKeys(client: WireClient, count: number): Promise<void> {
+  for (let index = 0; index < count; index += 1) client.send(`@${index} l\nheld-${index}\n0 300\n`);
+  for (let index = 0; index < count; index += 1) tokenOf(await client.next(20_000));
+}
