@@ -44,6 +44,7 @@ export default defineConfig({
           name: "pure",
           include: [
             "test/engine/**/*.test.ts",
+            "test/session/**/*.test.ts",
             "test/protocols/**/*.test.ts",
             "test/contract/engine.test.ts",
             "test/http/**/*.test.ts",

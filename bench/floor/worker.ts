@@ -6,8 +6,8 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import type { Env } from "../../src/objects/env.ts";
-import { ALL_BUT_ADMIN } from "../../src/objects/session/rights.ts";
 import { ReceiveWindow } from "../../src/protocols/carrier/window.ts";
+import { ALL_BUT_ADMIN } from "../../src/session/rights.ts";
 import { openSession } from "../../src/transports/session.ts";
 import { serveTcp } from "../../src/transports/tcp.ts";
 

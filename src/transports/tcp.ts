@@ -1,8 +1,8 @@
 import type { Config } from "../config.ts";
 import { type Env, readConfigOf } from "../objects/env.ts";
-import { ALL_BUT_ADMIN } from "../objects/session/rights.ts";
 import { SendWindow } from "../protocols/carrier/window.ts";
 import { wireReply } from "../protocols/statuses.ts";
+import { ALL_BUT_ADMIN } from "../session/rights.ts";
 import { openSession } from "./session.ts";
 
 /** Limit for unwritten replies, in characters; a client that lets more pile up is cut off. */

@@ -1,10 +1,10 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Notice } from "../../src/objects/calls/notices.ts";
 import { sessionObject } from "../../src/objects/calls/session-names.ts";
 import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
+import type { Notice } from "../../src/session/effects.ts";
 import { RestClient, tokenIn, wordOf } from "./rest.ts";
 import { Client, fresh, keyStub, liveSessions, sessionsOn, tokenOf } from "./support.ts";
 

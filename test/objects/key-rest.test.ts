@@ -1,11 +1,13 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { AcquireOutcome } from "../../src/engine/index.ts";
 import { AwakeList } from "../../src/objects/awake/awake-list.ts";
 import { isResting } from "../../src/objects/awake/resting.ts";
 import { WakeCalendar } from "../../src/objects/awake/wake-calendar.ts";
 import { RemoteKeys } from "../../src/objects/calls/remote-keys.ts";
 import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
+import type { KeyCall } from "../../src/session/key-calls.ts";
 import { eager, type FakeSession, scriptSessions } from "./listeners.ts";
 import { Client, command, fresh, grantedToken, keyStub, tokenOf, WAIT } from "./support.ts";
 
@@ -90,9 +92,11 @@ describe("a key that is put to rest", () => {
   it("answers a session that still has the old way to it", async () => {
     const key = fresh("key");
     const keys = new RemoteKeys(env);
-    const token = grantedToken(await keys.acquire(key, command(), () => true));
+    const ask = (call: KeyCall) => keys.ask(key, call, () => true);
+    const granted = (await ask({ type: "acquire", command: command() })) as AcquireOutcome;
     expect(await rest(key)).toBe(true);
-    expect(await keys.renew(key, token, 5)).toMatchObject({ status: "renewed" });
+    const renewal = { type: "renew", token: grantedToken(granted), leaseSeconds: 5 } as const;
+    expect(await ask(renewal)).toMatchObject({ status: "renewed" });
   });
 
   it("shows those who hold it in its history, and no longer those who did", async () => {

@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Answer } from "../../src/engine/index.ts";
-import type { Loss } from "../../src/objects/calls/notices.ts";
+import type { Loss } from "../../src/session/effects.ts";
 import { eager, scriptSessions } from "./listeners.ts";
 import { command, fresh, grantedToken, keyStub, WAIT } from "./support.ts";
 

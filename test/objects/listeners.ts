@@ -1,7 +1,7 @@
 import { vi } from "vitest";
 import type { Answer } from "../../src/engine/index.ts";
-import type { Loss, Notice } from "../../src/objects/calls/notices.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
+import type { Loss, Notice } from "../../src/session/effects.ts";
 import { grantedToken, keyStub } from "./support.ts";
 
 export interface FakeSession {

@@ -2,7 +2,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { ClientEntry } from "../../src/objects/session/client-entry.ts";
-import { ALL_BUT_ADMIN } from "../../src/objects/session/rights.ts";
+import { ALL_BUT_ADMIN } from "../../src/session/rights.ts";
 import { type Credential, openSession, resumeSession } from "../../src/transports/session.ts";
 import { Client } from "./support.ts";
 

@@ -1,7 +1,5 @@
-import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
-import { RecentLosses } from "../../src/objects/session/recent-losses.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
 import { crash, cut, plain, resumable, resume, storedIn } from "./resuming.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
@@ -111,17 +109,5 @@ describe("what is remembered of losses", () => {
     await vi.waitUntil(async () => (await storedIn(credential.session)).length === 0, { timeout: 3_000, interval: 20 });
     await env.SESSION.getByName(credential.session).lose({ key: "key", token: "late", reason: "expired" });
     expect(await storedIn(credential.session)).toEqual([]);
-  });
-
-  it("is the newest 64, and nothing that a client cannot have missed within the grace", async () => {
-    await runInDurableObject(env.SESSION.getByName(fresh("session")), (_, { storage }) => {
-      const losses = new RecentLosses(storage, 10_000);
-      for (let n = 1; n <= 70; n++) losses.remember({ key: "key", token: String(n), reason: "expired" }, 1_000 + n);
-      const tokensAt = (now: number) => losses.at(now).map(({ token }) => token);
-      expect(tokensAt(2_000)).toEqual(Array.from({ length: 64 }, (__, n) => String(n + 7)));
-      expect(tokensAt(41_068)).toEqual(["69", "70"]);
-      losses.remember({ key: "key", token: "last", reason: "expired" }, 60_000);
-      expect(tokensAt(2_000)).toEqual(["last"]);
-    });
   });
 });

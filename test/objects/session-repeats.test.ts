@@ -1,8 +1,6 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { Meter } from "../../src/objects/metrics/meter.ts";
-import { RepeatedRequests } from "../../src/objects/session/repeated-requests.ts";
-import type { Request } from "../../src/protocols/wire/requests.ts";
 import { crash, cut, plain, resumable, resume } from "./resuming.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
 
@@ -108,18 +106,5 @@ describe("a tag that a claim has had on the same socket", () => {
     expect(await back.ask(`@1 l\n${key}\n0\n`)).toBe(granted);
     expect(await back.ask(`@1 l\n${key}\n0\n`)).toBe("@1 error");
     back.close();
-  });
-
-  it("is remembered with the newest 4,096", () => {
-    const repeats = new RepeatedRequests(
-      { session: "s", now: () => 0, beginsSteal: () => true },
-      { resumeGraceMs: 10_000 },
-    );
-    const standing = { isResumable: true } as Parameters<RepeatedRequests["isTagSpent"]>[0];
-    const request: Request = { type: "wait", key: "key", waitSeconds: 0 };
-    const isSpent = (tag: number) => repeats.isTagSpent(standing, String(tag), request);
-    for (let tag = 0; tag < 4_097; tag++) expect(isSpent(tag)).toBe(false);
-    expect(isSpent(1)).toBe(true);
-    expect(isSpent(0)).toBe(false);
   });
 });

@@ -1,10 +1,10 @@
 import { authenticate, authenticateTicket, type Principal } from "../../auth/principal.ts";
 import { logged } from "../../log.ts";
 import type { ClientEntry } from "../../objects/session/client-entry.ts";
-import { CLOSE } from "../../objects/session/conversation-host.ts";
-import { rightsOf } from "../../objects/session/rights.ts";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
 import { WINDOW_HEADER } from "../../protocols/carrier/window.ts";
+import { rightsOf } from "../../session/rights.ts";
+import { CLOSE } from "../../session/wire/protocol.ts";
 import { type Credential, openSession, resumeSession } from "../../transports/session.ts";
 import { refuse, wrongCredential } from "../middleware/checks.ts";
 import { allowedOrigin } from "../middleware/cors.ts";

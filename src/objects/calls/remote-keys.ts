@@ -1,21 +1,14 @@
 import type {
-  AcquireCommand,
-  AcquireOutcome,
   ClaimCommand,
   ClaimOutcome,
   CurrentHold,
-  EnqueueCommand,
-  EnqueueOutcome,
   HoldSelector,
-  PickUpOutcome,
   RefreshCommand,
   RefreshOutcome,
   ReleaseOutcome,
   RemoveOutcome,
-  RenewOutcome,
-  WaitCommand,
-  WaitOutcome,
 } from "../../engine/index.ts";
+import type { KeyCall, KeyOutcome } from "../../session/key-calls.ts";
 import { hasRoom, noteUse, roomToWake, type Urgency } from "../awake/awake-keys.ts";
 import { isResting } from "../awake/resting.ts";
 import type { Env } from "../env.ts";
@@ -27,21 +20,9 @@ import { LISTENER_HEADER } from "./replies.ts";
 
 export type IsWanted = () => boolean;
 
-/** How a session calls keys. Requests of one session to one key arrive in the order in which they were made. */
-export interface Keys {
-  /** `isWanted` is asked before a failed call is retried: a call whose result is no longer needed is not retried. */
-  acquire(key: string, command: AcquireCommand, isWanted: IsWanted): Promise<AcquireOutcome>;
-  enqueue(key: string, command: EnqueueCommand, isWanted: IsWanted): Promise<EnqueueOutcome>;
-  wait(key: string, command: WaitCommand, isWanted: IsWanted): Promise<WaitOutcome>;
-  release(key: string, token: string, session: string): Promise<ReleaseOutcome>;
-  renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome>;
-  pickUp(key: string, request: string): Promise<PickUpOutcome>;
-  cancel(key: string, request: string): Promise<void>;
-  leave(key: string, session: string, options: { keepsReported: boolean }): Promise<void>;
-}
-
 /** How a request without a session calls keys. */
-export interface SessionlessKeys extends Pick<Keys, "cancel"> {
+export interface SessionlessKeys {
+  cancel(key: string, request: string): Promise<void>;
   claim(key: string, command: ClaimCommand): Promise<ClaimOutcome>;
   current(key: string): Promise<CurrentHold | null>;
   refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome>;
@@ -51,7 +32,7 @@ export interface SessionlessKeys extends Pick<Keys, "cancel"> {
 }
 
 /** A key's methods as its stub offers them; arguments and results are plain values. */
-type KeyStub = Pick<KeyObject, keyof Keys | "giveBack" | Exclude<keyof SessionlessKeys, "listen">> &
+type KeyStub = Pick<KeyObject, KeyCall["type"] | "giveBack" | Exclude<keyof SessionlessKeys, "listen">> &
   Pick<Fetcher, "fetch">;
 
 /** A stub and the number of calls in flight on it. */
@@ -72,7 +53,7 @@ const MAX_OPEN_STUBS = 256;
 const CALLS = { width: 16, perPause: 16 };
 
 /** Keys behind their Durable Objects. Retryable platform errors are retried: every call is safe to repeat. */
-export class RemoteKeys implements Keys, SessionlessKeys {
+export class RemoteKeys implements SessionlessKeys {
   readonly #env: Env;
   /** One per key: only calls on the same stub are guaranteed to arrive in order. */
   readonly #stubs = new Map<string, OpenStub>();
@@ -82,20 +63,13 @@ export class RemoteKeys implements Keys, SessionlessKeys {
     this.#env = env;
   }
 
-  acquire(key: string, command: AcquireCommand, isWanted: IsWanted): Promise<AcquireOutcome> {
-    return this.#call(key, (stub) => stub.acquire(command), isWanted);
-  }
-
-  enqueue(key: string, command: EnqueueCommand, isWanted: IsWanted): Promise<EnqueueOutcome> {
-    return this.#call(key, (stub) => stub.enqueue(command), isWanted);
-  }
-
-  wait(key: string, command: WaitCommand, isWanted: IsWanted): Promise<WaitOutcome> {
-    return this.#call(key, (stub) => stub.wait(command), isWanted);
-  }
-
-  release(key: string, token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#call(key, (stub) => stub.release(token, session));
+  /**
+   * Makes a call of a session. Calls of one session to one key arrive in the order in which they were made. `isWanted`
+   * is asked before a failed call is retried: a call whose result is no longer needed is not retried.
+   */
+  ask(key: string, call: KeyCall, isWanted: IsWanted): Promise<KeyOutcome> {
+    const urgency = call.type === "leave" ? "background" : "use";
+    return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), isWanted, urgency);
   }
 
   /** Releases what the session itself holds, on its behalf. */
@@ -103,20 +77,8 @@ export class RemoteKeys implements Keys, SessionlessKeys {
     return this.#call(key, (stub) => stub.giveBack(token, session));
   }
 
-  renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome> {
-    return this.#call(key, (stub) => stub.renew(token, leaseSeconds));
-  }
-
-  pickUp(key: string, request: string): Promise<PickUpOutcome> {
-    return this.#call(key, (stub) => stub.pickUp(request));
-  }
-
   cancel(key: string, request: string): Promise<void> {
     return this.#call(key, (stub) => stub.cancel(request));
-  }
-
-  leave(key: string, session: string, options: { keepsReported: boolean }): Promise<void> {
-    return this.#call(key, (stub) => stub.leave(session, options), undefined, "background");
   }
 
   claim(key: string, command: ClaimCommand): Promise<ClaimOutcome> {
@@ -201,6 +163,27 @@ export class RemoteKeys implements Keys, SessionlessKeys {
 
   #dropIdleStubs(): void {
     for (const [key, { calls }] of this.#stubs) if (calls === 0) this.#stubs.delete(key);
+  }
+}
+
+function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
+  switch (call.type) {
+    case "acquire":
+      return stub.acquire(call.command);
+    case "enqueue":
+      return stub.enqueue(call.command);
+    case "wait":
+      return stub.wait(call.command);
+    case "release":
+      return stub.release(call.token, call.session);
+    case "renew":
+      return stub.renew(call.token, call.leaseSeconds);
+    case "pickUp":
+      return stub.pickUp(call.request);
+    case "cancel":
+      return stub.cancel(call.request) as Promise<undefined>;
+    case "leave":
+      return stub.leave(call.session, { keepsReported: call.keepsReported }) as Promise<undefined>;
   }
 }
 

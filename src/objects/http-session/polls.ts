@@ -1,27 +1,17 @@
 import type { Outcome } from "../../protocols/statuses.ts";
-import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
-
-/**
- * The Worker holds a long poll open and listens on a socket to the session. So the session's object may sleep while its
- * client waits, and learns immediately when the Worker, and with it the client, is gone.
- */
-export interface Poll {
-  readonly id: string;
-  readonly key: string;
-  readonly type: "acquire" | "wait";
-}
-
-interface Attachment extends Poll {
-  /** What the Worker has been told: nothing yet, a refusal, or a grant with its token. */
-  readonly told: "nothing" | "refusal" | "grant";
-}
+import type { Parked } from "../../session/polled-session.ts";
+import type { Reply } from "../calls/replies.ts";
 
 interface OpenPoll {
   readonly socket: WebSocket;
-  readonly attachment: Attachment;
+  readonly parked: Parked;
 }
 
-/** The polls of one session. Their state is attached to their sockets, so they survive the object's sleep. */
+/**
+ * The polls of one session. The Worker holds a long poll open and listens on a socket to the session. So the session's
+ * object may sleep while its client waits, and learns immediately when the Worker, and with it the client, is gone. The
+ * state of a poll is attached to its socket, so it survives the object's sleep.
+ */
 export class Polls {
   readonly #ctx: DurableObjectState;
   /** By request, until the close of the socket has been handled. */
@@ -31,14 +21,14 @@ export class Polls {
     this.#ctx = ctx;
     this.#polls = new Map(
       ctx.getWebSockets().map((socket) => {
-        const attachment = socket.deserializeAttachment() as Attachment;
-        return [attachment.id, { socket, attachment }];
+        const parked = socket.deserializeAttachment() as Parked;
+        return [parked.id, { socket, parked }];
       }),
     );
   }
 
-  get all(): Poll[] {
-    return [...this.#polls.values()].map(pollOf);
+  get all(): Parked[] {
+    return [...this.#polls.values()].map(({ parked }) => parked);
   }
 
   get isAnyOpen(): boolean {
@@ -46,49 +36,44 @@ export class Polls {
     return false;
   }
 
-  /** The poll of this request, while its client is connected. */
-  find(id: string): Poll | undefined {
+  /** Whether the Worker has closed the poll of this request, and that has not been handled yet. */
+  isClosing(id: string): boolean {
     const poll = this.#polls.get(id);
-    return poll && isOpen(poll) ? pollOf(poll) : undefined;
+    return poll !== undefined && !isOpen(poll);
   }
 
   /** The Worker's end of a new poll. */
-  open(poll: Poll): WebSocket {
+  open(poll: Omit<Parked, "told">): WebSocket {
     const { 0: theirs, 1: ours } = new WebSocketPair();
     this.#ctx.acceptWebSocket(ours);
     this.#attach(ours, { ...poll, told: "nothing" });
     return theirs;
   }
 
-  /** Whether the poll is open and unanswered. */
-  isWaiting({ id }: Poll): boolean {
+  /** Answers a poll. False if its client is gone. */
+  answer(id: string, outcome: Outcome): boolean {
     const poll = this.#polls.get(id);
-    return poll !== undefined && isOpen(poll) && poll.attachment.told === "nothing";
+    if (!poll || !isOpen(poll)) return false;
+    this.#attach(poll.socket, { ...poll.parked, told: outcome.token ? "grant" : "refusal" });
+    return tell(poll.socket, { type: "answered", outcome });
   }
 
-  /** Answers a poll. Only the first answer is sent; for any other this returns false. */
-  answer(poll: Poll, outcome: Outcome): boolean {
-    const socket = this.#polls.get(poll.id)?.socket;
-    if (!socket || !this.isWaiting(poll)) return false;
-    this.#attach(socket, { ...poll, told: outcome.token ? "grant" : "refusal" });
-    return tell(socket, { type: "answered", outcome });
+  /** Tells a poll that the session has ended. */
+  dismiss(id: string): void {
+    const poll = this.#polls.get(id);
+    if (poll) tell(poll.socket, { type: "gone" });
   }
 
-  /** Tells every poll that the session has ended. */
-  dismissAll(): void {
-    for (const { socket } of this.#polls.values()) tell(socket, { type: "gone" });
+  /** The Worker has closed a poll. */
+  closed(socket: WebSocket): Parked {
+    const parked = socket.deserializeAttachment() as Parked;
+    this.#polls.delete(parked.id);
+    return parked;
   }
 
-  /** Handles the Worker's close of a poll. If `isUnheard`, the client got no outcome: withdraw the request. */
-  closed(socket: WebSocket, code: number): { readonly poll: Poll; readonly isUnheard: boolean } {
-    const { told, ...poll } = socket.deserializeAttachment() as Attachment;
-    this.#polls.delete(poll.id);
-    return { poll, isUnheard: told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered) };
-  }
-
-  #attach(socket: WebSocket, attachment: Attachment): void {
-    socket.serializeAttachment(attachment);
-    this.#polls.set(attachment.id, { socket, attachment });
+  #attach(socket: WebSocket, parked: Parked): void {
+    socket.serializeAttachment(parked);
+    this.#polls.set(parked.id, { socket, parked });
   }
 }
 
@@ -104,8 +89,4 @@ function tell(socket: WebSocket, news: Reply): boolean {
 /** A socket that the Worker has closed stays listed until its close has been handled. */
 function isOpen({ socket }: OpenPoll): boolean {
   return socket.readyState === WebSocket.READY_STATE_OPEN;
-}
-
-function pollOf({ attachment: { id, key, type } }: OpenPoll): Poll {
-  return { id, key, type };
 }

@@ -1,25 +1,24 @@
 import type { Config } from "../../config.ts";
+import { randomHex } from "../../hex.ts";
+import type { SessionOrigin } from "../../session/context.ts";
 import type { Activity } from "../awake/activity.ts";
 import { WakeUp } from "../awake/wake-up.ts";
-import { type Keys, RemoteKeys } from "../calls/remote-keys.ts";
+import { RemoteKeys } from "../calls/remote-keys.ts";
 import { configOf, type Env } from "../env.ts";
 import { StorageHealth } from "../storage-probe.ts";
-import { Departure } from "./departure.ts";
-import { Holdings } from "./holdings.ts";
 import { SessionStore } from "./session-store.ts";
 
 /** What every session has, whatever its protocol. */
 export interface SessionParts {
   readonly session: string;
   readonly config: Config;
-  readonly keys: Keys;
-  readonly holdings: Holdings;
+  readonly keys: RemoteKeys;
   readonly store: SessionStore;
   readonly storage: StorageHealth;
   readonly wakeUp: WakeUp;
-  readonly departure: Departure;
   /** Everything the session does, except listening to its socket. */
   readonly activity: Activity;
+  readonly origin: SessionOrigin;
 }
 
 /** `book` may defer the session's alarms. */
@@ -30,16 +29,20 @@ export function sessionPartsOf(
   book?: (time: number) => number,
 ): SessionParts {
   const store = new SessionStore(ctx.storage);
-  const parts = {
-    // Objects of sessions are only ever addressed by name.
-    session: ctx.id.name as string,
-    config: configOf(env),
+  // Objects of sessions are only ever addressed by name.
+  const session = ctx.id.name as string;
+  const config = configOf(env);
+  const storage = new StorageHealth(env);
+  const random = () => randomHex(16);
+  const isStorageWell = () => storage.mayStore() === true;
+  return {
+    session,
+    config,
     keys: new RemoteKeys(env),
-    holdings: new Holdings(store),
     store,
-    storage: new StorageHealth(env),
+    storage,
     wakeUp: new WakeUp(ctx.storage, book),
     activity,
+    origin: { session, config, records: store, random, isStorageWell, now: Date.now() },
   };
-  return { ...parts, departure: new Departure(parts) };
 }

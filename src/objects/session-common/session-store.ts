@@ -1,18 +1,16 @@
-import type { KeyMemory } from "./holdings.ts";
+import type { RecordName, SessionRecords } from "../../session/effects.ts";
 
 /**
  * What a session keeps in storage: the keys it has used, so that nothing stays behind on them when its client leaves,
- * and state too large for its socket. Nothing is stored, not even a table, until there is something to keep.
+ * a few values, and state too large for its socket. Nothing is stored, not even a table, until there is something to
+ * keep.
  */
 const KEYS = "CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY) WITHOUT ROWID";
 const SPILL = "state";
-const ENDING = "ending";
 
-export class SessionStore implements KeyMemory {
+export class SessionStore implements SessionRecords {
   readonly #storage: DurableObjectStorage;
-  /** Keys known to be stored, and whether they were new then. */
-  readonly #touched = new Map<string, boolean>();
-  #hasTable = false;
+  #hasTable: boolean | undefined;
   /** The session has ended: nothing may be stored any longer. */
   #isDeleted = false;
 
@@ -21,21 +19,20 @@ export class SessionStore implements KeyMemory {
   }
 
   /** Stores a key; the first time costs one row, later times nothing. */
-  touch(key: string): boolean {
-    const known = this.#touched.get(key);
-    if (known !== undefined || this.#isDeleted) return known ?? true;
-    if (!this.#hasTable) {
-      this.#storage.sql.exec(KEYS);
-      this.#hasTable = true;
-    }
-    const isNew = this.#storage.sql.exec("INSERT OR IGNORE INTO keys VALUES (?)", key).rowsWritten > 0;
-    this.#touched.set(key, isNew);
-    return isNew;
+  storeKey(key: string): void {
+    if (this.#isDeleted) return;
+    if (!this.#tableExists) this.#storage.sql.exec(KEYS);
+    this.#hasTable = true;
+    this.#storage.sql.exec("INSERT OR IGNORE INTO keys VALUES (?)", key);
+  }
+
+  hasKey(key: string): boolean {
+    if (!this.#tableExists) return false;
+    return this.#storage.sql.exec("SELECT 1 FROM keys WHERE key = ?", key).toArray().length > 0;
   }
 
   keys(): string[] {
-    const hasTable = this.#storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'keys'").toArray().length > 0;
-    if (!hasTable) return [];
+    if (!this.#tableExists) return [];
     return this.#storage.sql
       .exec<{ key: string }>("SELECT key FROM keys")
       .toArray()
@@ -44,10 +41,15 @@ export class SessionStore implements KeyMemory {
 
   forget(keys: readonly string[]): void {
     if (this.#isDeleted) return;
-    for (const key of keys) {
-      this.#storage.sql.exec("DELETE FROM keys WHERE key = ?", key);
-      this.#touched.delete(key);
-    }
+    for (const key of keys) this.#storage.sql.exec("DELETE FROM keys WHERE key = ?", key);
+  }
+
+  get(name: RecordName): unknown {
+    return this.#storage.kv.get(name);
+  }
+
+  put(name: RecordName, value: unknown): void {
+    if (!this.#isDeleted) this.#storage.kv.put(name, value);
   }
 
   spill(state: unknown): void {
@@ -62,21 +64,17 @@ export class SessionStore implements KeyMemory {
     return this.#storage.kv.get(SPILL);
   }
 
-  /** Records that the client has left before all keys know. Without this mark, a lost socket counts as our fault. */
-  noteEnding(): void {
-    this.#storage.kv.put(ENDING, true);
-  }
-
-  isEnding(): boolean {
-    return this.#storage.kv.get(ENDING) === true;
-  }
-
   async deleteAll(): Promise<void> {
-    this.#touched.clear();
     this.#isDeleted = true;
+    this.#hasTable = false;
     // Deleting from an empty database makes the platform write a new one (workerd 2026-11), which is most of the cost
     // of a connection that only asks something.
     if (this.#hasAnything()) await this.#storage.deleteAll();
+  }
+
+  get #tableExists(): boolean {
+    this.#hasTable ??= this.#storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'keys'").toArray().length > 0;
+    return this.#hasTable;
   }
 
   #hasAnything(): boolean {

@@ -1,5 +1,5 @@
+import type { Rights } from "../../session/rights.ts";
 import type { Transport } from "../directory/directory-object.ts";
-import type { Rights } from "./rights.ts";
 
 /** How a client connected. Travels in this header of the upgrade, which only the Worker sets. */
 export interface ClientEntry {

@@ -4,7 +4,7 @@
  * much as a resume: those requests wait until the rush is over. On Cloudflare a session has its own isolate, so there
  * is no rush.
  */
-import type { KeyRequest } from "../session-common/operations.ts";
+import type { KeyRequest } from "../../session/key-calls.ts";
 
 /** Resumes are counted over about this time. */
 const MEMORY_MS = 200;

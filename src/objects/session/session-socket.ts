@@ -1,11 +1,11 @@
 import { randomHex } from "../../hex.ts";
 import { ReceiveWindow } from "../../protocols/carrier/window.ts";
+import { ALL_BUT_ADMIN } from "../../session/rights.ts";
+import type { Conversation } from "../../session/wire/conversation.ts";
+import { type ConversationState, type Phase, STATE_VERSION } from "../../session/wire/protocol.ts";
 import { closeSocket } from "../calls/closing.ts";
 import type { SessionStore } from "../session-common/session-store.ts";
 import type { ClientEntry } from "./client-entry.ts";
-import type { Conversation } from "./conversation.ts";
-import type { ConversationState, Phase } from "./conversation-host.ts";
-import { ALL_BUT_ADMIN } from "./rights.ts";
 
 /** State up to this size is saved immediately; larger state at most once per interval. */
 const LIGHT_BYTES = 2_048;
@@ -46,15 +46,16 @@ export class SessionSocket {
     return new SessionSocket(socket, store, { id: randomHex(8), entry });
   }
 
-  /** The connection of a socket that has outlived a sleep, and its saved state. */
+  /** The connection of a socket that has outlived a sleep, and its saved state unless that has another version. */
   static restore(
     socket: WebSocket,
     store: SessionStore,
-  ): { readonly line: SessionSocket; readonly state: ConversationState } {
+  ): { readonly line: SessionSocket; readonly state: ConversationState | undefined } {
     const attachment = socket.deserializeAttachment() as Attachment;
     const line = new SessionSocket(socket, store, attachment);
     line.#isSpilled = attachment.state === undefined;
-    return { line, state: attachment.state ?? (store.spilled() as ConversationState) };
+    const state = attachment.state ?? (store.spilled() as ConversationState | undefined);
+    return { line, state: state?.version === STATE_VERSION ? state : undefined };
   }
 
   /** How the client of a socket connected; for a socket that wakes its object by closing, this is the only source. */

@@ -1,10 +1,7 @@
-import { AUTH_FAILURE_PAUSE_MS, authenticateSecret, type Principal } from "../../auth/principal.ts";
-import { permits, type Scope } from "../../auth/scope.ts";
-import type { Config } from "../../config.ts";
-import type { Frame } from "../../protocols/wire/frames.ts";
-import { familyOf, parseRequest } from "../../protocols/wire/requests.ts";
-import type { KeyRequest } from "../session-common/operations.ts";
-import type { ConversationHost } from "./conversation-host.ts";
+import type { Principal } from "../auth/principal.ts";
+import { permits, type Scope } from "../auth/scope.ts";
+import { familyOf } from "../protocols/wire/requests.ts";
+import type { KeyRequest } from "./key-calls.ts";
 
 /** What a client may do. Without a scope: everything that does not require admin rights. */
 export interface Rights {
@@ -19,19 +16,6 @@ export function rightsOf(principal: Principal | undefined): Rights {
     scope: principal?.type === "ticket" ? principal.scope : undefined,
     isAdmin: principal?.type === "admin",
   };
-}
-
-/** The principal that an `auth` frame authenticates; undefined if none. */
-export function principalShown(config: Config, frame: Frame): Promise<Principal | undefined> {
-  const parsed = parseRequest("auth", frame);
-  const token = parsed.ok && parsed.request.type === "auth" ? parsed.request.token : frame.arg;
-  return authenticateSecret(config, token);
-}
-
-/** Counts a wrong credential and delays the answer, to slow down guessing. */
-export async function wrongCredential(host: Pick<ConversationHost, "count">): Promise<void> {
-  host.count({ type: "auth_failed" });
-  await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
 }
 
 type Guarded = KeyRequest | { readonly type: "stats" } | { readonly type: "query"; readonly key: string };

@@ -1,4 +1,6 @@
-/** What is stored of an HTTP session besides the keys it has used. */
+import type { SessionContext } from "./context.ts";
+
+/** What is stored of a session without a socket, besides the keys it has used. */
 interface StoredLife {
   readonly address: string;
   readonly label: string | undefined;
@@ -6,23 +8,22 @@ interface StoredLife {
   readonly seenAt: number;
 }
 
-const LIFE = "life";
 /** Sightings closer together than this are not stored: precision is not worth the extra row. */
 const LONGEST_LAG_MS = 10_000;
 
-/** How long an HTTP session lives: until its client has been silent for twice the idle time. */
-export class HttpLifetime {
-  readonly #kv: SyncKvStorage;
+/** How long a session without a socket lives: until its client has been silent for twice the idle time. */
+export class IdleLife {
+  readonly #context: SessionContext;
   readonly #idleMs: number;
   readonly #lagMs: number;
   #stored: StoredLife | undefined;
   #seenAt: number;
 
-  constructor({ kv }: DurableObjectStorage, idleMs: number) {
-    this.#kv = kv;
-    this.#idleMs = idleMs;
-    this.#lagMs = Math.min(idleMs / 8, LONGEST_LAG_MS);
-    this.#stored = kv.get<StoredLife>(LIFE);
+  constructor(context: SessionContext) {
+    this.#context = context;
+    this.#idleMs = context.config.httpSessionIdleMs;
+    this.#lagMs = Math.min(this.#idleMs / 8, LONGEST_LAG_MS);
+    this.#stored = context.records.get("life") as StoredLife | undefined;
     // Before a restart the client may have been seen a little later than was stored.
     this.#seenAt = (this.#stored?.seenAt ?? 0) + this.#lagMs;
   }
@@ -40,16 +41,19 @@ export class HttpLifetime {
     return this.#idleMs === 0 ? Number.POSITIVE_INFINITY : this.#seenAt + 2 * this.#idleMs + 1;
   }
 
-  begin(address: string, label: string | undefined, now: number): void {
+  begin(address: string, label: string | undefined): void {
+    const { now } = this.#context;
     this.#seenAt = now;
     this.#store({ address, label, seenAt: now });
   }
 
-  isOver(now: number): boolean {
-    return now >= this.endsAt;
+  get isOver(): boolean {
+    return this.#context.now >= this.endsAt;
   }
 
-  saw(now: number): void {
+  /** The client is alive. */
+  saw(): void {
+    const { now } = this.#context;
     this.#seenAt = Math.max(this.#seenAt, now);
     const stored = this.#stored;
     if (this.#idleMs > 0 && stored && now - stored.seenAt >= this.#lagMs) this.#store({ ...stored, seenAt: now });
@@ -65,6 +69,6 @@ export class HttpLifetime {
 
   #store(life: StoredLife): void {
     this.#stored = life;
-    this.#kv.put(LIFE, life);
+    this.#context.emit({ type: "put", name: "life", value: life });
   }
 }

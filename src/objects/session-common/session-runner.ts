@@ -1,0 +1,192 @@
+import type { Answer } from "../../engine/index.ts";
+import { log } from "../../log.ts";
+import type { SessionContext } from "../../session/context.ts";
+import type { Effect } from "../../session/effects.ts";
+import type { KeyOutcome } from "../../session/key-calls.ts";
+import type { Activity } from "../awake/activity.ts";
+import type { WakeUp } from "../awake/wake-up.ts";
+import type { RemoteKeys } from "../calls/remote-keys.ts";
+import type { StorageHealth } from "../storage-probe.ts";
+import type { SessionStore } from "./session-store.ts";
+
+type CallEffect = Extract<Effect, { readonly type: "callKey" }>;
+
+/** A session's state machine. */
+export interface Machine {
+  readonly context: SessionContext;
+  readonly requests: { storageChecked(id: string, isWell: boolean): void };
+  readonly isLeaving: boolean;
+  tick(): void;
+}
+
+/** What a session's machine is run with. */
+export interface RunnerParts {
+  readonly keys: RemoteKeys;
+  readonly store: SessionStore;
+  readonly storage: StorageHealth;
+  readonly wakeUp: WakeUp;
+  /** Everything the session does, except listening to its socket. */
+  readonly activity: Activity;
+  /** Carries out what only one kind of session has. */
+  readonly handle: (effect: Effect) => void;
+  /** Called after each command. */
+  readonly progressed: () => void;
+  /** Chooses the time of an alarm that may be deferred. */
+  readonly defer?: (time: number) => number;
+  /** Delays a call, or makes it now. */
+  readonly pace?: (effect: CallEffect, make: () => Promise<KeyOutcome | "skipped">) => Promise<KeyOutcome | "skipped">;
+}
+
+/** Runs the commands of a session's state machine, and what they make the host do. */
+export class SessionRunner {
+  readonly #machine: Machine;
+  readonly #parts: RunnerParts;
+  readonly #notices = new Map<number, PromiseWithResolvers<Answer>>();
+  #lastNotice = 0;
+  /** Those who wait until no key is being left. */
+  #leavers: (() => void)[] = [];
+  #deletion: Promise<void> | undefined;
+  #timer: { readonly time: number; readonly id: ReturnType<typeof setTimeout> } | undefined;
+
+  constructor(machine: Machine, parts: RunnerParts) {
+    this.#machine = machine;
+    this.#parts = parts;
+  }
+
+  /** Runs a command now, and then its effects. */
+  run<Result>(command: () => Result): Result {
+    const { context } = this.#machine;
+    context.now = Date.now();
+    const result = command();
+    this.#carryOut(context.takeEffects());
+    this.#parts.progressed();
+    this.#arm();
+    return result;
+  }
+
+  /** Runs a command that answers a notice. */
+  notice(command: (number: number) => void): Promise<Answer> {
+    this.#lastNotice += 1;
+    const number = this.#lastNotice;
+    const answer = Promise.withResolvers<Answer>();
+    this.#notices.set(number, answer);
+    this.run(() => command(number));
+    return answer.promise;
+  }
+
+  /** Resolves when all keys have been left and nothing is stored, or when none of the rest can be reached now. */
+  async hasLeft(): Promise<void> {
+    if (this.#machine.isLeaving) await new Promise<void>((resolve) => this.#leavers.push(resolve));
+    await this.#deletion;
+  }
+
+  #carryOut(effects: readonly Effect[]): void {
+    let fault: unknown;
+    for (const effect of effects) {
+      // What could not be stored must not be acted upon.
+      if (fault !== undefined && effect.type === "callKey") this.#failLater(effect, fault);
+      else {
+        try {
+          this.#one(effect);
+        } catch (error) {
+          fault ??= error;
+          log("error", "effect_failed", { effect: effect.type, error: String(error) });
+        }
+      }
+    }
+  }
+
+  #one(effect: Effect): void {
+    const { store, wakeUp, defer } = this.#parts;
+    switch (effect.type) {
+      case "callKey":
+        this.#call(effect);
+        break;
+      case "checkStorage":
+        void this.#checkStorage(effect.id);
+        break;
+      case "answerNotice":
+        this.#takeNotice(effect.notice)?.resolve(effect.answer);
+        break;
+      case "failNotice":
+        this.#takeNotice(effect.notice)?.reject(new Error(effect.error));
+        break;
+      case "storeKey":
+        store.storeKey(effect.key);
+        break;
+      case "forgetKeys":
+        store.forget(effect.keys);
+        break;
+      case "put":
+        store.put(effect.name, effect.value);
+        break;
+      case "wake":
+        if (effect.at !== undefined) wakeUp.set(effect.at);
+        else if (effect.by !== undefined) wakeUp.by(effect.mayDefer && defer ? defer(effect.by) : effect.by);
+        break;
+      case "left":
+        this.#left(effect.isAll);
+        break;
+      default:
+        this.#parts.handle(effect);
+    }
+  }
+
+  #left(isAll: boolean): void {
+    const { activity, store, wakeUp } = this.#parts;
+    if (isAll) this.#deletion = activity.during(() => store.deleteAll()).then(() => wakeUp.clear());
+    for (const resolve of this.#leavers.splice(0)) resolve();
+  }
+
+  #call(effect: CallEffect): void {
+    const { activity, keys, pace } = this.#parts;
+    const { call, key, ask } = effect;
+    const { context } = this.#machine;
+    const isWanted = () => context.isCallWanted(call);
+    void activity.during(async () => {
+      let outcome: KeyOutcome | "skipped";
+      try {
+        const make = () => keys.ask(key, ask, isWanted);
+        outcome = pace && effect.request ? await pace(effect, make) : await make();
+      } catch (error) {
+        this.run(() => context.keyFailed(call, String(error)));
+        return;
+      }
+      this.run(() => (outcome === "skipped" ? context.callSkipped(call) : context.keyAnswered(call, outcome)));
+    });
+  }
+
+  #failLater({ call }: CallEffect, fault: unknown): void {
+    queueMicrotask(() => this.run(() => this.#machine.context.keyFailed(call, String(fault))));
+  }
+
+  async #checkStorage(id: string): Promise<void> {
+    await this.#parts.activity.during(async () => {
+      const isWell = await this.#parts.storage.mayStore();
+      this.run(() => this.#machine.requests.storageChecked(id, isWell));
+    });
+  }
+
+  #takeNotice(number: number): PromiseWithResolvers<Answer> | undefined {
+    const notice = this.#notices.get(number);
+    this.#notices.delete(number);
+    return notice;
+  }
+
+  /** Sets the timer for what the machine will do next. */
+  #arm(): void {
+    const { next } = this.#machine.context.timers;
+    if (this.#timer?.time === next) return;
+    if (this.#timer) clearTimeout(this.#timer.id);
+    this.#timer = undefined;
+    if (next === Number.POSITIVE_INFINITY) return;
+    const id = setTimeout(
+      () => {
+        this.#timer = undefined;
+        this.run(() => this.#machine.tick());
+      },
+      Math.max(0, next - Date.now()),
+    );
+    this.#timer = { time: next, id };
+  }
+}

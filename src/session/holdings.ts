@@ -1,0 +1,86 @@
+import type { SessionContext } from "./context.ts";
+
+/** Keys with nothing left on them are removed from storage in batches of this size. */
+const FORGET_AT_ONCE = 64;
+
+/** Stands for anything the session had on a key before its object slept. */
+const UNKNOWN = "unknown";
+
+/**
+ * What a session may still have on which key: requests in flight, tokens, two-phase places, each under a unique name. A
+ * key is stored before its first use and may be forgotten when nothing is left on it, so that a session that uses a
+ * million keys in its life does not have to visit a million when it ends. What it had on keys before a sleep is unknown
+ * here, so such keys stay stored.
+ */
+export class Holdings {
+  readonly #context: SessionContext;
+  readonly #things = new Map<string, Set<string>>();
+  readonly #spent = new Set<string>();
+  /** Keys known to be stored, and whether they were new then. */
+  readonly #stored = new Map<string, boolean>();
+  /** Everything stored has been deleted: nothing may be stored any longer. */
+  #isClosed = false;
+
+  constructor(context: SessionContext) {
+    this.#context = context;
+  }
+
+  /** Must be called before the request reaches the key. */
+  add(key: string, thing: string): void {
+    const isKnownWhole = this.#store(key);
+    this.#spent.delete(key);
+    const things = this.#things.get(key);
+    if (things) things.add(thing);
+    else this.#things.set(key, new Set(isKnownWhole ? [thing] : [thing, UNKNOWN]));
+  }
+
+  /** Replaces one thing by another, such as a request by the token it was granted. */
+  turn(key: string, from: string, to: string): void {
+    this.add(key, to);
+    this.drop(key, from);
+  }
+
+  /** A request was granted this token. A request that has been withdrawn meanwhile leaves nothing. */
+  granted(key: string, request: string, token: string): void {
+    if (this.#things.get(key)?.has(request)) this.turn(key, request, token);
+  }
+
+  drop(key: string, thing: string): void {
+    const things = this.#things.get(key);
+    if (!things?.delete(thing) || things.size > 0) return;
+    this.#things.delete(key);
+    this.#spent.add(key);
+    if (this.#spent.size < FORGET_AT_ONCE) return;
+    this.forget([...this.#spent]);
+    this.#spent.clear();
+  }
+
+  /** Stored keys on which the session may still have something. */
+  keysToLeave(): readonly string[] {
+    // Those of the running command are not stored yet.
+    const keys = new Set([...this.#context.records.keys(), ...this.#stored.keys()]);
+    return [...keys].filter((key) => !this.#spent.has(key));
+  }
+
+  forget(keys: readonly string[]): void {
+    if (this.#isClosed || keys.length === 0) return;
+    for (const key of keys) this.#stored.delete(key);
+    this.#context.emit({ type: "forgetKeys", keys });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#stored.clear();
+  }
+
+  /** True if the key was not yet stored when the session's object started. */
+  #store(key: string): boolean {
+    const known = this.#stored.get(key);
+    if (known !== undefined || this.#isClosed) return known ?? true;
+    const isNew = !this.#context.records.hasKey(key);
+    this.#stored.set(key, isNew);
+    // Also if it is stored: an earlier effect of the running command may forget it.
+    this.#context.emit({ type: "storeKey", key });
+    return isNew;
+  }
+}

@@ -1,0 +1,202 @@
+import type { Answer } from "../engine/index.ts";
+import type { Outcome } from "../protocols/statuses.ts";
+import { SessionContext, type SessionOrigin } from "./context.ts";
+import type { Loss, Notice } from "./effects.ts";
+import { Holdings } from "./holdings.ts";
+import { IdleLife } from "./idle-life.ts";
+import type { KeyRequest } from "./key-calls.ts";
+import { Leaving } from "./leaving.ts";
+import { type Entry, newEntry, RequestTable } from "./request-table.ts";
+import { type RequestOwner, Requests } from "./requests.ts";
+
+/** A parked request as kept during sleep. */
+export interface Parked {
+  readonly id: string;
+  readonly key: string;
+  readonly type: "acquire" | "wait";
+  /** What the client has been told: nothing yet, a refusal, or a grant with its token. */
+  readonly told: "nothing" | "refusal" | "grant";
+}
+
+/** If cleanup takes longer, the object has died, and its alarm starts over. */
+const CLEANUP_TAKES_AT_MOST_MS = 2_000;
+/** However long the idle time, a dead session is ended within this time. */
+const LONGEST_DEAD_MS = 30_000;
+
+/**
+ * The session of a client without a socket, as a state machine. A request that has to wait is parked: its client polls.
+ * The session is stored, so it survives sleep and restarts with everything it holds and waits for. It ends when its
+ * client says so, or has been silent for twice the idle time with no request in flight. Its requests run concurrently,
+ * those on one key in the order of their arrival.
+ */
+export class PolledSession implements RequestOwner {
+  readonly context: SessionContext;
+  readonly requests: Requests;
+  readonly #life: IdleLife;
+  readonly #leaving: Leaving;
+  #isOver: boolean;
+
+  constructor(origin: SessionOrigin, parked: readonly Parked[]) {
+    this.context = new SessionContext(origin);
+    const holdings = new Holdings(this.context);
+    const table = new RequestTable({ keepsAnswered: true });
+    for (const { id, key, type, told } of parked) {
+      const isQueued = true;
+      if (told === "nothing") table.add(newEntry({ id, key, type, tag: id, isQueued, state: "waiting" }));
+      else {
+        const isGrant = told === "grant";
+        table.addUnlisted(newEntry({ id, key, type, tag: id, isQueued, isGrant, state: "answered" }));
+      }
+    }
+    this.requests = new Requests(this.context, holdings, table);
+    this.requests.attach(this);
+    this.#leaving = new Leaving(this.context, holdings);
+    this.#life = new IdleLife(this.context);
+    this.#isOver = !this.#life.hasBegun || this.isEnding;
+  }
+
+  /** The session has ended, possibly before the object was restarted, or was never opened. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  get hasBegun(): boolean {
+    return this.#life.hasBegun;
+  }
+
+  get address(): string {
+    return this.#life.address;
+  }
+
+  /** Keys are being left. */
+  get isLeaving(): boolean {
+    return this.#leaving.isUnderWay;
+  }
+
+  /** It has ended before all keys know. */
+  get isEnding(): boolean {
+    return this.context.records.get("ending") === true;
+  }
+
+  /** Something is in flight or about to be retried. */
+  get isBusy(): boolean {
+    return this.context.callsInFlight > 0 || this.requests.table.isAnyWithdrawing;
+  }
+
+  open(address: string, label: string | undefined): void {
+    this.#life.begin(address, label);
+    this.#isOver = false;
+    this.#watch();
+  }
+
+  /** Records that the client is alive, or ends the session if its time is up. False if there is no session. */
+  saw(label: string | undefined): boolean {
+    if (this.endIfSilent()) return false;
+    this.#life.saw();
+    this.#watch();
+    if (label !== undefined && this.#life.relabel(label)) this.context.emit({ type: "relabel", label });
+    return true;
+  }
+
+  /** Carries out a request. It is answered, or parked. */
+  begin(id: string, request: KeyRequest): void {
+    const { key, type } = request;
+    const isWaitedFor = (entry: Entry) => entry.type === "wait" && entry.key === key && entry.state !== "withdrawing";
+    const takesOver = type === "wait" && !this.requests.table.some(isWaitedFor);
+    this.requests.begin(newEntry({ id, key, type, tag: id }), request, { mayWait: true, takesOver });
+  }
+
+  /** The client has released these holds at their keys. */
+  released(key: string, token: string): void {
+    this.requests.lost(key, token);
+  }
+
+  /** The answer to a request did not reach the client. */
+  withdraw(id: string, key: string): void {
+    this.requests.withdraw(id, key, () => this.context.emit({ type: "withdrawn", id }));
+  }
+
+  /** The client no longer polls: it has the answer, or has hung up. A grant that it has not is withdrawn. */
+  pollClosed(id: string, key: string, isDelivered: boolean): void {
+    if (!this.#isOver) {
+      this.#life.saw();
+      this.#watch();
+    }
+    const entry = this.requests.table.get(id);
+    if (entry?.state === "withdrawing") return;
+    const isHeard = entry?.state === "answered" && (isDelivered || !entry.isGrant);
+    if (isHeard) this.requests.table.remove(entry);
+    else this.requests.withdraw(id, key);
+  }
+
+  /** `isThere`: the client of the request, if it polls, still does. */
+  notice(number: number, notice: Notice, isThere: boolean): void {
+    if (this.endIfSilent()) this.context.emit({ type: "answerNotice", notice: number, answer: "gone" });
+    else this.requests.notice(number, notice, isThere);
+  }
+
+  lose({ key, token }: Loss): void {
+    this.requests.lost(key, token);
+  }
+
+  /** The alarm has fired. */
+  wake(): void {
+    if (this.#isOver) {
+      if (!this.isEnding) return;
+      this.#leaving.begin();
+      this.context.emit({ type: "ended" });
+    } else if (!this.endIfSilent()) this.#watch();
+  }
+
+  /** True if the session has ended, including if this call ended it. */
+  endIfSilent(): boolean {
+    const isSilent = () => this.#life.isOver && !this.requests.table.some(({ state }) => state !== "withdrawing");
+    if (!this.#isOver && isSilent()) this.end();
+    return this.#isOver;
+  }
+
+  end(): void {
+    if (this.#isOver) return;
+    // From here on the session no longer exists, even if the object dies before cleanup is complete.
+    this.#isOver = true;
+    this.context.emit({ type: "put", name: "ending", value: true });
+    this.context.emit({ type: "wake", at: this.context.now + CLEANUP_TAKES_AT_MOST_MS });
+    this.requests.table.some(({ id, isQueued }) => {
+      if (isQueued) this.context.emit({ type: "tell", id, outcome: "gone" });
+      return false;
+    });
+    this.requests.end({ keepsOwner: true });
+    this.#leaving.begin();
+    this.context.emit({ type: "ended" });
+  }
+
+  /** Runs what is due. */
+  tick(): void {
+    this.context.timers.run(this.context.now);
+  }
+
+  answered({ id, isQueued }: Entry, outcome: Outcome): void {
+    if (!this.#isOver) this.#life.saw();
+    this.context.emit({ type: isQueued ? "tell" : "reply", id, outcome });
+  }
+
+  waits({ id, key = "", type }: Entry): void {
+    if (!this.#isOver) this.#life.saw();
+    this.context.emit({ type: "park", id, key, wait: type === "wait" ? "wait" : "acquire" });
+  }
+
+  dropped({ id, isQueued }: Entry): void {
+    if (!isQueued) this.context.emit({ type: "reply", id, outcome: "gone" });
+  }
+
+  /** A restart may have cut off a `wait`: its place stays. A client that leaves is handled by the end of its poll. */
+  unknown({ hasPlace }: Notice): Answer {
+    return hasPlace ? "noted" : "gone";
+  }
+
+  /** Schedules the next check for a silent client. */
+  #watch(): void {
+    const pauseMs = Math.min(this.context.config.httpSessionIdleMs, LONGEST_DEAD_MS);
+    this.context.emit({ type: "wake", by: Math.max(this.#life.endsAt, this.context.now + pauseMs) });
+  }
+}

@@ -1,0 +1,171 @@
+import type { Outcome } from "../protocols/statuses.ts";
+import type { KeyRequest } from "./key-calls.ts";
+import type { Timer } from "./timers.ts";
+
+const MAX_TAGS = 1_024;
+const WEIGHT_OF_REQUEST = 128;
+
+/**
+ * `sent`: being carried out. `waiting`: in the queue of its key. `offered`: granted, and being picked up. `answered`:
+ * the answer is on its way to a client that has yet to confirm it. `withdrawing`: being withdrawn at its key.
+ */
+export type RequestState = "sent" | "waiting" | "offered" | "answered" | "withdrawing";
+
+/** Everything a session knows about one request. */
+export interface Entry {
+  readonly id: string;
+  /** Undefined if the request concerns no key. */
+  readonly key: string | undefined;
+  readonly type: KeyRequest["type"] | "report";
+  /** The client's name for the request; undefined if it is answered in the order of the requests. */
+  readonly tag: string | undefined;
+  state: RequestState;
+  /** The key has answered that the request is in its queue. */
+  isQueued: boolean;
+  /** The answer, if the client has to confirm it, was a grant. */
+  isGrant: boolean;
+  /** Unanswered notices that the request is granted. */
+  readonly notices: number[];
+  /** How it goes on when the storage has been checked. */
+  afterCheck: (() => void) | undefined;
+  /** While withdrawing: a call is in flight. */
+  isCancelling: boolean;
+  /** While withdrawing: the same request again, to be made when the withdrawal is over. */
+  next: (() => void) | undefined;
+  /** While withdrawing: the next attempt. */
+  timer: Timer | undefined;
+}
+
+/** A waiting request as kept during sleep. */
+export interface Waiting {
+  readonly id: string;
+  readonly key: string;
+  readonly tag: string | undefined;
+}
+
+export function newEntry(entry: Pick<Entry, "id" | "key" | "type" | "tag"> & Partial<Entry>): Entry {
+  const begin = { state: "sent", isQueued: false, isGrant: false, notices: [], isCancelling: false } as const;
+  return { ...begin, notices: [], afterCheck: undefined, next: undefined, timer: undefined, ...entry };
+}
+
+/** The requests of one session by id. The client sees those that are listed: at most one untagged, and one per tag. */
+export class RequestTable {
+  readonly #entries = new Map<string, Entry>();
+  readonly #tags = new Map<string, Entry>();
+  readonly #keepsAnswered: boolean;
+  #current: Entry | undefined;
+  #revision = 0;
+
+  /** `keepsAnswered`: requests that have waited stay until the client confirms their answer. */
+  constructor({ keepsAnswered }: { readonly keepsAnswered: boolean }) {
+    this.#keepsAnswered = keepsAnswered;
+  }
+
+  /** Changes whenever `waiting` does. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Number of requests that the client is still to be answered. */
+  get size(): number {
+    return this.#tags.size + (this.#current ? 1 : 0);
+  }
+
+  /** Approximate size of what is kept during sleep, in bytes. */
+  get weight(): number {
+    return this.size * WEIGHT_OF_REQUEST;
+  }
+
+  /** The untagged request in flight. */
+  get current(): Entry | undefined {
+    return this.#current;
+  }
+
+  /** The untagged request waits, and with it all untagged requests behind it. */
+  get isBlocked(): boolean {
+    return this.#current?.isQueued === true;
+  }
+
+  get waiting(): Waiting[] {
+    const listed = [...this.#tags.values(), ...(this.#current ? [this.#current] : [])];
+    return listed.flatMap(({ id, key, tag, isQueued }) => (isQueued && key !== undefined ? [{ id, key, tag }] : []));
+  }
+
+  get isAnyWithdrawing(): boolean {
+    return this.some(({ state }) => state === "withdrawing");
+  }
+
+  some(test: (entry: Entry) => boolean): boolean {
+    for (const entry of this.#entries.values()) if (test(entry)) return true;
+    return false;
+  }
+
+  get(id: string): Entry | undefined {
+    return this.#entries.get(id);
+  }
+
+  /** False if the entry has been removed, or another one with the same id has taken its place. */
+  has(entry: Entry): boolean {
+    return this.#entries.get(entry.id) === entry;
+  }
+
+  /** Whether the client is still to be answered. */
+  isListed(entry: Entry): boolean {
+    return entry.tag === undefined ? this.#current === entry : this.#tags.get(entry.tag) === entry;
+  }
+
+  isTagFree(tag: string): boolean {
+    return !this.#tags.has(tag) && this.#tags.size < MAX_TAGS;
+  }
+
+  tagged(tag: string): Entry | undefined {
+    return this.#tags.get(tag);
+  }
+
+  add(entry: Entry): void {
+    this.#entries.set(entry.id, entry);
+    if (entry.tag !== undefined) this.#tags.set(entry.tag, entry);
+    else this.#current = entry;
+    if (entry.isQueued) this.#revision += 1;
+  }
+
+  /** The request is in the queue of its key. A notice may have overtaken that answer. */
+  queued(entry: Entry): void {
+    entry.isQueued = true;
+    if (entry.state === "sent") entry.state = "waiting";
+    this.#revision += 1;
+  }
+
+  answered(entry: Entry, { token }: Outcome): void {
+    const isKept = this.#keepsAnswered && entry.isQueued;
+    this.unlist(entry);
+    if (isKept) Object.assign(entry, { state: "answered", isGrant: token !== undefined });
+    else if (entry.state !== "withdrawing") this.remove(entry);
+  }
+
+  /** The client need not be answered any more, or has been. */
+  unlist(entry: Entry): void {
+    if (!this.isListed(entry)) return;
+    if (entry.tag !== undefined) this.#tags.delete(entry.tag);
+    else this.#current = undefined;
+    if (entry.isQueued) this.#revision += 1;
+  }
+
+  remove(entry: Entry): void {
+    this.unlist(entry);
+    if (this.has(entry)) this.#entries.delete(entry.id);
+  }
+
+  /** Records a request that is only known from its withdrawal. */
+  addUnlisted(entry: Entry): void {
+    this.#entries.set(entry.id, entry);
+  }
+
+  /** Forgets all requests but those that are being withdrawn. */
+  clear(): void {
+    for (const entry of this.#entries.values()) {
+      this.unlist(entry);
+      if (entry.state !== "withdrawing") this.#entries.delete(entry.id);
+    }
+  }
+}

@@ -1,0 +1,419 @@
+import type { AcquireOutcome, Answer, PickUpOutcome, WaitOutcome } from "../engine/index.ts";
+import type { Outcome } from "../protocols/statuses.ts";
+import type { SessionContext } from "./context.ts";
+import type { Notice } from "./effects.ts";
+import type { Holdings } from "./holdings.ts";
+import { type KeyRequest, mayHold } from "./key-calls.ts";
+import { type Entry, newEntry, type RequestTable } from "./request-table.ts";
+import { RETRY_PAUSES_MS, Withdrawals } from "./withdrawals.ts";
+
+/** The name of a two-phase place among a session's things on a key. */
+const PLACE = "place";
+
+export interface Circumstances {
+  /** False when the client has ended its input: it only gets what can be answered immediately. */
+  readonly mayWait: boolean;
+  /** An earlier `wait` on the key, if there is one, has lost its client: this one takes over its place. */
+  readonly takesOver?: boolean;
+  /** A steal was already started under this id: it is not repeated, only its outcome is fetched. */
+  readonly hasBegun?: boolean;
+}
+
+/** The client's side: whatever protocol it speaks, it is told what becomes of its requests. */
+export interface RequestOwner {
+  answered(entry: Entry, outcome: Outcome): void;
+  /** The request waits at its key. */
+  waits(entry: Entry): void;
+  /** The request ends without an answer: it would have to wait and may not, or its session has ended. */
+  dropped(entry: Entry): void;
+  /** The answer to a notice about a request that is not known, or no longer. */
+  unknown(notice: Notice): Answer;
+}
+
+/**
+ * Carries out the requests of one session at their keys. Each has one state, whatever its protocol; see `Entry`. A
+ * grant reaches the client only after its key has recorded that it is handed over, and a request whose client is not
+ * told is withdrawn.
+ */
+export class Requests {
+  readonly table: RequestTable;
+  readonly #context: SessionContext;
+  readonly #holdings: Holdings;
+  readonly #withdrawals: Withdrawals;
+  /** Undefined while the session has no client. */
+  #owner: RequestOwner | undefined;
+  #isOver = false;
+
+  constructor(context: SessionContext, holdings: Holdings, table: RequestTable) {
+    this.#context = context;
+    this.#holdings = holdings;
+    this.table = table;
+    this.#withdrawals = new Withdrawals(context, holdings, table);
+  }
+
+  attach(owner: RequestOwner): void {
+    this.#owner = owner;
+  }
+
+  /** The client is away and may repeat its requests on another socket: at their keys they stay as they are. */
+  detach(): void {
+    this.#owner = undefined;
+    this.table.clear();
+  }
+
+  /** The session has ended. A grant that still arrives is withdrawn. `owner` stays if it has to be told. */
+  end({ keepsOwner }: { readonly keepsOwner: boolean }): void {
+    this.#isOver = true;
+    if (!keepsOwner) this.#owner = undefined;
+  }
+
+  begin(entry: Entry, request: KeyRequest, circumstances: Circumstances): void {
+    const before = this.table.get(entry.id);
+    this.table.add(entry);
+    // A withdrawal in flight must not cancel this request: it is made after the withdrawal has been answered.
+    if (before?.isCancelling) before.next = () => this.#start(entry, request, circumstances);
+    else {
+      this.#context.timers.stop(before?.timer);
+      this.#start(entry, request, circumstances);
+    }
+  }
+
+  /** Begins a request that is carried out without a key. */
+  beginReport(entry: Entry): void {
+    this.table.add(entry);
+  }
+
+  /** Withdraws a request, whatever its state. The client is not told. */
+  drop(entry: Entry): void {
+    this.table.unlist(entry);
+    if (entry.key === undefined) this.table.remove(entry);
+    else this.#withdrawals.begin(entry);
+  }
+
+  /** Withdraws a request, also one that is no longer known: the answer may not have reached the client. */
+  withdraw(id: string, key: string, afterwards?: () => void): void {
+    const entry = this.table.get(id) ?? newEntry({ id, key, type: "acquire", tag: undefined });
+    this.table.unlist(entry);
+    this.table.addUnlisted(entry);
+    this.#withdrawals.begin(entry, afterwards);
+  }
+
+  /** A repeated request may have been granted while its client was away. */
+  lookAgain(entry: Entry): void {
+    this.#pickUp(entry, (outcome) => {
+      const answer = this.#outcomeOf(entry, outcome);
+      if (answer && this.#isOpen(entry)) this.#answer(entry, answer);
+    });
+  }
+
+  storageChecked(id: string, isWell: boolean): void {
+    const entry = this.table.get(id);
+    const start = entry?.afterCheck;
+    if (!entry || !start) return;
+    entry.afterCheck = undefined;
+    if (isWell) start();
+    else this.#answer(entry, { status: "unavailable" });
+  }
+
+  /** The answer to a request that is carried out without a key. */
+  reported(id: string, outcome: Outcome): void {
+    const entry = this.table.get(id);
+    if (entry && !this.#isOver) this.#answer(entry, outcome);
+  }
+
+  /** Handles a key's notice about a request that waits, or did. `isThere`: its client can still be answered. */
+  notice(number: number, notice: Notice, isThere = true): void {
+    const reply = (answer: Answer) => this.#context.emit({ type: "answerNotice", notice: number, answer });
+    if (this.#isOver) reply("gone");
+    else if (notice.kind === "promoted") reply("noted");
+    else if (!this.#owner) reply("later");
+    else {
+      const entry = this.table.get(notice.request);
+      if (!entry || entry.state === "withdrawing" || !isThere) reply(this.#owner.unknown(notice));
+      else if (entry.state === "answered") reply("taken");
+      else if (notice.kind === "granted") this.#offer(entry, number);
+      else {
+        this.#holdings.drop(notice.key, notice.request);
+        this.#answer(entry, { status: notice.kind });
+        reply("taken");
+      }
+    }
+  }
+
+  /** A hold of the session has ended without the session releasing it. */
+  lost(key: string, token: string): void {
+    this.#holdings.drop(key, token);
+  }
+
+  #start(entry: Entry, request: KeyRequest, circumstances: Circumstances): void {
+    if (!this.#isSent(entry)) return;
+    const { config } = this.#context;
+    const isNew = request.type === "acquire" || request.type === "enqueue";
+    if (isNew && config.draining) this.#answer(entry, { status: "draining" });
+    else if (isNew && !this.#context.isStorageWell()) {
+      entry.afterCheck = () => this.#call(entry, request, circumstances);
+      this.#context.emit({ type: "checkStorage", id: entry.id });
+    } else this.#call(entry, request, circumstances);
+  }
+
+  #call(entry: Entry, request: KeyRequest, { mayWait, takesOver, hasBegun }: Circumstances): void {
+    const { session, config } = this.#context;
+    const { id } = entry;
+    const { key } = request;
+    const leaseSeconds = ("leaseSeconds" in request ? request.leaseSeconds : undefined) ?? config.defaultLeaseSeconds;
+    const then = {
+      request,
+      isWanted: () => !this.#isOver && this.#isSent(entry),
+      failed: (error: string) => this.#failed(entry, request, error),
+    };
+    switch (request.type) {
+      case "acquire": {
+        if (hasBegun) {
+          this.#fetchStolen(entry, request);
+          return;
+        }
+        const { limit, waitSeconds, steals } = request;
+        const claim = { session, request: id, limit, leaseSeconds, waitMs: waitSeconds * 1000, mayWait };
+        this.#holdings.add(key, id);
+        this.#context.callKey(
+          key,
+          { type: "acquire", command: steals ? { ...claim, steals } : claim },
+          { ...then, answered: (outcome) => this.#claimed(entry, outcome) },
+        );
+        return;
+      }
+      case "enqueue": {
+        this.#holdings.add(key, PLACE);
+        const command = { session, request: id, limit: request.limit, leaseSeconds };
+        this.#context.callKey(
+          key,
+          { type: "enqueue", command },
+          {
+            ...then,
+            answered: (outcome) => {
+              if (outcome.status === "granted") this.#holdings.turn(key, PLACE, outcome.token);
+              // Add it again: an earlier `enqueue` that was refused may have dropped it meanwhile.
+              else if (outcome.status === "queued" || outcome.status === "already_enqueued")
+                this.#holdings.add(key, PLACE);
+              else this.#holdings.drop(key, PLACE);
+              const { status, ...grant } = outcome;
+              this.#done(entry, { status: status === "granted" ? "acquired" : status, ...grant });
+            },
+          },
+        );
+        return;
+      }
+      case "wait": {
+        const command = { session, request: id, waitMs: request.waitSeconds * 1000, mayWait };
+        this.#context.callKey(
+          key,
+          { type: "wait", command: takesOver ? { ...command, takesOver } : command },
+          {
+            ...then,
+            answered: (outcome) => {
+              // A second concurrent `wait` is refused; the place still belongs to the first.
+              if (outcome.status === "not_enqueued") this.#done(entry, { status: "not_enqueued" });
+              else {
+                this.#holdings.turn(key, PLACE, id);
+                this.#claimed(entry, outcome);
+              }
+            },
+          },
+        );
+        return;
+      }
+      case "release":
+        this.#context.callKey(
+          key,
+          { type: "release", token: request.token, session },
+          {
+            ...then,
+            answered: ({ status }) => {
+              this.#holdings.drop(key, request.token);
+              this.#done(entry, { status: status === "released" ? "ok" : "not_held" });
+            },
+          },
+        );
+        return;
+      case "renew":
+        this.#context.callKey(
+          key,
+          { type: "renew", token: request.token, leaseSeconds },
+          {
+            ...then,
+            answered: (outcome) =>
+              this.#done(
+                entry,
+                outcome.status === "renewed"
+                  ? { status: "ok", leaseSeconds: outcome.leaseSeconds }
+                  : { status: "not_held" },
+              ),
+          },
+        );
+    }
+  }
+
+  /** Does not steal again: the current holder may have acquired the key after the steal. */
+  #fetchStolen(entry: Entry, request: KeyRequest): void {
+    this.#context.callKey(
+      request.key,
+      { type: "pickUp", request: entry.id },
+      {
+        request,
+        isWanted: () => this.#isSent(entry),
+        failed: (error) => this.#failed(entry, request, error),
+        answered: (outcome) => {
+          if (outcome.status === "granted") this.#claimed(entry, outcome);
+          else {
+            this.#holdings.drop(request.key, entry.id);
+            this.#done(entry, { status: "lease_expired" });
+          }
+        },
+      },
+    );
+  }
+
+  /** Answers a request that is not waiting for anything. A notice may have overtaken the answer. */
+  #done(entry: Entry, outcome: Outcome): void {
+    if (!this.#isCarriedOut(entry)) return;
+    if (this.#isOver) this.#abandon(entry);
+    else this.#answer(entry, outcome);
+  }
+
+  #claimed(entry: Entry, outcome: AcquireOutcome | WaitOutcome): void {
+    const { id, key = "" } = entry;
+    if (outcome.status === "granted") this.#holdings.granted(key, id, outcome.token);
+    if (!this.#isCarriedOut(entry)) return;
+    if (this.#isOver) this.#abandon(entry);
+    else if (outcome.status === "granted")
+      this.#answer(entry, { status: "ok", token: outcome.token, leaseSeconds: outcome.leaseSeconds });
+    else if (outcome.status === "queued") {
+      this.table.queued(entry);
+      this.#owner?.waits(entry);
+    } else if (outcome.status === "would_wait") {
+      this.drop(entry);
+      this.#owner?.dropped(entry);
+    } else {
+      this.#holdings.drop(key, id);
+      this.#answer(entry, { status: outcome.status });
+    }
+  }
+
+  /** The outcome stays unknown: the request is withdrawn, and then answered. */
+  #failed(entry: Entry, request: KeyRequest, error: string): void {
+    this.#context.emit({
+      type: "log",
+      level: "error",
+      event: "operation_failed",
+      fields: { type: request.type, error },
+    });
+    if (!this.#isCarriedOut(entry)) return;
+    const answer = () => {
+      if (!this.table.isListed(entry)) return;
+      if (this.#isOver) this.#dismiss(entry);
+      else this.#answer(entry, { status: "unavailable" });
+    };
+    if (mayHold(request)) this.#withdrawals.begin(entry, answer);
+    else answer();
+  }
+
+  /** The session has ended: whatever the key did is undone, and the client is told that the session is gone. */
+  #abandon(entry: Entry): void {
+    if (entry.type === "release" || entry.type === "renew") this.#dismiss(entry);
+    else this.#withdrawals.begin(entry, () => this.#dismiss(entry));
+  }
+
+  #dismiss(entry: Entry): void {
+    this.table.unlist(entry);
+    if (entry.state !== "withdrawing") this.table.remove(entry);
+    this.#owner?.dropped(entry);
+  }
+
+  /** Picks a grant up; the client is told if that succeeds. A key may repeat its notice meanwhile. */
+  #offer(entry: Entry, number: number): void {
+    entry.notices.push(number);
+    if (entry.notices.length > 1) return;
+    const wasWaiting = entry.state === "waiting";
+    entry.state = "offered";
+    this.#pickUp(
+      entry,
+      (outcome) => {
+        const answer = this.#outcomeOf(entry, outcome);
+        const isTaken = answer !== undefined && !this.#isOver && this.table.has(entry);
+        this.#answerNotices(entry, isTaken ? "taken" : "gone");
+        if (!this.table.has(entry) || entry.state !== "offered") return;
+        if (this.#isOver) {
+          if (answer) this.#abandon(entry);
+        } else if (answer) this.#answer(entry, answer);
+        else entry.state = wasWaiting || entry.isQueued ? "waiting" : "sent";
+      },
+      (error) => {
+        for (const notice of entry.notices.splice(0)) this.#context.emit({ type: "failNotice", notice, error });
+        // The key may have recorded the pick-up and will then not notify again.
+        this.#chase(entry, 0);
+      },
+    );
+  }
+
+  /** Asks a key that did not answer again, for a while. */
+  #chase(entry: Entry, attempt: number): void {
+    const isWanted = () => !this.#isOver && this.table.has(entry) && entry.state === "offered";
+    if (!isWanted()) return;
+    const pauseMs = RETRY_PAUSES_MS[attempt];
+    if (pauseMs === undefined) {
+      this.#answer(entry, { status: "unavailable" });
+      this.withdraw(entry.id, entry.key ?? "");
+      return;
+    }
+    const next = () => this.#chase(entry, attempt + 1);
+    this.#context.timers.at(this.#context.now + pauseMs, () => {
+      if (!isWanted()) return;
+      const settle = (outcome: PickUpOutcome) => {
+        const answer = this.#outcomeOf(entry, outcome);
+        if (!answer) next();
+        else if (isWanted()) this.#answer(entry, answer);
+      };
+      this.#pickUp(entry, settle, next);
+    });
+  }
+
+  #pickUp(entry: Entry, answered: (outcome: PickUpOutcome) => void, failed: (error: string) => void = () => {}): void {
+    const { id, key } = entry;
+    if (key !== undefined) this.#context.callKey(key, { type: "pickUp", request: id }, { answered, failed });
+  }
+
+  /** What a picked-up request is answered with; undefined while it waits. One that the key has lost is an error. */
+  #outcomeOf({ id, key = "" }: Entry, outcome: PickUpOutcome): Outcome | undefined {
+    if (outcome.status === "queued") return undefined;
+    if (outcome.status === "granted") {
+      this.#holdings.granted(key, id, outcome.token);
+      return { status: "ok", token: outcome.token, leaseSeconds: outcome.leaseSeconds };
+    }
+    this.#holdings.drop(key, id);
+    return { status: outcome.status === "unknown" ? "error" : outcome.status };
+  }
+
+  #answerNotices(entry: Entry, answer: Answer): void {
+    for (const notice of entry.notices.splice(0)) this.#context.emit({ type: "answerNotice", notice, answer });
+  }
+
+  #answer(entry: Entry, outcome: Outcome): void {
+    this.table.answered(entry, outcome);
+    this.#owner?.answered(entry, outcome);
+  }
+
+  /** The request is being carried out for the first time, and nothing has been heard of it. */
+  #isSent(entry: Entry): boolean {
+    return this.table.has(entry) && entry.state === "sent";
+  }
+
+  /** The same, though a notice may have been heard already. */
+  #isCarriedOut(entry: Entry): boolean {
+    return this.table.has(entry) && (entry.state === "sent" || entry.state === "offered");
+  }
+
+  /** The request may still be answered with a grant. */
+  #isOpen(entry: Entry): boolean {
+    return this.table.has(entry) && (entry.state === "waiting" || entry.state === "offered");
+  }
+}

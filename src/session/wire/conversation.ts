@@ -1,0 +1,445 @@
+import type { Principal } from "../../auth/principal.ts";
+import type { Answer } from "../../engine/index.ts";
+import { type Outcome, wireReply } from "../../protocols/statuses.ts";
+import { type Frame, FrameReader } from "../../protocols/wire/frames.ts";
+import { parseRequest, type Request, splitTag } from "../../protocols/wire/requests.ts";
+import type { SessionContext } from "../context.ts";
+import type { Loss, Notice, ReportRequest } from "../effects.ts";
+import type { KeyRequest } from "../key-calls.ts";
+import { type Entry, newEntry } from "../request-table.ts";
+import type { RequestOwner, Requests } from "../requests.ts";
+import type { Resumption } from "../resumption.ts";
+import { allows, rightsOf } from "../rights.ts";
+import { Backlog } from "./backlog.ts";
+import { Handshake } from "./handshake.ts";
+import { CLOSE, type ConversationState, FAILURES, STATE_VERSION, type Standing } from "./protocol.ts";
+import { Replies } from "./replies.ts";
+
+/** Tags remembered per socket: enough to catch most reuse of old tags. */
+const MAX_SPENT_TAGS = 4_096;
+
+/** The session that a conversation belongs to. */
+export interface ConversationHost {
+  readonly context: SessionContext;
+  readonly requests: Requests;
+  readonly resumption: Resumption;
+  /** The client has authenticated. */
+  known(): void;
+  /** The conversation has ended: the connection is closed with this code. */
+  close(code: number): void;
+  /** The address of a client that may resume its session; undefined if this one cannot. */
+  readonly resumableFrom: string | undefined;
+}
+
+/**
+ * One client's side of the wire protocol: bytes in, lines out. Untagged requests run one at a time in the order sent,
+ * tagged ones concurrently.
+ */
+export class Conversation implements RequestOwner {
+  readonly #host: ConversationHost;
+  readonly #context: SessionContext;
+  readonly #requests: Requests;
+  readonly #replies: Replies;
+  readonly #handshake: Handshake;
+  readonly #reader: FrameReader;
+  readonly #backlog: Backlog;
+  /** Tags of the claims on this socket, oldest first. Lost when the object sleeps. */
+  readonly #spentTags = new Set<string>();
+  /** Ids are unique across restarts of the object: each start has its own prefix. */
+  readonly #idPrefix: string;
+  #lastId = 0;
+  #standing: Standing;
+  #midFrameSince: number;
+  #revision = 0;
+  #isTakingTurns = false;
+  #hasInputEnded = false;
+  /** Nothing more is read. */
+  #isInputClosed: boolean;
+  /** The handshake has failed; the connection is about to be closed. */
+  #isRefused = false;
+  #isOver = false;
+
+  constructor(host: ConversationHost, state: ConversationState) {
+    this.#host = host;
+    this.#context = host.context;
+    this.#requests = host.requests;
+    this.#replies = new Replies(host.context);
+    this.#handshake = new Handshake(host.context);
+    this.#idPrefix = host.context.random().slice(0, 16);
+    const { version: _, partial, midFrameSince, turns, waiting, ...standing } = state;
+    this.#standing = standing;
+    this.#reader = new FrameReader(partial);
+    this.#midFrameSince = midFrameSince;
+    this.#backlog = new Backlog(turns);
+    this.#isInputClosed = turns.some(({ type }) => type === "failure");
+    for (const each of waiting)
+      this.#requests.table.add(newEntry({ ...each, type: "acquire", state: "waiting", isQueued: true }));
+    this.#requests.attach(this);
+  }
+
+  /** The client has authenticated, if authentication is required. */
+  get isKnown(): boolean {
+    return this.#standing.phase !== "handshake";
+  }
+
+  /** A request is being carried out, as opposed to waiting. */
+  get isAtWork(): boolean {
+    const { size, waiting } = this.#requests.table;
+    return size > waiting.length;
+  }
+
+  get isResumed(): boolean {
+    return this.#standing.isResumed;
+  }
+
+  get openedAt(): number {
+    return this.#standing.openedAt;
+  }
+
+  /** Changes whenever `state` changes. */
+  get revision(): number {
+    return this.#revision + this.#requests.table.revision;
+  }
+
+  get state(): ConversationState {
+    const { isBlocked, waiting } = this.#requests.table;
+    return {
+      ...this.#standing,
+      version: STATE_VERSION,
+      partial: this.#reader.partial,
+      midFrameSince: this.#midFrameSince,
+      turns: isBlocked ? this.#backlog.turns : [],
+      waiting,
+    };
+  }
+
+  /** Approximate size of the state to keep during sleep, in bytes. */
+  get weight(): number {
+    return this.#backlog.weight + this.#reader.partial.length + this.#requests.table.weight;
+  }
+
+  /** Bytes received but not yet processed. */
+  get unconsumed(): number {
+    return this.#backlog.bytes + this.#reader.partial.length;
+  }
+
+  /** When the client must have sent more; Infinity while nothing is expected of it. */
+  get readDeadline(): number {
+    const { readTimeoutMs } = this.#context.config;
+    if (this.#isInputClosed || this.#hasInputEnded || this.#handshake.isUnderWay) return Number.POSITIVE_INFINITY;
+    if (this.#standing.phase === "handshake") return this.#standing.openedAt + readTimeoutMs;
+    if (this.#requests.table.current || !this.#reader.isMidFrame) return Number.POSITIVE_INFINITY;
+    return this.#midFrameSince + readTimeoutMs;
+  }
+
+  receive(bytes: Uint8Array): void {
+    const wasMidFrame = this.#reader.isMidFrame;
+    const wasBlocked = this.#requests.table.isBlocked;
+    let completed = 0;
+    for (const event of this.#isInputClosed || this.#hasInputEnded ? [] : this.#reader.read(bytes)) {
+      completed += 1;
+      if (event.type === "frame") this.#take(event.frame);
+      else this.#fail("tooLong");
+      if (this.#isInputClosed) break;
+    }
+    if (this.#reader.isMidFrame && (!wasMidFrame || completed > 0)) this.#midFrameSince = this.#context.now;
+    if (wasMidFrame || this.#reader.isMidFrame || wasBlocked) this.#revision += 1;
+  }
+
+  /** The client will send nothing more: answers what can be answered immediately, then ends the conversation. */
+  endOfInput(): void {
+    if (this.#isOver || this.#isRefused || this.#hasInputEnded) return;
+    this.#hasInputEnded = true;
+    if (this.#standing.phase === "handshake" && !this.#handshake.isUnderWay) {
+      this.#refuse();
+      return;
+    }
+    const { table } = this.#requests;
+    const { isBlocked } = table;
+    if (isBlocked) this.#backlog.clear();
+    for (const { id } of table.waiting) {
+      const entry = table.get(id);
+      if (entry) this.#drop(entry);
+    }
+    if (this.#reader.isDropping && !isBlocked && !this.#isInputClosed) this.#fail("tooLong");
+    else {
+      if (this.#reader.isMidFrame) this.#replies.failed("endOfInput");
+      this.#closeIfDone();
+    }
+  }
+
+  /** Checks the read deadline. */
+  tick(): void {
+    if (this.#context.now >= this.readDeadline) this.#fail("deadline");
+  }
+
+  lose(loss: Loss): void {
+    if (this.#standing.isWatching) this.#replies.lost(loss);
+  }
+
+  /** Sends a line that belongs to no request. */
+  push(line: string): void {
+    this.#replies.say(undefined, line);
+  }
+
+  /** The connection is gone: nothing more is sent. */
+  hangUp(): void {
+    this.#isInputClosed = true;
+    this.#isOver = true;
+    this.#replies.hush();
+    this.#backlog.clear();
+  }
+
+  authenticated(principal: Principal | undefined): void {
+    this.#handshake.authenticated(principal);
+  }
+
+  answered(entry: Entry, outcome: Outcome): void {
+    if (this.#isOver) return;
+    this.#ended(entry);
+    this.#replies.answer(entry.tag, outcome);
+    if (entry.tag === undefined) this.#runTurns();
+    else this.#closeIfDone();
+  }
+
+  waits(entry: Entry): void {
+    if (this.#isOver) return;
+    if (this.#hasInputEnded) {
+      this.#drop(entry);
+      this.dropped(entry);
+      return;
+    }
+    if (this.#standing.isResumed) this.#requests.lookAgain(entry);
+    if (entry.tag === undefined) this.#checkBacklog();
+  }
+
+  dropped(entry: Entry): void {
+    if (this.#isOver) return;
+    if (entry.tag === undefined) this.#backlog.clear();
+    this.#closeIfDone();
+  }
+
+  /** A resumed client may still repeat the request. It has the grace period to do so. */
+  unknown({ request }: Notice): Answer {
+    const { session, config, now } = this.#context;
+    const { isResumed, openedAt } = this.#standing;
+    const mayComeAgain = isResumed && now < openedAt + config.resumeGraceMs && request.startsWith(`${session}.`);
+    return mayComeAgain ? "later" : "gone";
+  }
+
+  #take(frame: Frame): void {
+    if (this.#standing.phase === "open" && frame.command[0] === 0x40) {
+      const tagged = splitTag(frame.command);
+      if (tagged?.tag !== undefined) {
+        this.#startTagged(tagged.tag, tagged.command, frame);
+        return;
+      }
+    }
+    this.#backlog.push({ type: "frame", frame });
+    this.#runTurns();
+    this.#checkBacklog();
+  }
+
+  /** A framing failure is answered after the requests that were complete before it. */
+  #fail(failure: "tooLong" | "deadline"): void {
+    if (this.#standing.phase === "handshake") {
+      this.#refuse();
+      return;
+    }
+    this.#replies.failed(failure);
+    this.#isInputClosed = true;
+    this.#backlog.push({ type: "failure", code: CLOSE[failure] });
+    this.#runTurns();
+  }
+
+  #checkBacklog(): void {
+    if (!this.#backlog.isTooLong(this.#requests.table) || this.#isOver) return;
+    this.#replies.failed("backlog");
+    this.#close(CLOSE.backlog);
+  }
+
+  #runTurns(): void {
+    // A request may be answered while it is started: the loop that started it goes on.
+    if (this.#isTakingTurns) return;
+    this.#isTakingTurns = true;
+    while (!this.#requests.table.current && !this.#handshake.isUnderWay && !this.#isOver) {
+      const turn = this.#backlog.next();
+      if (!turn) break;
+      if (turn.type === "failure") {
+        this.#replies.say(undefined, wireReply("error"));
+        this.#close(turn.code);
+      } else this.#startTurn(turn.frame);
+    }
+    this.#isTakingTurns = false;
+    this.#closeIfDone();
+  }
+
+  #startTurn(frame: Frame): void {
+    const tagged = splitTag(frame.command);
+    if (this.#standing.phase !== "open") {
+      const isAuth = tagged?.tag === undefined && tagged?.command === "auth";
+      if (isAuth || this.#standing.phase === "handshake") {
+        if (isAuth) this.#handshake.begin(frame, (principal) => this.#introduced(principal));
+        else this.#refuse();
+        return;
+      }
+      this.#stand({ phase: "open" });
+    }
+    if (tagged?.tag !== undefined) this.#startTagged(tagged.tag, tagged.command, frame);
+    else if (tagged) this.#start(undefined, tagged.command, frame);
+    else this.#replies.refuse(undefined, FAILURES.unknown);
+  }
+
+  #startTagged(tag: string, command: string, frame: Frame): void {
+    if (this.#requests.table.isTagFree(tag)) this.#start(tag, command, frame);
+    else this.#replies.refuse(tag, FAILURES.tag);
+  }
+
+  #start(tag: string | undefined, command: string, frame: Frame): void {
+    const parsed = parseRequest(command, frame);
+    if (!parsed.ok) {
+      this.#replies.refuse(tag, parsed.code);
+      return;
+    }
+    const { request } = parsed;
+    switch (request.type) {
+      case "auth":
+        this.#replies.refuse(tag, FAILURES.unknown);
+        return;
+      case "ping":
+        this.#replies.ok(tag);
+        return;
+      case "watch":
+        this.#watch(tag);
+        return;
+      case "resume":
+        this.#makeResumable(tag);
+        return;
+      case "cancel":
+        this.#cancel(tag, request.tag);
+        return;
+    }
+    if (this.#isTagSpent(tag, request)) this.#replies.refuse(tag, FAILURES.tag);
+    else if (!allows(this.#standing.rights, command, request, this.#context.now))
+      this.#replies.answer(tag, { status: "auth" });
+    else if (request.type === "stats" || request.type === "query") this.#report(tag, request);
+    else this.#runOnKey(tag, request);
+  }
+
+  #watch(tag: string | undefined): void {
+    this.#replies.ok(tag);
+    if (this.#standing.isWatching) return;
+    if (this.#standing.isResumed) for (const loss of this.#host.resumption.recentLosses()) this.#replies.lost(loss);
+    this.#stand({ isWatching: true });
+  }
+
+  #makeResumable(tag: string | undefined): void {
+    const { resumption, resumableFrom } = this.#host;
+    const { session, config } = this.#context;
+    if (resumableFrom === undefined || !resumption.enable(this.#context.random(), resumableFrom)) {
+      this.#replies.say(tag, wireReply("error"));
+      return;
+    }
+    this.#replies.say(tag, wireReply("ok", `${session}.${resumption.secret}`, config.resumeGraceMs / 1000));
+    this.#stand({ isResumable: true });
+  }
+
+  /** Withdraws a request of this client. If it has already been answered, there is nothing to withdraw. */
+  #cancel(tag: string | undefined, target: string): void {
+    const entry = this.#requests.table.tagged(target);
+    if (entry) {
+      this.#drop(entry);
+      this.#replies.answer(target, { status: "cancelled" });
+    }
+    this.#replies.ok(tag);
+  }
+
+  #report(tag: string | undefined, ask: ReportRequest): void {
+    const id = this.#newId();
+    this.#requests.beginReport(newEntry({ id, key: undefined, type: "report", tag }));
+    this.#context.emit({ type: "report", id, ask, scope: this.#standing.rights.scope });
+  }
+
+  #runOnKey(tag: string | undefined, request: KeyRequest): void {
+    const { isResumable } = this.#standing;
+    // A request that may be repeated on another socket has the same id there.
+    const mayComeAgain = isResumable && tag !== undefined;
+    const id = mayComeAgain ? `${this.#context.session}.${tag}` : this.#newId();
+    const isSteal = request.type === "acquire" && request.steals === true;
+    const hasBegun = isSteal && mayComeAgain && !this.#host.resumption.beginsSteal(tag);
+    const entry = newEntry({ id, key: request.key, type: request.type, tag });
+    this.#requests.begin(entry, request, { mayWait: !this.#hasInputEnded, hasBegun });
+  }
+
+  /**
+   * Whether the tag was already used on this socket by a claim that has been answered. The key would take the new claim
+   * for the old one and answer with the same hold, so two requests would believe they hold it.
+   */
+  #isTagSpent(tag: string | undefined, { type }: Request): boolean {
+    const isClaim = type === "acquire" || type === "enqueue" || type === "wait";
+    if (!this.#standing.isResumable || tag === undefined || !isClaim) return false;
+    if (this.#spentTags.has(tag)) return true;
+    this.#spentTags.add(tag);
+    const [oldest = ""] = this.#spentTags;
+    if (this.#spentTags.size > MAX_SPENT_TAGS) this.#spentTags.delete(oldest);
+    return false;
+  }
+
+  #newId(): string {
+    this.#lastId += 1;
+    return `${this.#idPrefix}.${this.#lastId}`;
+  }
+
+  /** Withdraws a request whose answer is no longer needed. */
+  #drop(entry: Entry): void {
+    this.#requests.drop(entry);
+    this.#ended(entry);
+  }
+
+  /** The client can now send the rest of a frame that it has begun behind this request. */
+  #ended({ tag }: Entry): void {
+    if (tag === undefined && this.#reader.isMidFrame) this.#midFrameSince = this.#context.now;
+  }
+
+  #introduced(principal: Principal | undefined): void {
+    if (this.#isOver) return;
+    if (!principal) {
+      this.#refuse();
+      return;
+    }
+    const isOpen = principal.type === "open";
+    this.#stand(isOpen ? { phase: "open" } : { rights: rightsOf(principal), phase: "open" });
+    if (!isOpen) this.#host.known();
+    if (isOpen) this.#replies.refuse(undefined, FAILURES.unknown);
+    else this.#replies.ok(undefined);
+    this.#runTurns();
+  }
+
+  #stand(change: Partial<Standing>): void {
+    this.#standing = { ...this.#standing, ...change };
+    this.#revision += 1;
+  }
+
+  /** Refuses a failed handshake: answers after a pause, and closes after another. Nothing is executed. */
+  #refuse(): void {
+    this.#isInputClosed = true;
+    this.#isRefused = true;
+    this.#backlog.clear();
+    this.#handshake.wrong(() => {
+      if (this.#isOver) return;
+      this.#replies.answer(undefined, { status: "auth" });
+      this.#handshake.pause(() => this.#close(CLOSE.auth));
+    });
+  }
+
+  #closeIfDone(): void {
+    if (!this.#hasInputEnded || this.#isRefused || this.#handshake.isUnderWay) return;
+    if (this.#requests.table.size === 0 && this.#backlog.isEmpty) this.#close(CLOSE.done);
+  }
+
+  #close(code: number): void {
+    if (this.#isOver) return;
+    this.hangUp();
+    this.#host.close(code);
+  }
+}

@@ -1,0 +1,49 @@
+import { type Outcome, wireReply, wireReplyOf } from "../../protocols/statuses.ts";
+import type { SessionContext } from "../context.ts";
+import type { Loss } from "../effects.ts";
+import { FAILURES } from "./protocol.ts";
+
+/** Writes replies to one client: whole lines, each under the tag of its request, and counted. */
+export class Replies {
+  readonly #context: SessionContext;
+  #isHushed = false;
+
+  constructor(context: SessionContext) {
+    this.#context = context;
+  }
+
+  /** Stops all further output. */
+  hush(): void {
+    this.#isHushed = true;
+  }
+
+  say(tag: string | undefined, line: string): void {
+    if (this.#isHushed) return;
+    this.#context.emit({ type: "send", line: tag === undefined ? `${line}\n` : `@${tag} ${line}\n` });
+  }
+
+  ok(tag: string | undefined): void {
+    this.say(tag, wireReply("ok"));
+  }
+
+  answer(tag: string | undefined, outcome: Outcome): void {
+    this.#context.emit({ type: "count", happening: { type: "answered", status: outcome.status } });
+    this.say(tag, wireReplyOf(outcome));
+  }
+
+  /** Answers a malformed request; `code` says what is wrong with it. */
+  refuse(tag: string | undefined, code: number): void {
+    this.#context.emit({ type: "count", happening: { type: "protocol_error", code } });
+    this.#context.emit({ type: "log", level: "debug", event: "protocol_error", fields: { code } });
+    this.say(tag, wireReply("error"));
+  }
+
+  /** Counts a failure that belongs to no request. It is answered in order or not at all. */
+  failed(failure: keyof typeof FAILURES): void {
+    this.#context.emit({ type: "count", happening: { type: "protocol_error", code: FAILURES[failure] } });
+  }
+
+  lost({ key, token, reason }: Loss): void {
+    this.say(undefined, `! lost ${key} ${token} ${reason}`);
+  }
+}

@@ -1,0 +1,60 @@
+import type { SessionContext } from "./context.ts";
+import type { Holdings } from "./holdings.ts";
+import type { Entry, RequestTable } from "./request-table.ts";
+
+/** Pauses between retries for a key that does not answer. */
+export const RETRY_PAUSES_MS = [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000];
+
+/** Withdraws requests at their keys. A key that cannot be reached is asked again while the object lives. */
+export class Withdrawals {
+  readonly #context: SessionContext;
+  readonly #holdings: Holdings;
+  readonly #table: RequestTable;
+
+  constructor(context: SessionContext, holdings: Holdings, table: RequestTable) {
+    this.#context = context;
+    this.#holdings = holdings;
+    this.#table = table;
+  }
+
+  /** `afterwards` runs when the first attempt has been answered or has failed. */
+  begin(entry: Entry, afterwards: () => void = () => {}): void {
+    this.#context.timers.stop(entry.timer);
+    entry.state = "withdrawing";
+    entry.next = undefined;
+    this.#attempt(entry, 0, afterwards);
+  }
+
+  #attempt(entry: Entry, attempt: number, afterwards: () => void): void {
+    const { id, key = "" } = entry;
+    entry.isCancelling = true;
+    const end = () => {
+      entry.isCancelling = false;
+      afterwards();
+      this.#table.remove(entry);
+      entry.next?.();
+    };
+    this.#context.callKey(
+      key,
+      { type: "cancel", request: id },
+      {
+        answered: () => {
+          this.#holdings.drop(key, id);
+          end();
+        },
+        failed: (error) => {
+          this.#context.emit({ type: "log", level: "warn", event: "withdrawal_failed", fields: { error } });
+          const pauseMs = RETRY_PAUSES_MS[attempt];
+          if (entry.next || pauseMs === undefined) {
+            end();
+            return;
+          }
+          entry.isCancelling = false;
+          const again = () => this.#attempt(entry, attempt + 1, () => {});
+          entry.timer = this.#context.timers.at(this.#context.now + pauseMs, again);
+          afterwards();
+        },
+      },
+    );
+  }
+}
