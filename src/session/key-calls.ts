@@ -43,3 +43,42 @@ export type KeyOutcome = Outcomes[keyof Outcomes];
 
 /** Whether the request may leave something at its key that must be withdrawn if its client is not told. */
 export const mayHold = ({ type }: Pick<KeyRequest, "type">): boolean => type !== "release" && type !== "renew";
+
+export interface Circumstances {
+  /** False when the client has ended its input: it only gets what can be answered immediately. */
+  readonly mayWait: boolean;
+  /** An earlier `wait` on the key, if there is one, has lost its client: this one takes over its place. */
+  readonly takesOver?: boolean;
+  /** A steal was already started under this id: it is not repeated, only its outcome is fetched. */
+  readonly hasBegun?: boolean;
+}
+
+/** Who makes a request. */
+interface Maker {
+  readonly session: string;
+  readonly id: string;
+  readonly defaultLeaseSeconds: number;
+}
+
+/** The call that carries out a request. */
+export function callOf(request: KeyRequest, maker: Maker, { mayWait, takesOver }: Circumstances): KeyCall {
+  const { session, id, defaultLeaseSeconds } = maker;
+  const leaseSeconds = ("leaseSeconds" in request ? request.leaseSeconds : undefined) ?? defaultLeaseSeconds;
+  switch (request.type) {
+    case "acquire": {
+      const { limit, waitSeconds, steals } = request;
+      const command = { session, request: id, limit, leaseSeconds, waitMs: waitSeconds * 1000, mayWait };
+      return { type: "acquire", command: steals ? { ...command, steals } : command };
+    }
+    case "enqueue":
+      return { type: "enqueue", command: { session, request: id, limit: request.limit, leaseSeconds } };
+    case "wait": {
+      const command = { session, request: id, waitMs: request.waitSeconds * 1000, mayWait };
+      return { type: "wait", command: takesOver ? { ...command, takesOver } : command };
+    }
+    case "release":
+      return { type: "release", token: request.token, session };
+    case "renew":
+      return { type: "renew", token: request.token, leaseSeconds };
+  }
+}

@@ -91,6 +91,11 @@ export class RequestTable {
     return listed.flatMap(({ id, key, tag, isQueued }) => (isQueued && key !== undefined ? [{ id, key, tag }] : []));
   }
 
+  /** A request is being carried out, as opposed to waiting. */
+  get isAtWork(): boolean {
+    return this.size > this.waiting.length;
+  }
+
   get isAnyWithdrawing(): boolean {
     return this.some(({ state }) => state === "withdrawing");
   }

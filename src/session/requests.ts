@@ -1,23 +1,22 @@
-import type { AcquireOutcome, Answer, PickUpOutcome, WaitOutcome } from "../engine/index.ts";
+import type {
+  AcquireOutcome,
+  Answer,
+  EnqueueOutcome,
+  PickUpOutcome,
+  ReleaseOutcome,
+  RenewOutcome,
+  WaitOutcome,
+} from "../engine/index.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import type { SessionContext } from "./context.ts";
 import type { Notice } from "./effects.ts";
 import type { Holdings } from "./holdings.ts";
-import { type KeyRequest, mayHold } from "./key-calls.ts";
+import { type Circumstances, callOf, type KeyOutcome, type KeyRequest, mayHold } from "./key-calls.ts";
 import { type Entry, newEntry, type RequestTable } from "./request-table.ts";
 import { RETRY_PAUSES_MS, Withdrawals } from "./withdrawals.ts";
 
 /** The name of a two-phase place among a session's things on a key. */
 const PLACE = "place";
-
-export interface Circumstances {
-  /** False when the client has ended its input: it only gets what can be answered immediately. */
-  readonly mayWait: boolean;
-  /** An earlier `wait` on the key, if there is one, has lost its client: this one takes over its place. */
-  readonly takesOver?: boolean;
-  /** A steal was already started under this id: it is not repeated, only its outcome is fetched. */
-  readonly hasBegun?: boolean;
-}
 
 /** The client's side: whatever protocol it speaks, it is told what becomes of its requests. */
 export interface RequestOwner {
@@ -156,100 +155,59 @@ export class Requests {
     } else this.#call(entry, request, circumstances);
   }
 
-  #call(entry: Entry, request: KeyRequest, { mayWait, takesOver, hasBegun }: Circumstances): void {
+  #call(entry: Entry, request: KeyRequest, circumstances: Circumstances): void {
     const { session, config } = this.#context;
     const { id } = entry;
-    const { key } = request;
-    const leaseSeconds = ("leaseSeconds" in request ? request.leaseSeconds : undefined) ?? config.defaultLeaseSeconds;
-    const then = {
+    if (circumstances.hasBegun) {
+      this.#fetchStolen(entry, request);
+      return;
+    }
+    if (request.type === "acquire") this.#holdings.add(request.key, id);
+    else if (request.type === "enqueue") this.#holdings.add(request.key, PLACE);
+    const { defaultLeaseSeconds } = config;
+    this.#context.callKey(request.key, callOf(request, { session, id, defaultLeaseSeconds }, circumstances), {
       request,
       isWanted: () => !this.#isOver && this.#isSent(entry),
-      failed: (error: string) => this.#failed(entry, request, error),
-    };
+      failed: (error) => this.#failed(entry, request, error),
+      answered: (outcome) => this.#carriedOut(entry, request, outcome),
+    });
+  }
+
+  #carriedOut(entry: Entry, request: KeyRequest, outcome: KeyOutcome): void {
+    const { key } = request;
     switch (request.type) {
-      case "acquire": {
-        if (hasBegun) {
-          this.#fetchStolen(entry, request);
-          return;
-        }
-        const { limit, waitSeconds, steals } = request;
-        const claim = { session, request: id, limit, leaseSeconds, waitMs: waitSeconds * 1000, mayWait };
-        this.#holdings.add(key, id);
-        this.#context.callKey(
-          key,
-          { type: "acquire", command: steals ? { ...claim, steals } : claim },
-          { ...then, answered: (outcome) => this.#claimed(entry, outcome) },
-        );
-        return;
-      }
+      case "acquire":
+        this.#claimed(entry, outcome as AcquireOutcome);
+        break;
       case "enqueue": {
-        this.#holdings.add(key, PLACE);
-        const command = { session, request: id, limit: request.limit, leaseSeconds };
-        this.#context.callKey(
-          key,
-          { type: "enqueue", command },
-          {
-            ...then,
-            answered: (outcome) => {
-              if (outcome.status === "granted") this.#holdings.turn(key, PLACE, outcome.token);
-              // Add it again: an earlier `enqueue` that was refused may have dropped it meanwhile.
-              else if (outcome.status === "queued" || outcome.status === "already_enqueued")
-                this.#holdings.add(key, PLACE);
-              else this.#holdings.drop(key, PLACE);
-              const { status, ...grant } = outcome;
-              this.#done(entry, { status: status === "granted" ? "acquired" : status, ...grant });
-            },
-          },
-        );
-        return;
+        const { status, ...grant } = outcome as EnqueueOutcome;
+        if ("token" in grant) this.#holdings.turn(key, PLACE, grant.token);
+        // Add it again: an earlier `enqueue` that was refused may have dropped it meanwhile.
+        else if (status === "queued" || status === "already_enqueued") this.#holdings.add(key, PLACE);
+        else this.#holdings.drop(key, PLACE);
+        this.#done(entry, { status: status === "granted" ? "acquired" : status, ...grant });
+        break;
       }
       case "wait": {
-        const command = { session, request: id, waitMs: request.waitSeconds * 1000, mayWait };
-        this.#context.callKey(
-          key,
-          { type: "wait", command: takesOver ? { ...command, takesOver } : command },
-          {
-            ...then,
-            answered: (outcome) => {
-              // A second concurrent `wait` is refused; the place still belongs to the first.
-              if (outcome.status === "not_enqueued") this.#done(entry, { status: "not_enqueued" });
-              else {
-                this.#holdings.turn(key, PLACE, id);
-                this.#claimed(entry, outcome);
-              }
-            },
-          },
-        );
-        return;
+        const waited = outcome as WaitOutcome;
+        // A second concurrent `wait` is refused; the place still belongs to the first.
+        if (waited.status === "not_enqueued") this.#done(entry, { status: "not_enqueued" });
+        else {
+          this.#holdings.turn(key, PLACE, entry.id);
+          this.#claimed(entry, waited);
+        }
+        break;
       }
-      case "release":
-        this.#context.callKey(
-          key,
-          { type: "release", token: request.token, session },
-          {
-            ...then,
-            answered: ({ status }) => {
-              this.#holdings.drop(key, request.token);
-              this.#done(entry, { status: status === "released" ? "ok" : "not_held" });
-            },
-          },
-        );
-        return;
-      case "renew":
-        this.#context.callKey(
-          key,
-          { type: "renew", token: request.token, leaseSeconds },
-          {
-            ...then,
-            answered: (outcome) =>
-              this.#done(
-                entry,
-                outcome.status === "renewed"
-                  ? { status: "ok", leaseSeconds: outcome.leaseSeconds }
-                  : { status: "not_held" },
-              ),
-          },
-        );
+      case "release": {
+        const { status } = outcome as ReleaseOutcome;
+        this.#holdings.drop(key, request.token);
+        this.#done(entry, { status: status === "released" ? "ok" : "not_held" });
+        break;
+      }
+      case "renew": {
+        const { status, ...lease } = outcome as RenewOutcome;
+        this.#done(entry, { status: status === "renewed" ? "ok" : "not_held", ...lease });
+      }
     }
   }
 

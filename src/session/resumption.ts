@@ -67,11 +67,12 @@ export class Resumption {
     return this.#detachedAt === undefined ? Number.POSITIVE_INFINITY : this.#detachedAt + resumeGraceMs;
   }
 
-  /** Makes the session resumable with this secret, unless it already is with another. False if resumption is off. */
-  enable(secret: string, address: string): boolean {
-    if (this.#context.config.resumeGraceMs === 0) return false;
-    if (!this.#stored) this.#store({ secret, address, detachedAt: undefined });
-    return true;
+  /** Makes the session resumable: the credential for that, the same on every call. Undefined if resumption is off. */
+  enable(address: string): string | undefined {
+    const { session, config, random } = this.#context;
+    if (config.resumeGraceMs === 0) return undefined;
+    if (!this.#stored) this.#store({ secret: random(), address, detachedAt: undefined });
+    return `${session}.${this.secret}`;
   }
 
   /** The socket is lost: starts the grace period, unless it is already running. */

@@ -8,7 +8,8 @@ import { Requests } from "./requests.ts";
 import { Resumption } from "./resumption.ts";
 import type { Rights } from "./rights.ts";
 import type { Timer } from "./timers.ts";
-import { Conversation, type ConversationHost } from "./wire/conversation.ts";
+import { Conversation } from "./wire/conversation.ts";
+import type { ConversationHost } from "./wire/conversation-host.ts";
 import { CLOSE, type ConversationState, STATE_VERSION } from "./wire/protocol.ts";
 
 /** A client on a new socket. */

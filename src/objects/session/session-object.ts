@@ -2,7 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { authenticateSecret } from "../../auth/principal.ts";
 import { sameSecret } from "../../auth/secrets.ts";
 import type { Answer } from "../../engine/index.ts";
-import { log, logged } from "../../log.ts";
+import { log } from "../../log.ts";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
 import type { Effect, Happening, Loss, Notice } from "../../session/effects.ts";
 import type { KeyOutcome } from "../../session/key-calls.ts";
@@ -12,10 +12,8 @@ import { Activity } from "../awake/activity.ts";
 import { bookWakeUp } from "../awake/awake-sessions.ts";
 import { WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
 import { answerClose, closeSocket } from "../calls/closing.ts";
-import { directoryOfAddress } from "../calls/directories.ts";
 import type { Listener } from "../calls/notices.ts";
 import { ownerIdOf } from "../calls/session-names.ts";
-import type { SessionAdmission } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
 import { countAnswer } from "../metrics/count-answer.ts";
 import { Meter } from "../metrics/meter.ts";
@@ -23,6 +21,7 @@ import { type SessionParts, sessionPartsOf } from "../session-common/session-par
 import { SessionRunner } from "../session-common/session-runner.ts";
 import { type ClientEntry, decodeEntry, RESUME_HEADER } from "./client-entry.ts";
 import { Keepalives } from "./keepalives.ts";
+import { Listing } from "./listing.ts";
 import { ANSWERS_PER_MS, PacedInput } from "./paced-input.ts";
 import { mustWait, noteReturn, patienceFor, ReturnTurns } from "./paced-returns.ts";
 import { Reports } from "./report-requests.ts";
@@ -45,6 +44,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   readonly #session: SocketSession;
   readonly #runner: SessionRunner;
   readonly #keepalives: Keepalives;
+  readonly #listing: Listing;
   readonly #reports: Reports;
   readonly #rest: SessionRest;
   readonly #turns = new ReturnTurns();
@@ -53,7 +53,6 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   /** The session's newest socket, even after it is lost. */
   #lastSocket: SessionSocket | undefined;
   #entry: ClientEntry | undefined;
-  #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
   #returnedAt = Number.NEGATIVE_INFINITY;
   /** Clients that want to resume, by attempt; resolved with the reason if one is refused. */
   readonly #attempts = new Map<number, (refusal: string | undefined) => void>();
@@ -81,13 +80,14 @@ export class SessionObject extends DurableObject<Env> implements Listener {
         return this.#turns.run<KeyOutcome | "skipped">(key, patienceMs, async () => (isWanted() ? make() : "skipped"));
       },
     });
+    this.#listing = new Listing(env, this.#own);
     this.#reports = new Reports(env);
     this.#rest = new SessionRest(ctx, activity, {
       flush: () => this.#meter?.flush(),
       isQuiet: () => this.#meter?.isQuiet !== false,
       mayRest: () => this.#mayRest,
     });
-    this.#keepalives = new Keepalives(ctx, () => this.#session.conversation?.isAtWork === true);
+    this.#keepalives = new Keepalives(ctx, () => this.#session.requests.table.isAtWork);
     const [socket] = ctx.getWebSockets();
     if (socket) this.#restore(socket);
     else if (this.#session.resumption.isOn && !this.#session.isOver) this.#runner.run(() => this.#session.loseSocket());
@@ -253,22 +253,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (conversation.isKnown) this.#own.wakeUp.by(conversation.readDeadline);
   }
 
-  /** Lists the session in the directory. Returns the reason if a cap forbids it. */
   async #admit(entry: ClientEntry): Promise<string | undefined> {
     this.#runner.run(() => this.#session.opening(true));
-    const { config, session } = this.#own;
-    const directory = directoryOfAddress(this.env, entry.address);
-    this.#joined = this.#own.activity.during(() =>
-      directory.openSession(session, entry.address, entry.transport, entry.label),
-    );
-    if (config.maxConnections === 0 && config.maxConnectionsPerIp === 0) {
-      this.#joined.catch(logged("directory_unreachable"));
-      return undefined;
-    }
-    const admission = await this.#joined;
-    if (admission === "admitted") return undefined;
-    this.#runner.run(() => this.#session.opening(false));
-    return admission;
+    const refusal = await this.#listing.join(entry);
+    if (refusal !== undefined) this.#runner.run(() => this.#session.opening(false));
+    return refusal;
   }
 
   /** Makes way for a new socket. Returns the reason if the client may not resume. */
@@ -297,10 +286,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   /** The session has just been resumed, and so have many others. */
   #isAmongMany(): boolean {
-    const { conversation } = this.#session;
+    const resumedAt = this.#session.conversation?.resumedAt ?? Number.NEGATIVE_INFINITY;
     const now = Date.now();
-    const isNew = conversation?.isResumed && now - conversation.openedAt < this.#own.config.resumeGraceMs;
-    return isNew === true && mustWait(now);
+    return now - resumedAt < this.#own.config.resumeGraceMs && mustWait(now);
   }
 
   #open(socket: WebSocket, entry: ClientEntry): void {
@@ -362,7 +350,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     const { requests } = this.#session;
     const isWanted = () => requests.table.get(id) !== undefined;
     const outcome = await this.#reports
-      .make(ask, scope, isWanted, this.#joined)
+      .make(ask, scope, isWanted, this.#listing.joined)
       .then((document) => document !== undefined && ({ status: "ok", document } as const))
       .catch(() => ({ status: "error" }) as const);
     if (outcome) this.#runner.run(() => requests.reported(id, outcome));
@@ -387,13 +375,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   async #leave(): Promise<void> {
-    await Promise.all([this.#leaveDirectory(), this.#runner.hasLeft()]);
-  }
-
-  async #leaveDirectory(): Promise<void> {
-    await this.#joined.catch(() => {});
     const address = this.#session.resumption.address ?? this.#entry?.address ?? "";
-    await directoryOfAddress(this.env, address).closeSession(this.#own.session).catch(logged("directory_unreachable"));
+    await Promise.all([this.#listing.leave(address), this.#runner.hasLeft()]);
   }
 
   /** Self-hosted: no client is connected, nothing is in flight, and everything known is stored. */

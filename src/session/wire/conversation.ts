@@ -2,34 +2,19 @@ import type { Principal } from "../../auth/principal.ts";
 import type { Answer } from "../../engine/index.ts";
 import { type Outcome, wireReply } from "../../protocols/statuses.ts";
 import { type Frame, FrameReader } from "../../protocols/wire/frames.ts";
-import { parseRequest, type Request, splitTag } from "../../protocols/wire/requests.ts";
+import { parseRequest, splitTag } from "../../protocols/wire/requests.ts";
 import type { SessionContext } from "../context.ts";
 import type { Loss, Notice, ReportRequest } from "../effects.ts";
 import type { KeyRequest } from "../key-calls.ts";
 import { type Entry, newEntry } from "../request-table.ts";
 import type { RequestOwner, Requests } from "../requests.ts";
-import type { Resumption } from "../resumption.ts";
 import { allows, rightsOf } from "../rights.ts";
 import { Backlog } from "./backlog.ts";
+import type { ConversationHost } from "./conversation-host.ts";
 import { Handshake } from "./handshake.ts";
 import { CLOSE, type ConversationState, FAILURES, STATE_VERSION, type Standing } from "./protocol.ts";
 import { Replies } from "./replies.ts";
-
-/** Tags remembered per socket: enough to catch most reuse of old tags. */
-const MAX_SPENT_TAGS = 4_096;
-
-/** The session that a conversation belongs to. */
-export interface ConversationHost {
-  readonly context: SessionContext;
-  readonly requests: Requests;
-  readonly resumption: Resumption;
-  /** The client has authenticated. */
-  known(): void;
-  /** The conversation has ended: the connection is closed with this code. */
-  close(code: number): void;
-  /** The address of a client that may resume its session; undefined if this one cannot. */
-  readonly resumableFrom: string | undefined;
-}
+import { RequestNames } from "./request-names.ts";
 
 /**
  * One client's side of the wire protocol: bytes in, lines out. Untagged requests run one at a time in the order sent,
@@ -43,11 +28,7 @@ export class Conversation implements RequestOwner {
   readonly #handshake: Handshake;
   readonly #reader: FrameReader;
   readonly #backlog: Backlog;
-  /** Tags of the claims on this socket, oldest first. Lost when the object sleeps. */
-  readonly #spentTags = new Set<string>();
-  /** Ids are unique across restarts of the object: each start has its own prefix. */
-  readonly #idPrefix: string;
-  #lastId = 0;
+  readonly #names: RequestNames;
   #standing: Standing;
   #midFrameSince: number;
   #revision = 0;
@@ -65,7 +46,7 @@ export class Conversation implements RequestOwner {
     this.#requests = host.requests;
     this.#replies = new Replies(host.context);
     this.#handshake = new Handshake(host.context);
-    this.#idPrefix = host.context.random().slice(0, 16);
+    this.#names = new RequestNames(host.context);
     const { version: _, partial, midFrameSince, turns, waiting, ...standing } = state;
     this.#standing = standing;
     this.#reader = new FrameReader(partial);
@@ -82,18 +63,9 @@ export class Conversation implements RequestOwner {
     return this.#standing.phase !== "handshake";
   }
 
-  /** A request is being carried out, as opposed to waiting. */
-  get isAtWork(): boolean {
-    const { size, waiting } = this.#requests.table;
-    return size > waiting.length;
-  }
-
-  get isResumed(): boolean {
-    return this.#standing.isResumed;
-  }
-
-  get openedAt(): number {
-    return this.#standing.openedAt;
+  /** When the session was resumed on this socket; undefined on its first one. */
+  get resumedAt(): number | undefined {
+    return this.#standing.isResumed ? this.#standing.openedAt : undefined;
   }
 
   /** Changes whenever `state` changes. */
@@ -221,9 +193,9 @@ export class Conversation implements RequestOwner {
 
   /** A resumed client may still repeat the request. It has the grace period to do so. */
   unknown({ request }: Notice): Answer {
-    const { session, config, now } = this.#context;
+    const { config, now } = this.#context;
     const { isResumed, openedAt } = this.#standing;
-    const mayComeAgain = isResumed && now < openedAt + config.resumeGraceMs && request.startsWith(`${session}.`);
+    const mayComeAgain = isResumed && now < openedAt + config.resumeGraceMs && this.#names.isOfTag(request);
     return mayComeAgain ? "later" : "gone";
   }
 
@@ -319,7 +291,8 @@ export class Conversation implements RequestOwner {
         this.#cancel(tag, request.tag);
         return;
     }
-    if (this.#isTagSpent(tag, request)) this.#replies.refuse(tag, FAILURES.tag);
+    const isSpent = this.#standing.isResumable && tag !== undefined && this.#names.isSpent(tag, request);
+    if (isSpent) this.#replies.refuse(tag, FAILURES.tag);
     else if (!allows(this.#standing.rights, command, request, this.#context.now))
       this.#replies.answer(tag, { status: "auth" });
     else if (request.type === "stats" || request.type === "query") this.#report(tag, request);
@@ -335,13 +308,12 @@ export class Conversation implements RequestOwner {
 
   #makeResumable(tag: string | undefined): void {
     const { resumption, resumableFrom } = this.#host;
-    const { session, config } = this.#context;
-    if (resumableFrom === undefined || !resumption.enable(this.#context.random(), resumableFrom)) {
-      this.#replies.say(tag, wireReply("error"));
-      return;
+    const credential = resumableFrom === undefined ? undefined : resumption.enable(resumableFrom);
+    if (credential === undefined) this.#replies.say(tag, wireReply("error"));
+    else {
+      this.#replies.say(tag, wireReply("ok", credential, this.#context.config.resumeGraceMs / 1000));
+      this.#stand({ isResumable: true });
     }
-    this.#replies.say(tag, wireReply("ok", `${session}.${resumption.secret}`, config.resumeGraceMs / 1000));
-    this.#stand({ isResumable: true });
   }
 
   /** Withdraws a request of this client. If it has already been answered, there is nothing to withdraw. */
@@ -355,7 +327,7 @@ export class Conversation implements RequestOwner {
   }
 
   #report(tag: string | undefined, ask: ReportRequest): void {
-    const id = this.#newId();
+    const id = this.#names.next();
     this.#requests.beginReport(newEntry({ id, key: undefined, type: "report", tag }));
     this.#context.emit({ type: "report", id, ask, scope: this.#standing.rights.scope });
   }
@@ -364,30 +336,11 @@ export class Conversation implements RequestOwner {
     const { isResumable } = this.#standing;
     // A request that may be repeated on another socket has the same id there.
     const mayComeAgain = isResumable && tag !== undefined;
-    const id = mayComeAgain ? `${this.#context.session}.${tag}` : this.#newId();
+    const id = mayComeAgain ? this.#names.ofTag(tag) : this.#names.next();
     const isSteal = request.type === "acquire" && request.steals === true;
     const hasBegun = isSteal && mayComeAgain && !this.#host.resumption.beginsSteal(tag);
     const entry = newEntry({ id, key: request.key, type: request.type, tag });
     this.#requests.begin(entry, request, { mayWait: !this.#hasInputEnded, hasBegun });
-  }
-
-  /**
-   * Whether the tag was already used on this socket by a claim that has been answered. The key would take the new claim
-   * for the old one and answer with the same hold, so two requests would believe they hold it.
-   */
-  #isTagSpent(tag: string | undefined, { type }: Request): boolean {
-    const isClaim = type === "acquire" || type === "enqueue" || type === "wait";
-    if (!this.#standing.isResumable || tag === undefined || !isClaim) return false;
-    if (this.#spentTags.has(tag)) return true;
-    this.#spentTags.add(tag);
-    const [oldest = ""] = this.#spentTags;
-    if (this.#spentTags.size > MAX_SPENT_TAGS) this.#spentTags.delete(oldest);
-    return false;
-  }
-
-  #newId(): string {
-    this.#lastId += 1;
-    return `${this.#idPrefix}.${this.#lastId}`;
   }
 
   /** Withdraws a request whose answer is no longer needed. */

@@ -1,7 +1,7 @@
 /** A wait whose answer was lost with its connection ends with what really became of it. */
 import { describe, expect, it } from "vitest";
 import { connect, LockLostError } from "../../../src/client/index.ts";
-import { EngineService } from "./engine-service.ts";
+import { CoreService } from "./core-service.ts";
 import { FakeClock, settled } from "./fake-clock.ts";
 import { Wire } from "./fake-network.ts";
 import { freshToken, world } from "./fake-service.ts";
@@ -9,7 +9,7 @@ import { freshToken, world } from "./fake-service.ts";
 /** Clients of the service's own engine, on a network that carries everything at once, or swallows it on the way down. */
 function party() {
   const clock = new FakeClock();
-  const service = new EngineService(clock);
+  const service = new CoreService(clock);
   const join = (name: string) => {
     const network = { swallows: false };
     const wire = new Wire(service, name, (label, arrive) => {

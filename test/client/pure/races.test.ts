@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ConnectionError, connect, type Lock } from "../../../src/client/index.ts";
-import { EngineService } from "./engine-service.ts";
+import { CoreService } from "./core-service.ts";
 import { FakeClock, settled } from "./fake-clock.ts";
 import { Wire } from "./fake-network.ts";
 import { freshToken, world } from "./fake-service.ts";
@@ -260,7 +260,7 @@ it("in whatever order lines, aborts and cuts happen: at most one holds, and noth
   await fc.assert(
     fc.asyncProperty(plan, cuts, fc.scheduler(), async (wishes, cutAt, scheduler) => {
       const clock = new FakeClock();
-      const service = new EngineService(clock);
+      const service = new CoreService(clock);
       const wires = ["ada", "bob", "eve"].map(
         (name) =>
           new Wire(service, name, (label, arrive) => {

@@ -1,7 +1,7 @@
 /** Several clients of one key, what happens to them step by step, and what must be true after each of the steps. */
 import { expect } from "vitest";
 import { type Clock, connect, type Lock, LockError, type Locks, type Ticket } from "../../../src/client/index.ts";
-import { EngineService, GRACE_MS } from "./engine-service.ts";
+import { CoreService, GRACE_MS } from "./core-service.ts";
 import { FakeClock, settled } from "./fake-clock.ts";
 import { type Kept, Wire } from "./fake-network.ts";
 
@@ -103,7 +103,7 @@ class CountingClock implements Clock {
 
 export class Story {
   readonly #clock = new FakeClock();
-  readonly #service: EngineService;
+  readonly #service: CoreService;
   readonly #limit: number;
   readonly #members: Member[];
   /** What is under way between clients and service, one thing of each lane. */
@@ -121,7 +121,7 @@ export class Story {
 
   constructor({ limit, clients }: { readonly limit: number; readonly clients: number }) {
     this.#limit = limit;
-    this.#service = new EngineService(this.#clock, limit);
+    this.#service = new CoreService(this.#clock, limit);
     this.#members = ["ada", "bob", "eve"].slice(0, clients).map((name) => this.#join(name));
   }
 
@@ -418,6 +418,8 @@ export class Story {
     for (const member of this.#members) await this.#close(member);
     await this.#untilQuiet(() => this.#pending.size === 0);
     expect(this.#clock.timers).toBe(0);
+    // The key asks once more for a session that had nothing on it, and finds it gone.
+    await this.#untilQuiet(() => !engine.hasNews);
     expect(engine.hasNews).toBe(false);
   }
 
