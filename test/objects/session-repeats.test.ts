@@ -4,7 +4,7 @@ import { Meter } from "../../src/objects/metrics/meter.ts";
 import { RepeatedRequests } from "../../src/objects/session/repeated-requests.ts";
 import type { Request } from "../../src/protocols/wire/requests.ts";
 import { crash, cut, plain, resumable, resume } from "./resuming.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
+import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -50,7 +50,7 @@ describe.each([["stays"], ["is lost with its memory"]])("a steal that is sent ag
     const { client, credential } = await resumable();
     const acquire = vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(() => new Promise(() => {}));
     client.send(stealOf(key));
-    await vi.waitUntil(() => acquire.mock.calls.length === 1, { timeout: 3_000, interval: 5 });
+    await until(() => acquire.mock.calls.length === 1, { timeout: 3_000, interval: 5 });
     acquire.mockRestore();
     await cut(client);
     if (fate !== "stays") await crash(credential);
