@@ -64,10 +64,10 @@ describe("locks", () => {
   it("outlive many leases while they are held, and end with their client", async () => {
     const key = freshKey();
     const holder = connectTo(server.httpPort);
-    const lock = await holder.acquire(key, { lease: 1_000 });
-    expect(lock.lease).toBe(1_000);
+    const lock = await holder.acquire(key, { lease: 3_000 });
+    expect(lock.lease).toBe(3_000);
     const waiting = second().acquire(key);
-    await sleep(3.5);
+    await sleep(7);
     expect(lock.isHeld).toBe(true);
     expect(await second().query(key)).toMatchObject({ holders: 1, waiters: 1 });
     await holder.close();
@@ -141,10 +141,10 @@ describe("waits", () => {
 
   it("of one client do not hinder each other, nor its renewals", async () => {
     const [key, other] = [freshKey(), freshKey()];
-    const held = await first().acquire(key, { lease: 1_000 });
+    const held = await first().acquire(key, { lease: 3_000 });
     const waiting = first().acquire(key);
     await using _other = await first().acquire(other);
-    await sleep(1.5);
+    await sleep(4);
     expect(held.isHeld).toBe(true);
     await held.release();
     expect(await (await waiting).release()).toBe(true);

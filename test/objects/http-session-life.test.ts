@@ -25,8 +25,11 @@ const isReapedNow = async (client: RestClient) => {
   return !(await client.object.isLive());
 };
 
-/** Polls of which the session does not know yet that they are over. */
-const openPolls = (client: RestClient) => runInDurableObject(client.object, (_, state) => state.getWebSockets().length);
+/** Call this before a poll ends; what it returns resolves once the session has handled the end. */
+function watchPollEnd(): () => Promise<unknown> {
+  const closing = vi.spyOn(HttpSessionObject.prototype, "webSocketClose");
+  return () => soon(() => closing.mock.settledResults[0]?.type === "fulfilled");
+}
 
 /** Locks taken here outlast every silence. */
 const holdLong = async (client: RestClient, key: string) => tokenIn(await client.post(key, { lease_ttl_s: 3_600 }));
@@ -174,9 +177,10 @@ describe("a session that polls", () => {
     expect(await isReapedNow(client)).toBe(false);
     passes(29.9);
     expect(await isReapedNow(client)).toBe(false);
+    const pollHasEnded = watchPollEnd();
     await keyStub(key).leave(holder.name, { keepsReported: false });
     tokenIn(await poll.reply);
-    await soon(async () => (await openPolls(client)) === 0);
+    await pollHasEnded();
     passes(39);
     expect(await isReapedNow(client)).toBe(false);
     passes(1.1);
@@ -188,8 +192,10 @@ describe("a session that polls", () => {
     await holdLong(holder, key);
     const leaving = new AbortController();
     await client.queue(key, leaving.signal);
+    const pollHasEnded = watchPollEnd();
     leaving.abort();
-    await soon(async () => (await sessionsOn(key)).length === 1);
+    await pollHasEnded();
+    expect(await sessionsOn(key)).toHaveLength(1);
     passes(39);
     expect(await isReapedNow(client)).toBe(false);
     passes(1.1);

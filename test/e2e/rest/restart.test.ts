@@ -58,13 +58,13 @@ describe.concurrent("after a kill -9", () => {
     const token = await holder.lock("k", { lease_ttl_s: 60 });
     expectJson(await waiting.post("/v1/locks/k/enqueue", {}), 200, { status: "queued" });
     expectJson(await behind.post("/v1/locks/k/enqueue", {}), 200, { status: "queued" });
-    const cut = waiting.start("/v1/locks/k/wait", { timeout_s: 1 });
-    await poll("the wait to reach its key", 900, async () =>
+    const cut = waiting.start("/v1/locks/k/wait", { timeout_s: 4 });
+    await poll("the wait to reach its key", 3_000, async () =>
       (await api.get("/v1/keys/k")).body.includes("timeout_in_s") ? true : undefined,
     );
     await server.kill9();
     await expect(cut.reply).rejects.toThrow();
-    await sleep(1.2);
+    await sleep(4.2);
     await server.restart();
 
     // Whoever looks first, the service or the client that asks again.
