@@ -67,11 +67,11 @@ describe("an Authorization header", () => {
   });
 
   test("of any length costs little", async () => {
-    const before = performance.now();
+    const before = process.cpuUsage();
     for (const filler of [" ", "\t", "a", "a "]) {
       expect(await authenticate(CLOSED, `Bearer ${filler.repeat(200_000)}x`)).toBeUndefined();
     }
-    expect(performance.now() - before).toBeLessThan(500);
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(500);
   });
 });
 

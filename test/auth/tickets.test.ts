@@ -181,9 +181,9 @@ describe("what is no ticket", () => {
   });
 
   test("is refused before any work when it is huge", async () => {
-    const before = performance.now();
+    const before = process.cpuUsage();
     expect(await readTicket(SIGNED, `${"a".repeat(20_000_000)}.b.c`, NOW)).toBeUndefined();
-    expect(performance.now() - before).toBeLessThan(100);
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(100);
   });
 });
 

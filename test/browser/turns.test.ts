@@ -2,6 +2,7 @@
 import type { Page } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { freshKey, waitersOf } from "../client/support.ts";
+import { stopwatch } from "../support/stopwatch.ts";
 import { useStage } from "./support/stage.ts";
 
 const stage = useStage();
@@ -18,8 +19,8 @@ function hold(page: Page, key: string): Promise<string> {
 async function queue(page: Page, key: string) {
   const granted = page.evaluate(async (key) => (await locks.acquire(key)).fence, key);
   await waitersOf(stage().observer, key, 1);
-  const started = performance.now();
-  return { granted: granted.then((fence) => ({ fence, ms: performance.now() - started })) };
+  const elapsed = stopwatch();
+  return { granted: granted.then((fence) => ({ fence, ms: elapsed() })) };
 }
 
 it("two pages that want one lock get it in turn, and the fences rise", async () => {
@@ -82,10 +83,10 @@ describe("a page that leaves hands its lock over at once, without lease or grace
     const page = await stage().open("waiter");
     void page.evaluate((key) => locks.acquire(key), key).catch(() => {});
     await waitersOf(stage().observer, key, 1);
-    const started = performance.now();
+    const elapsed = stopwatch();
     await page.close();
     await waitersOf(stage().observer, key, 0);
-    expect(performance.now() - started).toBeLessThan(2_000);
+    expect(elapsed()).toBeLessThan(2_000);
   });
 });
 

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { connect as connectTls } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { WINDOW_BYTES } from "../../src/protocols/carrier/window.ts";
+import { stopwatch } from "../support/stopwatch.ts";
 import { randomPieces, randomText, settled, startService, startTestBridge } from "./bridge-support.ts";
 import { eventually, fixture, freePort, holdfast, outcome, TcpClient } from "./support.ts";
 
@@ -304,10 +305,10 @@ describe("holdfast bridge", () => {
     const session = await service.session();
     await eventually("the input", () => session.input.length === 9);
     expect(session.request.headers["x-holdfast-bridge"]).toBe("s3cret");
-    const start = Date.now();
+    const elapsed = stopwatch();
     running.child.kill("SIGTERM");
     expect(await running.exited).toEqual({ code: 0, signal: null });
-    expect(Date.now() - start).toBeLessThan(3_000);
+    expect(elapsed()).toBeLessThan(3_000);
     await eventually("the close", () => session.closeCode);
     expect(session.closeCode).toBe(1001);
     await eventually("the end", () => client.hasEnded || client.isClosed);

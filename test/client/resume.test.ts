@@ -129,7 +129,7 @@ it("a client that leaves while it has no connection comes back to do it properly
   await using proxy = await startCutProxy(() => server.httpPort);
   const locks = connectTo(proxy.port);
   await locks.acquire(key, { lease: 60_000 });
-  const waiting = observer.acquire(key, { timeout: 5_000 });
+  const waiting = observer.acquire(key, { timeout: 8_000 });
   await waitersOf(observer, key, 1);
   proxy.close();
   await becomes(locks, "reconnecting");
@@ -142,7 +142,7 @@ it("a client that leaves properly gives everything up at once, without the grace
   const key = freshKey();
   const locks = connectTo(server.httpPort);
   await locks.acquire(key);
-  const waiting = observer.acquire(key, { timeout: 2_000 });
+  const waiting = observer.acquire(key, { timeout: 8_000 });
   await waitersOf(observer, key, 1);
   await locks.close();
   expect(await (await waiting).release()).toBe(true);

@@ -68,9 +68,9 @@ const withoutCancel: Promises = {
   "a wait without a grant ends at its time and leaves no trace": async (story) => {
     const [a, b, c, key] = [await story.session(), await story.session(), await story.session(), story.freshKey()];
     const token = await hold(a, key);
-    const waiter = await queue(b, key, { waitSeconds: 1 });
+    const waiter = await queue(b, key, { waitSeconds: 4 });
     await stillWaits(story, waiter.outcome, 0.6);
-    await story.sleep(0.5);
+    await story.sleep(3.5);
     story.expect(await waiter.outcome).toEqual({ status: "timeout" });
     await a.release(key, token);
     await hold(c, key);

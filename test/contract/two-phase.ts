@@ -122,11 +122,11 @@ export const twoPhasePromises: Promises = {
   "a slot that came up and was never waited for passes on when its lease ends": async (story) => {
     const [a, b, c, key] = [await story.session(), await story.session(), await story.session(), story.freshKey()];
     const token = await hold(a, key);
-    await b.enqueue(key, { limit: 1, leaseSeconds: 1 });
+    await b.enqueue(key, { limit: 1, leaseSeconds: 4 });
     const behind = await queue(c, key);
     await a.release(key, token);
     await stillWaits(story, behind.outcome, 0.6);
-    await story.sleep(1.6);
+    await story.sleep(4.6);
     story.expect((await behind.outcome).status).toBe("ok");
     story.expect(await b.enqueue(key, LOCK)).toEqual({ status: "queued" });
   },
@@ -134,11 +134,12 @@ export const twoPhasePromises: Promises = {
   "wait gives the full lease from the moment of its answer": async ({ session, freshKey, sleep, expect }) => {
     const [a, b, c, key] = [await session(), await session(), await session(), freshKey()];
     const token = await hold(a, key);
-    await b.enqueue(key, { limit: 1, leaseSeconds: 2 });
+    await b.enqueue(key, { limit: 1, leaseSeconds: 8 });
     await a.release(key, token);
-    await sleep(1.3);
-    expect(granted(await b.wait(key, { waitSeconds: 0 })).lease).toBe(2);
-    await sleep(1.3);
+    // Each pause is longer than half the lease, and leaves seconds to spare for a machine that stalls.
+    await sleep(4.5);
+    expect(granted(await b.wait(key, { waitSeconds: 0 })).lease).toBe(8);
+    await sleep(4.5);
     expect(await c.acquire(key, TRY)).toEqual({ status: "timeout" });
   },
 };

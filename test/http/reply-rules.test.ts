@@ -14,7 +14,7 @@ const ACQUIRE: HttpRequest = { method: "POST", path: "/v1/locks/k" };
 const TIMEOUT = '{"status":"timeout"}\n';
 
 function reply(status: number, body: string, headers: Record<string, string> = HEADERS): HttpReply {
-  return { status, body, headers, ms: 0, endedAt: 0 };
+  return { status, body, headers, ms: 0, livedMs: 0 };
 }
 
 it.each<[string, HttpRequest, HttpReply]>([

@@ -6,7 +6,7 @@ import { HttpSessionObject } from "../../src/objects/http-session/http-session-o
 import { SessionObject } from "../../src/objects/session/session-object.ts";
 import type { Notice } from "../../src/session/effects.ts";
 import { RestClient, tokenIn, wordOf } from "./rest.ts";
-import { Client, fresh, keyStub, liveSessions, sessionsOn, tokenOf } from "./support.ts";
+import { Client, fresh, keyStub, liveSessions, sessionsOn, tokenOf, until } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -134,11 +134,11 @@ describe("with notices lost, doubled and late, and objects dropped from memory",
       await evicting;
       expect({ overlaps, falls }).toEqual({ overlaps: 0, falls: 0 });
       for (const key of keys) {
-        await vi.waitUntil(async () => (await keyStub(key).describe())?.holderCount === 0, { timeout: 5_000 });
+        await until(async () => (await keyStub(key).describe())?.holderCount === 0, { timeout: 5_000 });
         expect(await keyStub(key).describe()).toMatchObject({ holderCount: 0, waiters: 0 });
       }
       for (const visitor of visitors) await visitor.leave();
-      await vi.waitUntil(async () => (await liveSessions()) === before, { timeout: 5_000, interval: 20 });
+      await until(async () => (await liveSessions()) === before, { timeout: 5_000, interval: 20 });
     },
   );
 });

@@ -1,9 +1,9 @@
 /** The client library inside workerd, against the objects themselves: sockets that end as a deploy ends them. */
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { connect, type Locks } from "../../src/client/index.ts";
-import { fresh, keyStub, sessionsOn } from "./support.ts";
+import { fresh, keyStub, sessionsOn, until } from "./support.ts";
 
 type Listener = (event: Event) => void;
 
@@ -57,7 +57,7 @@ describe("a client in workerd", () => {
     const [key, first, second] = [fresh("key"), client("first"), client("second")];
     const lock = await first.acquire(key);
     const waiting = second.acquire(key);
-    await vi.waitUntil(async () => (await first.query(key))?.waiters === 1, { timeout: 5_000 });
+    await until(async () => (await first.query(key))?.waiters === 1, { timeout: 5_000 });
     expect(await lock.release()).toBe(true);
     expect((await waiting).fence > lock.fence).toBe(true);
   });
@@ -66,7 +66,7 @@ describe("a client in workerd", () => {
     const [key, first, second] = [fresh("key"), client("first"), client("second")];
     const lock = await first.acquire(key);
     const waiting = second.acquire(key);
-    await vi.waitUntil(async () => (await first.query(key))?.waiters === 1, { timeout: 5_000 });
+    await until(async () => (await first.query(key))?.waiters === 1, { timeout: 5_000 });
     for (const session of await sessionsOn(key))
       await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" });
     await evictDurableObject(keyStub(key));
@@ -78,7 +78,7 @@ describe("a client in workerd", () => {
     const [key, first, second] = [fresh("key"), client("first"), client("second")];
     const lock = await first.acquire(key);
     const waiting = second.acquire(key);
-    await vi.waitUntil(async () => (await first.query(key))?.waiters === 1, { timeout: 5_000 });
+    await until(async () => (await first.query(key))?.waiters === 1, { timeout: 5_000 });
     const sessions = await sessionsOn(key);
     for (const stub of [...sessions.map((session) => env.SESSION.getByName(session)), keyStub(key)])
       await runInDurableObject(stub as DurableObjectStub, (_, state) => state.abort("deploy")).catch(() => {});

@@ -6,6 +6,7 @@ import { httpSessionName, newSessionId } from "../../src/objects/calls/session-n
 import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
 import { gatherStats } from "../../src/reports/stats.ts";
+import { pass, stopClock } from "./clock.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 
@@ -13,6 +14,7 @@ const dead = new Set<string>();
 let asked: string[] = [];
 
 beforeEach(() => {
+  stopClock();
   asked = [];
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
@@ -102,20 +104,20 @@ describe("sessions are counted", () => {
     dead.add(socket).add(silent);
     expect((await gatherStats(env)).connections).toBe(3);
     expect(asked).toEqual([]);
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2_100 });
+    pass(2_100);
     expect((await gatherStats(env)).connections).toBe(2);
     expect(asked.toSorted()).toEqual([silent, lively].toSorted());
-    vi.setSystemTime(Date.now() + 60_000);
+    pass(60_000);
     expect((await gatherStats(env)).connections).toBe(1);
     expect(asked).toContain(socket);
   });
 
   it("without being asked again in the same second", async () => {
     await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
+    pass(10_000);
     for (let n = 0; n < 5; n++) await gatherStats(env);
     expect(asked).toHaveLength(1);
-    vi.setSystemTime(Date.now() + 1_000);
+    pass(1_000);
     await gatherStats(env);
     expect(asked).toHaveLength(2);
   });
@@ -124,7 +126,7 @@ describe("sessions are counted", () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     vi.spyOn(HttpSessionObject.prototype, "isLive").mockRejectedValue(new Error("unreachable"));
     await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 10_000 });
+    pass(10_000);
     expect((await gatherStats(env)).connections).toBe(1);
   });
 });

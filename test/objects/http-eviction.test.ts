@@ -1,8 +1,8 @@
 /** What a sleeping object does not change for those who wait over HTTP. */
 import { evictDurableObject } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
-import { expect, it, vi } from "vitest";
-import { fresh, keyStub, sessionsOn } from "./support.ts";
+import { expect, it } from "vitest";
+import { fresh, keyStub, sessionsOn, until } from "./support.ts";
 
 interface Answer {
   readonly status: number;
@@ -28,7 +28,7 @@ it("a poll is granted within two seconds though its key had been put to sleep [H
   const held = await post(`/v1/locks/${k}`, s, { acquire_timeout_s: 0 });
   expect(held).toEqual({ status: 200, body: { status: "ok", token: expect.any(String), lease_ttl_s: 33 } });
   const polling = post(`/v1/locks/${k}`, s2, { acquire_timeout_s: 60 });
-  await vi.waitUntil(async () => (await sessionsOn(k)).length === 2, { timeout: 3_000, interval: 10 });
+  await until(async () => (await sessionsOn(k)).length === 2, { timeout: 3_000, interval: 10 });
   await evictDurableObject(keyStub(k));
   const releasedAt = performance.now();
   const released = await post(`/v1/locks/${k}/release`, s, { token: held.body.token });

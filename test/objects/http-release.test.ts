@@ -4,7 +4,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { httpSessionName } from "../../src/objects/calls/session-names.ts";
 import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
-import { fresh } from "./support.ts";
+import { fresh, until } from "./support.ts";
 
 const call = (method: string, path: string, session = "", body?: object) =>
   exports.default.fetch(`http://holdfast${path}`, {
@@ -55,7 +55,7 @@ it("the session learns of it within about a second when nothing else is asked", 
   const token = await lock(key, session);
   const released = vi.spyOn(HttpSessionObject.prototype, "released");
   await release(key, session, token);
-  await vi.waitUntil(() => released.mock.calls.length > 0, { timeout: 3_000, interval: 20 });
+  await until(() => released.mock.calls.length > 0, { timeout: 3_000, interval: 20 });
   expect(released).toHaveBeenCalledWith([{ key, token }]);
   const leave = vi.spyOn(KeyObject.prototype, "leave");
   expect(await env.HTTP_SESSION.getByName(httpSessionName(session)).end()).toBe(true);

@@ -4,6 +4,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { httpSessionName, newSessionId } from "../../src/objects/calls/session-names.ts";
 import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
+import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "./rest.ts";
 import { fresh, keyStub, liveSessions, sessionsOn } from "./support.ts";
@@ -15,6 +16,18 @@ afterEach(() => {
 const GONE = { status: 410, body: { error: "session_gone" } };
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 const isFree = async (key: string) => (await keyStub(key).describe())?.holderCount === 0;
+
+/** Whether a session has begun to end. */
+function watchEnds(): () => boolean {
+  let hasEnded = false;
+  const { end } = HttpSessionObject.prototype;
+  vi.spyOn(HttpSessionObject.prototype, "end").mockImplementation(function (this: HttpSessionObject) {
+    const ending = end.call(this);
+    hasEnded = true;
+    return ending;
+  });
+  return () => hasEnded;
+}
 
 describe("a session that is deleted", () => {
   it("leaves nothing behind: not in keys, not in its object, not in the directory", async () => {
@@ -36,10 +49,10 @@ describe("a session that is deleted", () => {
   it("gets nothing from a request that was on its way to its key", async () => {
     const [key, client] = [fresh("key"), await RestClient.open()];
     const { acquire } = KeyObject.prototype;
-    const reached = Promise.withResolvers<void>();
+    const [reached, hasEnded] = [Promise.withResolvers<void>(), watchEnds()];
     vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(async function (this: KeyObject, command) {
       reached.resolve();
-      await scheduler.wait(200);
+      await soon(hasEnded);
       return acquire.call(this, command);
     });
     const acquiring = client.acquire(key);
@@ -54,11 +67,11 @@ describe("a session that is deleted", () => {
     const [key, client, holder] = [fresh("key"), await RestClient.open(), await RestClient.open()];
     await holder.hold(key);
     const { acquire } = KeyObject.prototype;
-    const queued = Promise.withResolvers<void>();
+    const [queued, hasEnded] = [Promise.withResolvers<void>(), watchEnds()];
     vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(async function (this: KeyObject, command) {
       const outcome = await acquire.call(this, command);
       queued.resolve();
-      await scheduler.wait(200);
+      await soon(hasEnded);
       return outcome;
     });
     const acquiring = client.acquire(key, 60);

@@ -1,13 +1,15 @@
 /** How long an HTTP session lives without being deleted. The idle time is 20 s: silence of 40 s ends a session. */
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { httpSessionName, newSessionId } from "../../src/objects/calls/session-names.ts";
 import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
+import { pass, stopClock } from "./clock.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "./rest.ts";
 import { fresh, keyStub, liveSessions, sessionsOn } from "./support.ts";
 
+beforeEach(stopClock);
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
@@ -15,18 +17,19 @@ afterEach(() => {
 
 const GONE = { status: 410, body: { error: "session_gone" } };
 
-/** Time passes for everybody who looks at the clock; timers do not notice. */
-function pass(seconds: number): void {
-  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + seconds * 1000 });
-}
+/** So many seconds pass. */
+const passes = (seconds: number) => pass(seconds * 1000);
 
 const isReapedNow = async (client: RestClient) => {
   await runDurableObjectAlarm(client.object);
   return !(await client.object.isLive());
 };
 
-/** Polls of which the session does not know yet that they are over. */
-const openPolls = (client: RestClient) => runInDurableObject(client.object, (_, state) => state.getWebSockets().length);
+/** Call this before a poll ends; what it returns resolves once the session has handled the end. */
+function watchPollEnd(): () => Promise<unknown> {
+  const closing = vi.spyOn(HttpSessionObject.prototype, "webSocketClose");
+  return () => soon(() => closing.mock.settledResults[0]?.type === "fulfilled");
+}
 
 /** Locks taken here outlast every silence. */
 const holdLong = async (client: RestClient, key: string) => tokenIn(await client.post(key, { lease_ttl_s: 3_600 }));
@@ -39,7 +42,7 @@ describe("a silent session", () => {
     await holdLong(silent, held);
     await holdLong(silent, idle);
     const poll = await other.queue(held);
-    pass(40.1);
+    passes(40.001);
     expect(await isReapedNow(silent)).toBe(true);
     tokenIn(await poll.reply);
     expect(await sessionsOn(idle)).toEqual([]);
@@ -52,7 +55,7 @@ describe("a silent session", () => {
     const [client, key] = [await RestClient.open(), fresh("key")];
     const token = await holdLong(client, key);
     for (const seconds of [0, 10, 29]) {
-      pass(seconds);
+      passes(seconds);
       expect(await isReapedNow(client)).toBe(false);
     }
     expect((await client.renew(key, token)).status).toBe(200);
@@ -61,7 +64,7 @@ describe("a silent session", () => {
   it("is found dead by whoever uses it before its alarm does, and then has released everything", async () => {
     const [client, key] = [await RestClient.open(), fresh("key")];
     await holdLong(client, key);
-    pass(40.1);
+    passes(40.001);
     expect(await client.ping()).toEqual(GONE);
     expect(await sessionsOn(key)).toEqual([]);
     expect(await storedBy(client.object)).toEqual(NOTHING_STORED);
@@ -72,14 +75,14 @@ describe("a silent session", () => {
     await runInDurableObject(session, async (_, state) => {
       const patient = new HttpSessionObject(state, { ...env, HTTP_SESSION_IDLE_S: "3600" } as typeof env);
       expect(await patient.open("192.0.2.1", undefined)).toBe("admitted");
-      pass(10);
+      passes(10);
       expect(await patient.touch()).toBe(true);
       const seenAt = Date.now();
-      pass(7_200 - 9);
+      passes(7_200 - 9);
       await patient.alarm();
       expect(await patient.isLive()).toBe(true);
       expect(await state.storage.getAlarm()).toBeLessThanOrEqual(seenAt + 7_200_000 + 31_000);
-      pass(10);
+      passes(10);
       await patient.alarm();
       expect(await patient.isLive()).toBe(false);
     });
@@ -88,13 +91,13 @@ describe("a silent session", () => {
 
 describe("a ping at the moment of the end", () => {
   it.each([
-    ["a moment before", 39.9, 204],
-    ["a moment after", 40.1, 410],
+    ["a moment before", 39.999, 204],
+    ["a moment after", 40.001, 410],
   ])("%s finds the session alive and keeps it so, or gone with everything released", async (_, seconds, status) => {
     for (const order of ["ping first", "alarm first"]) {
       const [client, key] = [await RestClient.open(), fresh("key")];
       await holdLong(client, key);
-      pass(seconds);
+      passes(seconds);
       const reaping = order === "alarm first" && runDurableObjectAlarm(client.object);
       expect((await client.ping()).status).toBe(status);
       await (reaping || runDurableObjectAlarm(client.object));
@@ -121,10 +124,10 @@ describe("a request with a slow body", () => {
   it("counts when its session is looked up: nobody ends that between the look and the use", async () => {
     const [client, key] = [await RestClient.open(), fresh("key")];
     const touch = vi.spyOn(HttpSessionObject.prototype, "touch");
-    pass(39.9);
+    passes(39.999);
     const { finish } = slowRequest(client, key);
-    await soon(() => touch.mock.calls.length === 1);
-    pass(39);
+    await soon(() => touch.mock.settledResults[0]?.type === "fulfilled");
+    passes(39);
     expect(await isReapedNow(client)).toBe(false);
     tokenIn(await finish());
   });
@@ -134,8 +137,8 @@ describe("a request with a slow body", () => {
     await holdLong(client, held);
     const touch = vi.spyOn(HttpSessionObject.prototype, "touch");
     const { finish } = slowRequest(client, key);
-    await soon(() => touch.mock.calls.length === 1);
-    pass(40.1);
+    await soon(() => touch.mock.settledResults[0]?.type === "fulfilled");
+    passes(40.001);
     expect(await isReapedNow(client)).toBe(true);
     expect(await sessionsOn(held)).toEqual([]);
     expect(await finish()).toEqual(GONE);
@@ -155,11 +158,11 @@ describe("a request in flight", () => {
     });
     const acquiring = client.acquire(key);
     await reached.promise;
-    pass(3_600);
+    passes(3_600);
     expect(await isReapedNow(client)).toBe(false);
     mayGoOn.resolve();
     tokenIn(await acquiring);
-    pass(39);
+    passes(39);
     expect(await isReapedNow(client)).toBe(false);
     expect((await client.ping()).status).toBe(204);
   });
@@ -170,16 +173,17 @@ describe("a session that polls", () => {
     const [client, holder, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
     await holdLong(holder, key);
     const poll = await client.queue(key);
-    pass(30);
+    passes(30);
     expect(await isReapedNow(client)).toBe(false);
-    pass(29.9);
+    passes(29.9);
     expect(await isReapedNow(client)).toBe(false);
+    const pollHasEnded = watchPollEnd();
     await keyStub(key).leave(holder.name, { keepsReported: false });
     tokenIn(await poll.reply);
-    await soon(async () => (await openPolls(client)) === 0);
-    pass(39);
+    await pollHasEnded();
+    passes(39);
     expect(await isReapedNow(client)).toBe(false);
-    pass(1.1);
+    passes(1.1);
     expect(await isReapedNow(client)).toBe(true);
   });
 
@@ -188,11 +192,13 @@ describe("a session that polls", () => {
     await holdLong(holder, key);
     const leaving = new AbortController();
     await client.queue(key, leaving.signal);
+    const pollHasEnded = watchPollEnd();
     leaving.abort();
-    await soon(async () => (await sessionsOn(key)).length === 1);
-    pass(39);
+    await pollHasEnded();
+    expect(await sessionsOn(key)).toHaveLength(1);
+    passes(39);
     expect(await isReapedNow(client)).toBe(false);
-    pass(1.1);
+    passes(1.1);
     expect(await isReapedNow(client)).toBe(true);
   });
 });
@@ -203,10 +209,10 @@ describe("an idle session that others wait behind", () => {
     const key = fresh("key");
     const token = await holdLong(holder, key);
     expect(wordOf(await silent.enqueue(key))).toBe("queued");
-    pass(30);
+    passes(30);
     await holder.ping();
     const poll = await next.queue(key);
-    pass(10.1);
+    passes(10.1);
     expect(await isReapedNow(silent)).toBe(true);
     expect((await holder.release(key, token)).status).toBe(204);
     tokenIn(await poll.reply);

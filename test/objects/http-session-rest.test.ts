@@ -6,7 +6,7 @@ import type { Env } from "../../src/objects/env.ts";
 import { HttpSessionObject } from "../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { RestClient, soon, tokenIn, wordOf } from "./rest.ts";
-import { fresh } from "./support.ts";
+import { fresh, until } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -82,7 +82,7 @@ describe("an HTTP session is not put to rest", () => {
       return acquire.apply(this, args);
     });
     const grant = client.acquire(key);
-    await expect.poll(() => acquiring.mock.calls.length).toBe(1);
+    await until(() => acquiring.mock.calls.length === 1);
     expect(await rest(client)).toBe(false);
     gate.resolve();
     tokenIn(await grant);

@@ -3,8 +3,9 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Answer } from "../../src/engine/index.ts";
 import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
+import { pass, stopClock } from "./clock.ts";
 import { eager, scriptSessions } from "./listeners.ts";
-import { command, fresh, grantedToken, keyStub, WAIT } from "./support.ts";
+import { command, fresh, grantedToken, keyStub, until, WAIT } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -19,7 +20,7 @@ describe("a key's alarm", () => {
     scripts.set("w", eager(name, "w", granted));
     await keyStub(name).acquire(command({ leaseSeconds: 1 }));
     await keyStub(name).acquire(command({ ...WAIT, session: "w" }));
-    await vi.waitUntil(() => granted.length === 1, { timeout: 2_500, interval: 10 });
+    await until(() => granted.length === 1, { timeout: 2_500, interval: 10 });
   });
 
   it("tells a waiter whose time is over, also after the object was dropped", async () => {
@@ -35,18 +36,19 @@ describe("a key's alarm", () => {
     await stub.acquire(command());
     await stub.acquire(command({ waitMs: 1_000, session: "w" }));
     await evictDurableObject(stub);
-    await vi.waitUntil(() => heard.length > 0, { timeout: 2_500, interval: 10 });
+    await until(() => heard.length > 0, { timeout: 2_500, interval: 10 });
     expect(heard).toEqual(["timeout"]);
     expect((await stub.describe())?.waiters).toBe(0);
   });
 
   it("does nothing when it comes early or twice, and is set again", async () => {
+    stopClock();
     const stub = keyStub(fresh("key"));
     const held = grantedToken(await stub.acquire(command({ leaseSeconds: 20 })));
     await runDurableObjectAlarm(stub);
     await runInDurableObject(stub, async (key, { storage }) => {
       await key.alarm();
-      expect(await storage.getAlarm()).toBeGreaterThan(Date.now() + 15_000);
+      expect(await storage.getAlarm()).toBe(Date.now() + 20_000);
     });
     expect(await stub.renew(held, 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
   });
@@ -55,7 +57,8 @@ describe("a key's alarm", () => {
     const stub = keyStub(fresh("key"));
     const held = grantedToken(await stub.acquire(command({ leaseSeconds: 60 })));
     await runInDurableObject(stub, (_, { storage }) => storage.deleteAlarm());
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 60_000 });
+    stopClock();
+    pass(60_000);
     expect(await stub.renew(held, 60)).toEqual({ status: "not_held" });
     expect((await stub.acquire(command())).status).toBe("granted");
   });
@@ -65,7 +68,8 @@ describe("a key's alarm", () => {
     const stub = keyStub(name);
     await stub.release(grantedToken(await stub.acquire(command({ limit: 4 }))), "");
     const leave = vi.spyOn(DirectoryObject.prototype, "leaveKey").mockRejectedValue(new Error("unreachable"));
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 120_000 });
+    stopClock();
+    pass(120_000);
     await runDurableObjectAlarm(stub);
     expect(leave).toHaveBeenCalled();
     await runInDurableObject(stub, async (_, { storage }) => {

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { eager, scriptSessions } from "./listeners.ts";
-import { command, fresh, grantedToken, keyStub, rowsWritten, WAIT } from "./support.ts";
+import { command, fresh, grantedToken, keyStub, rowsWritten, until, WAIT } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -79,7 +79,7 @@ describe("what a command costs", () => {
     const perGrant: number[] = [];
     for (let n = 0; n < 20; n++) {
       const rows = await runInDurableObject(stub, (key, state) => rowsWritten(state, () => key.release(last, "")));
-      await vi.waitUntil(() => granted.length > n, { timeout: 5_000, interval: 1 });
+      await until(() => granted.length > n, { timeout: 5_000, interval: 1 });
       last = granted[n]?.split(":")[1] ?? "";
       perGrant.push(rows);
     }

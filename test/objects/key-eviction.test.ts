@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { eager, scriptSessions } from "./listeners.ts";
-import { command, fresh, grantedToken, keyStub, WAIT } from "./support.ts";
+import { command, fresh, grantedToken, keyStub, until, WAIT } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -36,7 +36,7 @@ describe("a key that is dropped from memory", () => {
       await stub.describe();
       await evictDurableObject(stub);
       await stub.release(held, "");
-      await vi.waitUntil(() => granted.length > n, { timeout: 5_000, interval: 5 });
+      await until(() => granted.length > n, { timeout: 5_000, interval: 5 });
       held = granted[n]?.split(":")[1] ?? "";
     }
     expect(granted.map((grant) => grant.split(":")[0])).toEqual(["one", "two", "three"]);
@@ -54,7 +54,7 @@ describe("a key that is dropped from memory", () => {
     await stub.release(held, "");
     await evictDurableObject(stub);
     expect(await stub.enqueue(command({ session: "s" }))).toEqual({ status: "already_enqueued" });
-    await vi.waitUntil(async () => (await stub.describe())?.holders.length === 0, { timeout: 8_000, interval: 20 });
+    await until(async () => (await stub.describe())?.holders.length === 0, { timeout: 8_000, interval: 20 });
     await evictDurableObject(stub);
     const wait = { session: "s", waitMs: 0, mayWait: true };
     expect(await stub.wait({ ...wait, request: "w1" })).toEqual({ status: "lease_expired" });

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../src/objects/calls/directories.ts";
 import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
+import { pass, stopClock } from "./clock.ts";
 import { Client, command, fresh, grantedToken, keyStub, loseRows, rowsWritten, tablesOf } from "./support.ts";
 
 afterEach(() => {
@@ -60,7 +61,8 @@ describe("a key that has lost its rows", () => {
     await loseRows(name);
     vi.spyOn(console, "error").mockImplementation(() => {});
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 100_000 });
+    stopClock();
+    pass(100_000);
     await runDurableObjectAlarm(keyStub(name));
     expect(await tablesOf(keyStub(name))).toEqual([]);
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
@@ -95,7 +97,8 @@ describe("a founding that was cut off", () => {
     const name = fresh("key");
     vi.spyOn(DirectoryObject.prototype, "joinKey").mockRejectedValueOnce(new Error("unreachable"));
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("unreachable");
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 100_000 });
+    stopClock();
+    pass(100_000);
     await runDurableObjectAlarm(keyStub(name));
     expect(await tablesOf(keyStub(name))).toEqual([]);
   });

@@ -1,8 +1,10 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { pass, stopClock } from "./clock.ts";
 import { scriptSessions } from "./listeners.ts";
 import { command, fresh, grantedToken, keyStub, tablesOf } from "./support.ts";
 
+beforeEach(stopClock);
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
@@ -10,20 +12,19 @@ afterEach(() => {
 
 describe("pruning", () => {
   const idleFor = async (name: string, ms: number) => {
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + ms });
+    pass(ms);
     await runDurableObjectAlarm(keyStub(name));
   };
 
   it("deletes all that is stored of an idle key, and the fence still rises with the clock set back", async () => {
     const name = fresh("key");
     const stub = keyStub(name);
-    const early = Date.now();
-    vi.useFakeTimers({ toFake: ["Date"], now: early + 3_600_000 });
+    pass(3_600_000);
     const first = grantedToken(await stub.acquire(command({ limit: 5 })));
     await stub.release(first, "");
     await idleFor(name, 61_000);
     expect(await tablesOf(stub)).toEqual([]);
-    vi.useFakeTimers({ toFake: ["Date"], now: early });
+    pass(-3_661_000);
     const second = grantedToken(await stub.acquire(command({ limit: 2 })));
     expect(first < second).toBe(true);
   });
@@ -41,7 +42,7 @@ describe("pruning", () => {
     const stub = keyStub(name);
     const first = grantedToken(await stub.acquire(command()));
     await stub.release(first, "");
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 61_000 });
+    pass(61_000);
     const [, outcome] = await Promise.all([runDurableObjectAlarm(stub), stub.acquire(command())]);
     expect(first < grantedToken(outcome)).toBe(true);
     expect(await stub.acquire(command())).toEqual({ status: "timeout" });
@@ -66,7 +67,7 @@ describe("pruning", () => {
     const name = fresh("key");
     const stub = keyStub(name);
     await stub.release(grantedToken(await stub.acquire(command({ limit: 2 }))), "");
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 50_000 });
+    pass(50_000);
     await stub.release("0".repeat(32), "");
     await stub.renew("0".repeat(32), 10);
     await stub.acquire(command({ limit: 1 }));

@@ -1,3 +1,4 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { AcquireOutcome } from "../../src/engine/index.ts";
@@ -8,11 +9,13 @@ import { RemoteKeys } from "../../src/objects/calls/remote-keys.ts";
 import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
 import type { KeyCall } from "../../src/session/key-calls.ts";
+import { pass, stopClock } from "./clock.ts";
 import { eager, type FakeSession, scriptSessions } from "./listeners.ts";
-import { Client, command, fresh, grantedToken, keyStub, tokenOf, WAIT } from "./support.ts";
+import { Client, command, fresh, grantedToken, keyStub, tokenOf, until, WAIT } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
+  vi.useRealTimers();
 });
 
 /** Asks a key to rest; whether it did. */
@@ -46,7 +49,7 @@ it("clients that share a key which is put to rest all the time hold it one at a 
         holders += 1;
         expect(holders).toBe(1);
         fences.push(token.slice(0, 16));
-        await expect.poll(() => rest(key), { timeout: 10_000, interval: 5 }).toBe(true);
+        await until(() => rest(key), { timeout: 10_000, interval: 5 });
         holders -= 1;
         expect(await client.ask(`r\n${key}\n${token}\n`)).toBe("ok");
       }
@@ -71,22 +74,25 @@ describe("a key that is put to rest", () => {
     }
     expect(await keyStub(key).describe()).toMatchObject({ holderCount: 1, waiters: 2 });
     expect(await keyStub(key).release(token, "")).toEqual({ status: "released" });
-    await expect.poll(() => granted.length).toBe(1);
+    await until(() => granted.length === 1);
     const [, next = ""] = granted[0]?.split(":") ?? [];
     expect(next > token).toBe(true);
-    await expect.poll(() => rest(key)).toBe(true);
+    await until(() => rest(key));
     expect(await keyStub(key).release(next, "")).toEqual({ status: "released" });
-    await expect.poll(() => granted.map((grant) => grant.split(":")[0])).toEqual(["one", "two"]);
+    await until(() => granted.map((grant) => grant.split(":")[0]).join() === "one,two");
   });
 
   it("still hands over at the end of a lease", async () => {
     const key = fresh("key");
     const granted: string[] = [];
     scriptSessions().set("next", eager(key, "next", granted));
-    await keyStub(key).acquire(command({ leaseSeconds: 2 }));
+    stopClock();
+    await keyStub(key).acquire(command({ leaseSeconds: 20 }));
     await keyStub(key).acquire(command({ ...WAIT, session: "next" }));
     expect(await rest(key)).toBe(true);
-    await expect.poll(() => granted.length, { timeout: 5_000 }).toBe(1);
+    pass(20_000);
+    await runDurableObjectAlarm(keyStub(key));
+    await until(() => granted.length === 1, { timeout: 5_000 });
   });
 
   it("answers a session that still has the old way to it", async () => {
@@ -124,10 +130,10 @@ describe("a key is not put to rest", () => {
     const token = grantedToken(await keyStub(key).acquire(command()));
     await keyStub(key).acquire(command({ ...WAIT, session: "next" }));
     await keyStub(key).release(token, "");
-    await expect.poll(() => deliver.mock.calls.length).toBe(1);
+    await until(() => deliver.mock.calls.length === 1);
     expect(await rest(key)).toBe(false);
     open();
-    await expect.poll(() => rest(key)).toBe(true);
+    await until(() => rest(key));
     expect(granted).toHaveLength(1);
   });
 
@@ -137,10 +143,10 @@ describe("a key is not put to rest", () => {
     const lose = vi.spyOn(SessionObject.prototype, "lose").mockImplementation(() => opened);
     const token = grantedToken(await keyStub(key).acquire(command()));
     await keyStub(key).steal(token.slice(0, 16));
-    await expect.poll(() => lose.mock.calls.length).toBe(1);
+    await until(() => lose.mock.calls.length === 1);
     expect(await rest(key)).toBe(false);
     open();
-    await expect.poll(() => rest(key)).toBe(true);
+    await until(() => rest(key));
   });
 
   it("while it is being founded", async () => {
@@ -155,7 +161,7 @@ describe("a key is not put to rest", () => {
       return join.apply(this, args);
     });
     const grant = keyStub(key).acquire(command());
-    await expect.poll(() => joining.mock.calls.length).toBe(1);
+    await until(() => joining.mock.calls.length === 1);
     expect(await rest(key)).toBe(false);
     open();
     grantedToken(await grant);
@@ -176,10 +182,12 @@ describe("a key is not put to rest", () => {
 
   it("when its alarm is near", async () => {
     const key = fresh("key");
+    stopClock();
     await keyStub(key).acquire(command({ leaseSeconds: 1 }));
     expect(await rest(key)).toBe(false);
+    pass(1_000);
     // An alarm must not find the test gone.
-    await expect.poll(async () => (await keyStub(key).describe())?.holderCount, { timeout: 5_000 }).toBe(0);
+    await until(async () => (await keyStub(key).describe())?.holderCount === 0, { timeout: 5_000 });
   });
 });
 

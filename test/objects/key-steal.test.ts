@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Answer } from "../../src/engine/index.ts";
 import type { Loss } from "../../src/session/effects.ts";
 import { eager, scriptSessions } from "./listeners.ts";
-import { command, fresh, grantedToken, keyStub, WAIT } from "./support.ts";
+import { command, fresh, grantedToken, keyStub, until, WAIT } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -30,7 +30,7 @@ describe("stealing", () => {
       since: shown?.since,
       expiresAt: shown?.expiresAt,
     });
-    await vi.waitUntil(() => granted.length === 1 && losses.length === 1, { timeout: 3_000, interval: 5 });
+    await until(() => granted.length === 1 && losses.length === 1, { timeout: 3_000, interval: 5 });
     expect(losses).toEqual([{ key: name, token, reason: "stolen" }]);
     await evictDurableObject(stub);
     expect(await stub.renew(token, 5)).toEqual({ status: "not_held" });
@@ -54,7 +54,7 @@ describe("stealing", () => {
     await stub.release(held, "");
     const { holders = [] } = (await stub.describe()) ?? {};
     expect(await stub.steal(holders[0]?.fence ?? "")).toMatchObject({ status: "stolen", session: "slow" });
-    await vi.waitUntil(() => heard.length > 0, { timeout: 3_000, interval: 5 });
+    await until(() => heard.length > 0, { timeout: 3_000, interval: 5 });
     expect(heard).toEqual(["lease_expired"]);
     expect((await stub.acquire(command())).status).toBe("granted");
   });

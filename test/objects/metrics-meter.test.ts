@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Sums } from "../../src/metrics/tally.ts";
 import { Meter } from "../../src/objects/metrics/meter.ts";
 import { MetricsObject } from "../../src/objects/metrics/metrics-object.ts";
-import { fresh } from "./support.ts";
+import { fresh, until } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -51,25 +51,27 @@ describe("a meter", () => {
   it("reports at once what is counted after a pause, all that one step counts in one report", async () => {
     const reports = watchReports();
     const { meter, settled } = open();
-    const start = Date.now();
+    const waits = vi.spyOn(scheduler, "wait");
     meter.count("grants_total", lock);
     meter.observe("lock_wait_seconds", { kind: "lock" }, 0);
     await settled();
-    expect(Date.now() - start).toBeLessThan(500);
+    expect(waits).not.toHaveBeenCalled();
     expect(reports).toEqual([{ [SERIES]: 1, "lock_wait_seconds|lock|0.001": 1 }]);
   });
 
   it("sends few reports however often it is used, and loses nothing", async () => {
     const reports = watchReports();
     const { meter, sums, settled } = open();
+    const startedAt = Date.now();
     for (let n = 0; n < 1_000; n++) {
       meter.count("grants_total", lock);
       if (n % 10 === 0) await scheduler.wait(1);
     }
-    await vi.waitUntil(async () => (await sums())[SERIES] === 1_000, { timeout: 3_000, interval: 20 });
+    await until(async () => (await sums())[SERIES] === 1_000, { timeout: 3_000, interval: 20 });
     await settled();
     expect(reports.length).toBeGreaterThan(0);
-    expect(reports.length).toBeLessThanOrEqual(3);
+    // One at once, then one a second, however slow the machine is.
+    expect(reports.length).toBeLessThanOrEqual(2 + (Date.now() - startedAt) / 1_000);
     expect(reports.reduce((total, report) => total + (report[SERIES] ?? 0), 0)).toBe(1_000);
   });
 

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Sums } from "../../src/metrics/tally.ts";
 import { allCollectors, collectorOf } from "../../src/objects/metrics/collectors.ts";
-import { fresh, rowsWritten } from "./support.ts";
+import { fresh, rowsWritten, until } from "./support.ts";
 
 afterEach(() => {
   vi.useRealTimers();
@@ -100,7 +100,7 @@ describe("a collector", () => {
     await stub.report(pruned(1));
     vi.setSystemTime(Date.now() - 3_600_000);
     await stub.report(pruned(1));
-    await vi.waitUntil(async () => (await storedSums(stub)).keys_pruned_total === 2, { timeout: 7_000, interval: 50 });
+    await until(async () => (await storedSums(stub)).keys_pruned_total === 2, { timeout: 7_000, interval: 50 });
   });
 });
 

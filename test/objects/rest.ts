@@ -1,8 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
-import { vi } from "vitest";
 import { httpSessionName } from "../../src/objects/calls/session-names.ts";
-import { sessionsOn, tablesOf } from "./support.ts";
+import { sessionsOn, tablesOf, until } from "./support.ts";
 
 /** A reply with its JSON read; `body` is empty where there was none. */
 export interface RestReply {
@@ -116,8 +115,7 @@ export function wordOf({ status, body }: RestReply): string {
 }
 
 /** Waits until it is so; what is promised "soon" takes no longer than `timeout` milliseconds. */
-export const soon = (check: () => boolean | Promise<boolean>, timeout = 3_000) =>
-  vi.waitUntil(check, { timeout, interval: 10 });
+export const soon = (check: () => boolean | Promise<boolean>, timeout = 3_000) => until(check, { timeout });
 
 /** Everything an object has stored: tables, values by key, and its alarm. */
 export async function storedBy(stub: DurableObjectStub) {

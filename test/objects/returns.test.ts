@@ -7,6 +7,7 @@ import {
   patienceFor,
   ReturnTurns,
 } from "../../src/objects/session/paced-returns.ts";
+import { pass, stopClock } from "./clock.ts";
 
 const renewal = (leaseSeconds: number | undefined) => ({ type: "renew", key: "k", token: "t", leaseSeconds }) as const;
 
@@ -14,8 +15,21 @@ function manyReturnAt(now: number): void {
   for (let count = 0; count < 20; count += 1) noteReturn(now);
 }
 
+/** Only waits take time. A rush lasts a fifth of a second, and a stalled machine would miss it. */
+function waitByStoppedClock() {
+  stopClock();
+  const wait = scheduler.wait.bind(scheduler);
+  return vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => {
+    await wait(0);
+    pass(Math.ceil(ms));
+  });
+}
+
 describe("sessions that are taken up again", () => {
-  afterEach(() => vi.restoreAllMocks());
+  afterEach(() => {
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
 
   it("are a rush when many come within a moment, until that is over", () => {
     const now = Date.now() + 60_000;
@@ -47,7 +61,7 @@ describe("sessions that are taken up again", () => {
   });
 
   it("ask at once if there is no rush, and go on when their patience or the rush is over", async () => {
-    const waits = vi.spyOn(scheduler, "wait");
+    const waits = waitByStoppedClock();
     expect(mustWait(Date.now())).toBe(false);
     expect(await inTurn(8_000, async () => "done")).toBe("done");
     expect(waits).not.toHaveBeenCalled();
@@ -76,6 +90,7 @@ describe("sessions that are taken up again", () => {
   });
 
   it("have their requests on one key begun in the order in which they came, whatever the patience of each", async () => {
+    waitByStoppedClock();
     const turns = new ReturnTurns();
     const begun: string[] = [];
     const ask = (key: string, number: number, patienceMs: number) =>
@@ -92,6 +107,9 @@ describe("sessions that are taken up again", () => {
   });
 
   it("keep nobody waiting for one that failed, or died with its object", async () => {
+    stopClock();
+    // Whatever rush there was is over.
+    pass(1_000);
     await expect(inTurn(0, () => Promise.reject(new Error("failed")))).rejects.toThrow("failed");
     expect(mustWait(Date.now())).toBe(false);
     for (let count = 0; count < 8; count += 1) void inTurn(0, () => new Promise(() => {}));

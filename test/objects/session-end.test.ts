@@ -4,13 +4,13 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { ownerIdOf } from "../../src/objects/calls/session-names.ts";
 import { DirectoryObject } from "../../src/objects/directory/directory-object.ts";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
-import { Client, command, fresh, keyStub, sessionsOn, tablesOf, tokenOf } from "./support.ts";
+import { Client, command, fresh, keyStub, sessionsOn, tablesOf, tokenOf, until } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const soon = (check: () => Promise<boolean>) => vi.waitUntil(check, { timeout: 2_000, interval: 20 });
+const soon = (check: () => Promise<boolean>) => until(check, { timeout: 2_000, interval: 20 });
 
 describe("a client that leaves", () => {
   it("leaves nothing behind, in keys, in its session or in the directory", async () => {

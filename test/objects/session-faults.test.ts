@@ -3,14 +3,15 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { SessionStore } from "../../src/objects/session-common/session-store.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
+import { pass, stopClock } from "./clock.ts";
+import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
 });
 
-const soon = (check: () => Promise<boolean>) => vi.waitUntil(check, { timeout: 3_000, interval: 20 });
+const soon = (check: () => Promise<boolean>) => until(check, { timeout: 3_000, interval: 20 });
 
 /** A client that holds the key, one that waits for it with `request`, and the waiting session. */
 async function contention(key: string, request = `l\n${key}\n60\n`) {
@@ -53,7 +54,8 @@ describe("a session that the server ends", () => {
       await scheduler.wait(100);
       return leave.call(this, name, options);
     });
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 24_000 });
+    stopClock();
+    pass(24_000);
     await runDurableObjectAlarm(session);
     expect(await client.line()).toBe("error");
     client.close();
@@ -75,7 +77,7 @@ describe("what stands behind a wait", () => {
     expect(spill.mock.calls.length).toBeLessThanOrEqual(2 + (Date.now() - startedAt) / 250);
     await release();
     tokenOf(await waiter.line());
-    await vi.waitUntil(() => waiter.unread.length === pings, { timeout: 5_000, interval: 10 });
+    await until(() => waiter.unread.length === pings, { timeout: 5_000, interval: 10 });
   });
 
   it("keeps a framing failure in its turn, and nothing is read after it, also after a sleep", async () => {
@@ -92,13 +94,14 @@ describe("what stands behind a wait", () => {
   });
 
   it("gives half a frame its full time from the answer on, also after a sleep", async () => {
+    stopClock();
     const key = fresh("key");
     const { waiter, release, sleep, session } = await contention(key, `l\n${key}\n600\nping\n`);
     await sleep();
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 30_000 });
+    pass(30_000);
     await release();
     tokenOf(await waiter.line());
-    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 20_000 });
+    pass(20_000);
     await runDurableObjectAlarm(session);
     expect(await waiter.ask("_\n_\n")).toBe("ok");
   });

@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it, vi } from "vitest";
-import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
+import { describe, expect, it } from "vitest";
+import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "./support.ts";
 
 async function storedKeys(session: string): Promise<string[]> {
   return runInDurableObject(env.SESSION.getByName(session), (_, { storage }) =>
@@ -39,7 +39,7 @@ describe("a session that uses many keys", () => {
     expect(stored.length).toBeLessThan(60);
     expect(stored).toEqual(expect.arrayContaining([held, queued]));
     client.close();
-    await vi.waitUntil(async () => (await keyStub(queued).describe())?.waiters === 0, { timeout: 2_000, interval: 20 });
+    await until(async () => (await keyStub(queued).describe())?.waiters === 0, { timeout: 2_000, interval: 20 });
     expect((await keyStub(held).describe())?.holders).toEqual([]);
   });
 
@@ -54,6 +54,6 @@ describe("a session that uses many keys", () => {
     await cycles(client, prefix, 70);
     expect(await storedKeys(session)).toContain(key);
     client.close();
-    await vi.waitUntil(async () => (await keyStub(key).describe())?.holders.length === 0, { timeout: 2_000 });
+    await until(async () => (await keyStub(key).describe())?.holders.length === 0, { timeout: 2_000 });
   });
 });

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
 import { crash, cut, plain, resumable, resume, storedIn } from "./resuming.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
+import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "./support.ts";
 
 const WATCH = "@w watch\n_\nlost\n";
 const PING = "@p ping\n_\n_\n";
@@ -17,7 +17,7 @@ afterEach(() => {
 
 /** Resolves once sessions have been told of so many losses. */
 const told = (count: number) =>
-  vi.waitUntil(() => lose.mock.settledResults.filter(({ type }) => type === "fulfilled").length === count, {
+  until(() => lose.mock.settledResults.filter(({ type }) => type === "fulfilled").length === count, {
     timeout: 3_000,
     interval: 5,
   });
@@ -106,7 +106,7 @@ describe("what is remembered of losses", () => {
     const { client, credential } = await resumable();
     expect(await storedIn(credential.session)).toEqual(["resumption"]);
     client.close();
-    await vi.waitUntil(async () => (await storedIn(credential.session)).length === 0, { timeout: 3_000, interval: 20 });
+    await until(async () => (await storedIn(credential.session)).length === 0, { timeout: 3_000, interval: 20 });
     await env.SESSION.getByName(credential.session).lose({ key: "key", token: "late", reason: "expired" });
     expect(await storedIn(credential.session)).toEqual([]);
   });

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../src/objects/key/key-object.ts";
 import { Meter } from "../../src/objects/metrics/meter.ts";
 import { crash, cut, plain, resumable, resume } from "./resuming.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf } from "./support.ts";
+import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -48,7 +48,7 @@ describe.each([["stays"], ["is lost with its memory"]])("a steal that is sent ag
     const { client, credential } = await resumable();
     const acquire = vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(() => new Promise(() => {}));
     client.send(stealOf(key));
-    await vi.waitUntil(() => acquire.mock.calls.length === 1, { timeout: 3_000, interval: 5 });
+    await until(() => acquire.mock.calls.length === 1, { timeout: 3_000, interval: 5 });
     acquire.mockRestore();
     await cut(client);
     if (fate !== "stays") await crash(credential);

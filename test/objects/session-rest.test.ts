@@ -7,7 +7,7 @@ import { KeyObject } from "../../src/objects/key/key-object.ts";
 import type { SessionObject } from "../../src/objects/session/session-object.ts";
 import type { Credential } from "../../src/transports/session.ts";
 import { cut, resumable, resume } from "./resuming.ts";
-import { Client, fresh, keyStub, tokenOf } from "./support.ts";
+import { Client, fresh, keyStub, tokenOf, until } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -29,7 +29,7 @@ async function hasRested(credential: Credential, before: SessionObject): Promise
 }
 
 const rested = (credential: Credential, before: SessionObject) =>
-  vi.waitUntil(() => hasRested(credential, before), { timeout: 3_000, interval: 20 });
+  until(() => hasRested(credential, before), { timeout: 3_000, interval: 20 });
 
 it("a session that has lost its socket rests, keeps what it has, and is taken up again", async () => {
   const key = fresh("key");
@@ -75,7 +75,7 @@ it("a session does not rest while a request of it is on its way, which is then t
     return acquire.apply(this, args);
   });
   client.send(`@1 l\n${key}\n0 600\n`);
-  await expect.poll(() => acquiring.mock.calls.length).toBe(1);
+  await until(() => acquiring.mock.calls.length === 1);
   await cut(client);
   await scheduler.wait(100);
   expect(await hasRested(credential, before)).toBe(false);
@@ -93,7 +93,7 @@ it("a grant for a resting session waits for its client", async () => {
   const token = tokenOf(await holder.ask(`l\n${key}\n0 600\n`));
   const { client, credential } = await resumable();
   client.send(`@1 l\n${key}\n60 600\n`);
-  await expect.poll(async () => (await keyStub(key).describe())?.waiters).toBe(1);
+  await until(async () => (await keyStub(key).describe())?.waiters === 1);
   const before = await hostOneself(credential);
   await cut(client);
   await rested(credential, before);

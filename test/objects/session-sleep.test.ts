@@ -1,7 +1,8 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it, vi } from "vitest";
-import { Client, fresh, liveSessions, sessionsOn, tokenOf } from "./support.ts";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { pass, stopClock } from "./clock.ts";
+import { Client, fresh, keyStub, liveSessions, sessionsOn, tokenOf, until } from "./support.ts";
 
 /** Puts the session that waits for, or holds, this key to sleep; its socket stays. */
 async function sleepSessionOn(key: string, index = 0): Promise<void> {
@@ -9,13 +10,17 @@ async function sleepSessionOn(key: string, index = 0): Promise<void> {
   await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" });
 }
 
+afterEach(() => {
+  vi.useRealTimers();
+});
+
 describe("a session that sleeps", () => {
   it("answers a waiting request when its turn comes", async () => {
     const key = fresh("key");
     const [holder, waiter] = [await Client.open(), await Client.open()];
     const token = tokenOf(await holder.ask(`l\n${key}\n0\n`));
     waiter.send(`l\n${key}\n20\n`);
-    await vi.waitUntil(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
+    await until(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
     await sleepSessionOn(key, 1);
     await sleepSessionOn(key, 0);
     expect(await holder.ask(`r\n${key}\n${token}\n`)).toBe("ok");
@@ -26,9 +31,15 @@ describe("a session that sleeps", () => {
     const key = fresh("key");
     const [holder, waiter] = [await Client.open(), await Client.open()];
     await holder.ask(`l\n${key}\n0\n`);
-    waiter.send(`l\n${key}\n1\n`);
-    await vi.waitUntil(async () => (await sessionsOn(key)).length === 2, { timeout: 900, interval: 10 });
+    stopClock();
+    waiter.send(`l\n${key}\n20\n`);
+    await until(async () => (await sessionsOn(key)).length === 2);
     await sleepSessionOn(key, 1);
+    await runInDurableObject(keyStub(key), async (_, { storage }) => {
+      expect(await storage.getAlarm()).toBe(Date.now() + 20_000);
+    });
+    pass(20_000);
+    await runDurableObjectAlarm(keyStub(key));
     expect(await waiter.line()).toBe("timeout");
   });
 
@@ -49,7 +60,7 @@ describe("a session that sleeps", () => {
     const [holder, waiter] = [await Client.open(), await Client.open()];
     const token = tokenOf(await holder.ask(`l\n${key}\n0\n`));
     waiter.send(`l\n${key}\n20\nping\n_\n_\nr\n${key}\nnope\n`);
-    await vi.waitUntil(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
+    await until(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
     await sleepSessionOn(key, 1);
     await holder.ask(`r\n${key}\n${token}\n`);
     tokenOf(await waiter.line());
@@ -62,11 +73,11 @@ describe("a session that sleeps", () => {
     const token = tokenOf(await holder.ask(`l\n${key}\n0\n`));
     const pings = 6_000;
     waiter.send(`l\n${key}\n20\n${"ping\n_\n_\n".repeat(pings)}`);
-    await vi.waitUntil(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
+    await until(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
     await sleepSessionOn(key, 1);
     await holder.ask(`r\n${key}\n${token}\n`);
     tokenOf(await waiter.line());
-    await vi.waitUntil(() => waiter.unread.length === pings, { timeout: 5_000, interval: 10 });
+    await until(() => waiter.unread.length === pings, { timeout: 5_000, interval: 10 });
     expect(new Set(waiter.unread)).toEqual(new Set(["ok\n"]));
   });
 
@@ -77,11 +88,11 @@ describe("a session that sleeps", () => {
     for (const key of keys) tokens.push(tokenOf(await holder.ask(`l\n${key}\n0\n`)));
     waiter.send(keys.map((key, tag) => `@t${tag} l\n${key}\n30\n`).join(""));
     const last = keys.at(-1) ?? "";
-    await vi.waitUntil(async () => (await sessionsOn(last)).length === 2, { timeout: 5_000, interval: 10 });
+    await until(async () => (await sessionsOn(last)).length === 2, { timeout: 5_000, interval: 10 });
     await sleepSessionOn(last, 1);
     expect(await waiter.ask("@t7 ping\n_\n_\n")).toBe("@t7 error");
     for (const [n, key] of keys.entries()) await holder.ask(`r\n${key}\n${tokens[n]}\n`);
-    await vi.waitUntil(() => waiter.unread.length === 50, { timeout: 5_000, interval: 10 });
+    await until(() => waiter.unread.length === 50, { timeout: 5_000, interval: 10 });
     const tags = waiter.unread.map((line) => /^@(t\d+) ok [0-9a-f]{32} 33\n$/.exec(line)?.[1]);
     expect(new Set(tags)).toEqual(new Set(keys.map((_, tag) => `t${tag}`)));
   });
@@ -103,8 +114,7 @@ describe("a session that sleeps", () => {
     await sleepSessionOn(keys[0] ?? "");
     client.close();
     for (const key of keys) {
-      await vi.waitUntil(async () => (await other.ask(`l\n${key}\n0\n`)).startsWith("ok"), {
-        timeout: 1_000,
+      await until(async () => (await other.ask(`l\n${key}\n0\n`)).startsWith("ok"), {
         interval: 20,
       });
     }
@@ -118,7 +128,7 @@ describe("a session that sleeps", () => {
     expect(await liveSessions()).toBe(before + 1);
     await sleepSessionOn(key);
     client.close();
-    await vi.waitUntil(async () => (await liveSessions()) === before, { timeout: 2_000, interval: 20 });
+    await until(async () => (await liveSessions()) === before, { timeout: 2_000, interval: 20 });
   });
 
   it("is not woken by the keep-alive frame", async () => {

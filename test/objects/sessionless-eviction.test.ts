@@ -4,7 +4,7 @@ import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { ClaimCommand } from "../../src/engine/index.ts";
 import { newSessionlessOwner } from "../../src/objects/calls/session-names.ts";
-import { command, fresh, grantedToken, keyStub, rowsWritten } from "./support.ts";
+import { command, fresh, grantedToken, keyStub, rowsWritten, until } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -58,11 +58,11 @@ describe("a key whose object is evicted", () => {
       const waiting = [];
       for (const [index, tag] of ["one", "two"].entries()) {
         waiting.push(wait(tag));
-        await vi.waitUntil(async () => (await keyStub(name).describe())?.waiters === index + 1, { interval: 10 });
+        await until(async () => (await keyStub(name).describe())?.waiters === index + 1, { interval: 10 });
       }
       await evictDurableObject(keyStub(name), { webSockets });
       // Who was cut off comes back and stands where it stood.
-      await vi.waitUntil(
+      await until(
         () =>
           runInDurableObject(
             keyStub(name),
@@ -83,7 +83,7 @@ describe("a key whose object is evicted", () => {
     const name = fresh("file");
     await ask("PUT", `/v1/files/${name}`, CREATE);
     const waiting = ask("PUT", `/v1/files/${name}?wait=20`, CREATE);
-    await vi.waitUntil(async () => (await keyStub(name).describe())?.waiters === 1, { interval: 10 });
+    await until(async () => (await keyStub(name).describe())?.waiters === 1, { interval: 10 });
     await keyStub(name).rest();
     expect((await keyStub(name).describe())?.waiters).toBe(1);
     expect((await ask("DELETE", `/v1/files/${name}`)).status).toBe(204);
@@ -97,7 +97,7 @@ describe("a key whose object is evicted", () => {
       status: "queued",
     });
     expect((await stub.remove({ kind: "file", which: { by: "any" } })).status).toBe("removed");
-    await vi.waitUntil(async () => (await stub.current()) === null, { timeout: 8_000, interval: 20 });
+    await until(async () => (await stub.current()) === null, { timeout: 8_000, interval: 20 });
   });
 });
 

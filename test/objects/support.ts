@@ -4,6 +4,23 @@ import { vi } from "vitest";
 import type { AcquireCommand } from "../../src/engine/index.ts";
 import { allDirectories } from "../../src/objects/calls/directories.ts";
 
+/**
+ * Polls until the check is true. The deadline counts only the pauses between polls, so a machine that stalls does not
+ * use it up. A stopped clock stays stopped: `vi.waitUntil` and `expect.poll` advance it with every poll (vitest 4.1).
+ */
+export async function until<Result>(
+  check: () => Result | Promise<Result>,
+  { timeout = 3_000, interval = 10 } = {},
+): Promise<NonNullable<Result>> {
+  const late = new Error(`still not true after ${timeout} ms of polling`);
+  for (let left = timeout; left >= 0; left -= interval) {
+    const result = await check();
+    if (result) return result;
+    await scheduler.wait(interval);
+  }
+  throw late;
+}
+
 let names = 0;
 
 /** A name that no other test uses. */
@@ -83,7 +100,7 @@ export class Client {
 
   /** The next line, without its line feed. */
   async line(): Promise<string> {
-    await vi.waitUntil(() => this.#lines.length > 0, { timeout: 15_000, interval: 5 });
+    await until(() => this.#lines.length > 0, { timeout: 15_000, interval: 5 });
     return (this.#lines.shift() ?? "").replace(/\n$/, "");
   }
 
@@ -97,7 +114,7 @@ export class Client {
   }
 
   async closed(): Promise<number> {
-    return vi.waitUntil(() => this.#closed, { timeout: 5_000, interval: 5 });
+    return until(() => this.#closed, { timeout: 5_000, interval: 5 });
   }
 }
 

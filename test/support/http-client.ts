@@ -4,6 +4,7 @@
  */
 import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
+import { stopwatch } from "./stopwatch.ts";
 
 const DEFAULT_DEADLINE_MS = 20_000;
 
@@ -24,8 +25,8 @@ export interface HttpReply {
   readonly body: string;
   /** From sending the request to the end of the reply. */
   readonly ms: number;
-  /** When the reply ended, by `performance.now()`. */
-  readonly endedAt: number;
+  /** The same, less what this machine stalled in between: see `stopwatch`. */
+  readonly livedMs: number;
 }
 
 /** The ways to hang up of which the service hears at once. */
@@ -47,17 +48,16 @@ export function startRequest(
   deadlineMs = DEFAULT_DEADLINE_MS,
 ): HttpExchange {
   const socket = connect({ port, host: "127.0.0.1", noDelay: true });
-  const startedAt = performance.now();
+  const [startedAt, elapsed] = [performance.now(), stopwatch()];
   const reply = Promise.withResolvers<HttpReply>();
   const sent = request({ createConnection: () => socket, method, path, headers });
   const end = (message: IncomingMessage, text: string) => {
-    const endedAt = performance.now();
     reply.resolve({
       status: message.statusCode ?? 0,
       headers: headersOf(message),
       body: text,
-      ms: endedAt - startedAt,
-      endedAt,
+      ms: performance.now() - startedAt,
+      livedMs: elapsed(),
     });
     socket.destroy();
   };

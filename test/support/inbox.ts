@@ -26,7 +26,8 @@ export class Inbox {
     if (waiting) return waiting;
     if (this.wake) throw new Error("two readers on one connection");
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
+      // After a stall, Node fires timers before it reads sockets: read first what has arrived meanwhile.
+      const timer = setTimeout(() => setImmediate(resolve), ms);
       this.wake = () => {
         clearTimeout(timer);
         resolve();

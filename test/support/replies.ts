@@ -27,9 +27,9 @@ export function grantIn(reply: HttpReply, status: "ok" | "acquired" = "ok", leas
 }
 
 /** The reply came at this time after its request, in seconds. */
-export function expectAfter({ ms }: HttpReply, fromSeconds: number, toSeconds: number): void {
+export function expectAfter({ ms, livedMs }: HttpReply, fromSeconds: number, toSeconds: number): void {
   expect(ms / 1000).toBeGreaterThanOrEqual(fromSeconds);
-  expect(ms / 1000).toBeLessThanOrEqual(toSeconds);
+  expect(livedMs / 1000).toBeLessThanOrEqual(toSeconds);
 }
 
 /** Nothing has been answered so far. */

@@ -20,9 +20,9 @@ export async function waitersOf(client: WireClient, key: string): Promise<number
   return (await readStats(client)).locks.find((lock) => lock.key === key)?.waiters ?? 0;
 }
 
-/** Polls until stats show neither holder nor waiter, and nobody connected but the observer. */
+/** Polls until stats show neither holder nor waiter, and nobody connected but the observer: sooner than a lease ends. */
 export async function nothingIsLeft(observer: WireClient): Promise<void> {
-  await poll("holders, waiters and connections to be gone", 10_000, async () => {
+  await poll("holders, waiters and connections to be gone", 20_000, async () => {
     const { connections, locks, semaphores } = await readStats(observer);
     return connections === 1 && locks.length === 0 && semaphores.length === 0 ? true : undefined;
   });

@@ -3,7 +3,8 @@ import { connect, type Socket } from "node:net";
 import { WebSocket } from "ws";
 import { type Arrival, Inbox } from "./inbox.ts";
 
-export const DEFAULT_DEADLINE_MS = 5_000;
+/** Guards against hanging; it promises nothing. A server that just started on a busy machine takes seconds. */
+export const DEFAULT_DEADLINE_MS = 20_000;
 
 export type Transport = "tcp" | "ws";
 export const TRANSPORTS: readonly Transport[] = ["tcp", "ws"];

@@ -13,6 +13,7 @@ import { poll, sleep } from "../../support/poll.ts";
 import { expectAfter, expectError, expectNoContent, expectWaiting, grantIn } from "../../support/replies.ts";
 import { Api, freshKey } from "../../support/rest.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
+import { stopwatch } from "../../support/stopwatch.ts";
 import { ask, fenceOf, joinQueue, lock, tokenOf } from "../../support/wire-client.ts";
 
 const COMMAND = fileURLToPath(new URL("../../../dist/holdfast.js", import.meta.url));
@@ -101,11 +102,11 @@ describe("a PUT that waits", () => {
     const next = await files.waitInLine(a, 60, "tag=next");
     abandoned[how]();
     await api.waitersOn(a, 1);
-    const removedAt = performance.now();
+    const elapsed = stopwatch();
     expectNoContent(await files.remove(a));
     const reply = await next.reply;
     expect(lockTextIn(reply, 201).tag).toBe("next");
-    expect(reply.endedAt - removedAt).toBeLessThanOrEqual(500);
+    expect(elapsed()).toBeLessThanOrEqual(500);
   });
 
   it("that crosses a hang-up has been answered or is given back within a second", async () => {
@@ -133,11 +134,11 @@ describe("a PUT that waits", () => {
     await server.restart();
     await expect(cut.reply).rejects.toThrow();
     const next = await files.waitInLine(a, 60, "tag=next");
-    const removedAt = performance.now();
+    const elapsed = stopwatch();
     expectNoContent(await files.remove(a));
     const reply = await next.reply;
     expect(lockTextIn(reply, 201).tag).toBe("next");
-    expect(reply.endedAt - removedAt).toBeLessThanOrEqual(5_000);
+    expect(elapsed()).toBeLessThanOrEqual(5_000);
   });
 
   it("that a crash cut off and that came up since is the client's for good once it has asked again", async () => {

@@ -12,6 +12,7 @@ import {
 } from "../../support/replies.ts";
 import { Api, freshKey } from "../../support/rest.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
+import { stopwatch } from "../../support/stopwatch.ts";
 
 const TIMEOUT = { status: "timeout" };
 const GONE = { error: "session_gone" };
@@ -29,11 +30,11 @@ describe("a session that is deleted", () => {
     const [[s, s2], k] = [await api.sessions(2), freshKey()];
     await s.lock(k);
     const polling = await s2.waitInLine(k, 60);
-    const deletedAt = performance.now();
     expectNoContent(await s2.end());
+    const elapsed = stopwatch();
     const reply = await polling.reply;
     expectJson(reply, 410, GONE);
-    expect(reply.endedAt - deletedAt).toBeLessThanOrEqual(100);
+    expect(elapsed()).toBeLessThanOrEqual(100);
     await poll("stats without the waiter", 1_000, async () =>
       (await api.stats()).locks.find(({ key }) => key === k)?.waiters === 0 ? true : undefined,
     );
@@ -79,11 +80,11 @@ describe("a client that goes away while it waits", () => {
       await poll("the other one to be in line", 3_000, async () =>
         (await api.queue(k)).some((owner) => owner !== leaver) ? true : undefined,
       );
-      const releasedAt = performance.now();
+      const elapsed = stopwatch();
       expectNoContent(await s.post(`/v1/locks/${k}/release`, { token }));
       const reply = await polling.reply;
       grantIn(reply, "ok", 33);
-      expect(reply.endedAt - releasedAt).toBeLessThanOrEqual(1_000);
+      expect(elapsed()).toBeLessThanOrEqual(1_000);
       expectNoContent(await s2.ping());
     }
   });

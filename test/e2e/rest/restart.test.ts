@@ -5,6 +5,7 @@ import { poll, sleep } from "../../support/poll.ts";
 import { expectError, expectJson, expectNoContent, grantIn } from "../../support/replies.ts";
 import { Api } from "../../support/rest.ts";
 import { startServer } from "../../support/server.ts";
+import { stopwatch } from "../../support/stopwatch.ts";
 import { ask, joinQueue } from "../../support/wire-client.ts";
 
 const GONE = { error: "session_gone" };
@@ -57,13 +58,13 @@ describe.concurrent("after a kill -9", () => {
     const token = await holder.lock("k", { lease_ttl_s: 60 });
     expectJson(await waiting.post("/v1/locks/k/enqueue", {}), 200, { status: "queued" });
     expectJson(await behind.post("/v1/locks/k/enqueue", {}), 200, { status: "queued" });
-    const cut = waiting.start("/v1/locks/k/wait", { timeout_s: 1 });
-    await poll("the wait to reach its key", 900, async () =>
+    const cut = waiting.start("/v1/locks/k/wait", { timeout_s: 4 });
+    await poll("the wait to reach its key", 3_000, async () =>
       (await api.get("/v1/keys/k")).body.includes("timeout_in_s") ? true : undefined,
     );
     await server.kill9();
     await expect(cut.reply).rejects.toThrow();
-    await sleep(1.2);
+    await sleep(4.2);
     await server.restart();
 
     // Whoever looks first, the service or the client that asks again.
@@ -92,11 +93,11 @@ describe.concurrent("after a kill -9", () => {
 
     const polling = next.start("/v1/locks/k", { acquire_timeout_s: 60 });
     await poll("the poll to be in line", 3_000, async () => ((await api.queue("k")).length === 4 ? true : undefined));
-    const releasedAt = performance.now();
+    const elapsed = stopwatch();
     await holder.release("k", token);
     const reply = await polling.reply;
     expect(grantIn(reply) > token).toBe(true);
-    expect(reply.endedAt - releasedAt).toBeLessThanOrEqual(2_000);
+    expect(elapsed()).toBeLessThanOrEqual(2_000);
     expectNoContent(await poller.ping());
   });
 

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, directoryOfKey } from "../../../src/objects/calls/directories.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { KeyStore } from "../../../src/objects/key/rows.ts";
-import { command, fresh, keyStub, loseRows } from "../support.ts";
+import { command, fresh, keyStub, loseRows, until } from "../support.ts";
 
 afterEach(async () => {
   vi.restoreAllMocks();
@@ -54,7 +54,7 @@ describe("at the cap on keys", () => {
       return isUnfounded.call(this, listedAt);
     });
     const next = fresh("key");
-    await vi.waitUntil(async () => (await keyStub(next).acquire(command())).status === "granted", {
+    await until(async () => (await keyStub(next).acquire(command())).status === "granted", {
       timeout: 8_000,
       interval: 50,
     });
@@ -73,7 +73,7 @@ describe("at the cap on keys", () => {
       await directoryOfKey(env, ghost).joinKey(ghost, 0n, { foundedAt, hasGranted: false });
     }
     const key = fresh("key");
-    await vi.waitUntil(async () => (await keyStub(key).acquire(command())).status === "granted", {
+    await until(async () => (await keyStub(key).acquire(command())).status === "granted", {
       timeout: 8_000,
       interval: 100,
     });
@@ -84,13 +84,10 @@ describe("at the cap on keys", () => {
     const [lost, ...others] = [fresh("lost"), fresh("key"), fresh("key")];
     await emptyListings();
     for (const key of [lost, ...others]) {
-      await vi.waitUntil(
-        async () => (await keyStub(key).acquire(command({ leaseSeconds: 600 }))).status === "granted",
-        {
-          timeout: 8_000,
-          interval: 100,
-        },
-      );
+      await until(async () => (await keyStub(key).acquire(command({ leaseSeconds: 600 }))).status === "granted", {
+        timeout: 8_000,
+        interval: 100,
+      });
     }
     await loseRows(lost);
     await ageListings();

@@ -1,7 +1,8 @@
 /** Under AUTO_RELEASE_ON_DISCONNECT=false. */
 import { afterEach, describe, it, vi } from "vitest";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf } from "../support.ts";
+import { SessionObject } from "../../../src/objects/session/session-object.ts";
+import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -13,19 +14,25 @@ describe("without auto-release", () => {
     const [holder, waiter] = [await Client.open(), await Client.open()];
     const token = tokenOf(await holder.ask(`l\n${key}\n0\n`));
     waiter.send(`l\n${key}\n60\n`);
-    await vi.waitUntil(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
+    await until(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
     const { pickUp } = KeyObject.prototype;
-    let isPickedUp = false;
+    let [isPickedUp, isLeft] = [false, false];
     vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {
       const outcome = await pickUp.call(this, request);
       isPickedUp = true;
-      await scheduler.wait(300);
+      await until(() => isLeft);
       return outcome;
     });
+    const { webSocketClose } = SessionObject.prototype;
+    vi.spyOn(SessionObject.prototype, "webSocketClose").mockImplementation(function (this: SessionObject, ...args) {
+      const closing = webSocketClose.apply(this, args);
+      isLeft = true;
+      return closing;
+    });
     await holder.ask(`r\n${key}\n${token}\n`);
-    await vi.waitUntil(() => isPickedUp, { timeout: 2_000, interval: 5 });
+    await until(() => isPickedUp);
     waiter.close();
-    await vi.waitUntil(async () => (await keyStub(key).describe())?.holderCount !== 1, {
+    await until(async () => (await keyStub(key).describe())?.holderCount !== 1, {
       timeout: 3_000,
       interval: 20,
     });

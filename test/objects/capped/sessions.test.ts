@@ -11,6 +11,8 @@ import {
 } from "../../../src/objects/directory/directory-object.ts";
 import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { SessionObject } from "../../../src/objects/session/session-object.ts";
+import { pass, stopClock } from "../clock.ts";
+import { until } from "../support.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 
@@ -18,6 +20,7 @@ const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.
 const dead = new Set<string>();
 
 beforeEach(() => {
+  stopClock();
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
       return !dead.has(nameOf(this));
@@ -57,12 +60,6 @@ async function rows(table: "sessions" | "labels"): Promise<number> {
     ),
   );
   return counts.reduce((sum, count) => sum + count, 0);
-}
-
-/** Time passes for everybody who looks at the clock. */
-function pass(ms: number): void {
-  const later = Date.now() + ms;
-  vi.useFakeTimers({ toFake: ["Date"], now: later });
 }
 
 describe("the cap on HTTP sessions", () => {
@@ -105,7 +102,7 @@ describe("the cap on HTTP sessions", () => {
       return verdict;
     });
     const late = open(slow);
-    await vi.waitUntil(() => isGranted, { timeout: 2_000, interval: 5 });
+    await until(() => isGranted, { timeout: 2_000, interval: 5 });
     pass(1_100);
     expect((await open(quick)).admission).toBe("max_sessions");
     expect((await late).admission).toBe("admitted");
@@ -154,7 +151,6 @@ describe("the cap on HTTP sessions", () => {
       const next = await open(newcomer === "same" ? victim.address : newcomer);
       expect(next.admission).toBe("admitted");
       expect((await open("198.51.100.8")).admission).toBe("max_sessions");
-      vi.useRealTimers();
       await reset();
     }
   });
