@@ -13,6 +13,7 @@ interface PendingCall {
   answered(outcome: KeyOutcome): void;
   failed(error: string): void;
   isWanted(): boolean;
+  readonly isRepeatable: boolean;
 }
 
 /** How one call to a key goes on. */
@@ -21,6 +22,8 @@ export interface Continuation<Type extends KeyCall["type"]> {
   failed(error: string): void;
   /** Whether the outcome is still needed. A call that is not is neither made late nor repeated. */
   readonly isWanted?: () => boolean;
+  /** False if the call must not be made a second time when nothing is known of the first. */
+  readonly isRepeatable?: boolean;
   readonly request?: KeyRequest;
 }
 
@@ -67,11 +70,11 @@ export class SessionContext {
   callKey<Type extends KeyCall["type"]>(
     key: string,
     ask: Extract<KeyCall, { readonly type: Type }>,
-    { answered, failed, isWanted = () => true, request }: Continuation<Type>,
+    { answered, failed, isWanted = () => true, isRepeatable = true, request }: Continuation<Type>,
   ): void {
     this.#lastCall += 1;
     const call = this.#lastCall;
-    this.#calls.set(call, { answered: answered as PendingCall["answered"], failed, isWanted });
+    this.#calls.set(call, { answered: answered as PendingCall["answered"], failed, isWanted, isRepeatable });
     this.emit({ type: "callKey", call, key, ask, ...(request && { request }) });
   }
 
@@ -82,6 +85,11 @@ export class SessionContext {
 
   isCallWanted(call: number): boolean {
     return this.#calls.get(call)?.isWanted() === true;
+  }
+
+  /** Whether a call that has failed, and may have been carried out, may be made again. */
+  mayRepeatCall(call: number): boolean {
+    return this.isCallWanted(call) && this.#calls.get(call)?.isRepeatable === true;
   }
 
   keyAnswered(call: number, outcome: KeyOutcome): void {

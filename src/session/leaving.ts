@@ -29,9 +29,12 @@ export class Leaving {
     return this.#isUnderWay;
   }
 
-  /** Leaves all keys. While that is under way, another call changes nothing. */
+  /** Leaves all keys. While that is under way, another call only makes sure that the alarm fires again. */
   begin(): void {
-    if (this.#isUnderWay) return;
+    if (this.#isUnderWay) {
+      this.#context.emit({ type: "wake", by: this.#context.now + this.#retryMs });
+      return;
+    }
     const keys = [...this.#holdings.keysToLeave()];
     if (keys.length === 0) {
       this.#end(0);

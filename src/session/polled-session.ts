@@ -170,9 +170,9 @@ export class PolledSession implements RequestOwner {
     this.context.emit({ type: "ended" });
   }
 
-  /** Runs what is due. */
-  tick(): void {
-    this.context.timers.run(this.context.now);
+  /** Runs what was planned up to this time. It may be later than `now`: a clock that was set back delays nothing. */
+  tick(due: number): void {
+    this.context.timers.run(due);
   }
 
   answered({ id, isQueued }: Entry, outcome: Outcome): void {

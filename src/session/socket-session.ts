@@ -257,9 +257,9 @@ export class SocketSession {
     }
   }
 
-  /** Runs what is due. */
-  tick(): void {
-    this.context.timers.run(this.context.now);
+  /** Runs what was planned up to this time. It may be later than `now`: a clock that was set back delays nothing. */
+  tick(due: number): void {
+    this.context.timers.run(due);
   }
 
   #converse({ resumableFrom }: Pick<SocketClient, "resumableFrom">, state: ConversationState): Conversation {

@@ -18,8 +18,6 @@ import { StorageHealth } from "../storage-probe.ts";
 import { isPlatformFault, logUnreadable } from "./key-file.ts";
 import { LISTENER_HEADER } from "./replies.ts";
 
-export type IsWanted = () => boolean;
-
 /** How a request without a session calls keys. */
 export interface SessionlessKeys {
   cancel(key: string, request: string): Promise<void>;
@@ -64,12 +62,12 @@ export class RemoteKeys implements SessionlessKeys {
   }
 
   /**
-   * Makes a call of a session. Calls of one session to one key arrive in the order in which they were made. `isWanted`
-   * is asked before a failed call is retried: a call whose result is no longer needed is not retried.
+   * Makes a call of a session. Calls of one session to one key arrive in the order in which they were made. `mayRepeat`
+   * is asked before a call that failed, and may have been carried out, is made again.
    */
-  ask(key: string, call: KeyCall, isWanted: IsWanted): Promise<KeyOutcome> {
+  ask(key: string, call: KeyCall, mayRepeat: () => boolean): Promise<KeyOutcome> {
     const urgency = call.type === "leave" ? "background" : "use";
-    return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), isWanted, urgency);
+    return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), mayRepeat, urgency);
   }
 
   /** Releases what the session itself holds, on its behalf. */
@@ -109,17 +107,17 @@ export class RemoteKeys implements SessionlessKeys {
   #call<Outcome>(
     key: string,
     ask: (stub: KeyStub) => Promise<Outcome>,
-    isWanted: IsWanted = () => true,
+    mayRepeat: () => boolean = () => true,
     urgency: Urgency = "use",
   ): Promise<Outcome> {
     if (urgency === "use") noteUse(this.#env, key);
-    return this.#turns.run(() => this.#callInTurn(key, ask, isWanted, urgency));
+    return this.#turns.run(() => this.#callInTurn(key, ask, mayRepeat, urgency));
   }
 
   async #callInTurn<Outcome>(
     key: string,
     ask: (stub: KeyStub) => Promise<Outcome>,
-    isWanted: IsWanted,
+    mayRepeat: () => boolean,
     urgency: Urgency,
   ): Promise<Outcome> {
     for (let attempt = 1, rests = 0; ; attempt++) {
@@ -143,7 +141,7 @@ export class RemoteKeys implements SessionlessKeys {
         }
         if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
         await scheduler.wait(Math.random() * 50 * 2 ** attempt);
-        if (!isWanted()) throw error;
+        if (!mayRepeat()) throw error;
       } finally {
         open.calls -= 1;
       }

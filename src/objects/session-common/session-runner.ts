@@ -16,7 +16,7 @@ export interface Machine {
   readonly context: SessionContext;
   readonly requests: { storageChecked(id: string, isWell: boolean): void };
   readonly isLeaving: boolean;
-  tick(): void;
+  tick(due: number): void;
 }
 
 /** What a session's machine is run with. */
@@ -142,11 +142,11 @@ export class SessionRunner {
     const { activity, keys, pace } = this.#parts;
     const { call, key, ask } = effect;
     const { context } = this.#machine;
-    const isWanted = () => context.isCallWanted(call);
+    const mayRepeat = () => context.mayRepeatCall(call);
     void activity.during(async () => {
       let outcome: KeyOutcome | "skipped";
       try {
-        const make = () => keys.ask(key, ask, isWanted);
+        const make = () => keys.ask(key, ask, mayRepeat);
         outcome = pace && effect.request ? await pace(effect, make) : await make();
       } catch (error) {
         this.run(() => context.keyFailed(call, String(error)));
@@ -183,7 +183,7 @@ export class SessionRunner {
     const id = setTimeout(
       () => {
         this.#timer = undefined;
-        this.run(() => this.#machine.tick());
+        this.run(() => this.#machine.tick(Math.max(next, Date.now())));
       },
       Math.max(0, next - Date.now()),
     );

@@ -62,7 +62,7 @@ export class CoreService implements Host {
   wake(): void {
     const { now } = this.#moment;
     for (const hosted of this.#sessions.values()) {
-      this.#run(hosted, () => hosted.session.tick());
+      this.#run(hosted, () => hosted.session.tick(now));
       if (hosted.alarm > now) continue;
       hosted.alarm = Number.POSITIVE_INFINITY;
       this.#run(hosted, () => hosted.session.wake());

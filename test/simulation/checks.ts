@@ -1,0 +1,89 @@
+import type { KeyHost } from "./key-host.ts";
+import type { World } from "./world.ts";
+
+export class Violation extends Error {}
+
+/** What must be true at every moment. */
+export class Checks {
+  readonly #world: World;
+  /** Which claim got which hold. */
+  readonly #claims = new Map<string, string>();
+  readonly #fences = new Map<string, string>();
+  readonly #tokens = new Map<string, ReadonlySet<string>>();
+  readonly #steals = new Map<string, string>();
+  grants = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  fail(problem: string): never {
+    throw new Violation(problem);
+  }
+
+  /** A client has been told that it holds. No other claim may ever have been told the same. */
+  granted(claim: string, key: string, token: string): void {
+    const hold = `${key} ${token}`;
+    const other = this.#claims.get(hold);
+    if (other !== undefined && other !== claim) this.fail(`${claim} and ${other} both believe in ${hold}`);
+    if (other === undefined) this.grants += 1;
+    this.#claims.set(hold, claim);
+  }
+
+  /** A steal takes a lock from its holders once, however often it is repeated. */
+  stole(request: string, token: string): void {
+    const before = this.#steals.get(request) ?? token;
+    if (before !== token) this.fail(`${request} steals twice`);
+    this.#steals.set(request, token);
+  }
+
+  /** Called after each change of a key. */
+  keyChanged({ name, stored, limit, now }: KeyHost): void {
+    const { rows } = stored;
+    const held = [...rows.slots.values()].filter(({ isHeld, expiresAt }) => isHeld && expiresAt > now);
+    if (held.length > limit) this.fail(`${name} is held ${held.length} times`);
+    const before = this.#tokens.get(name) ?? new Set();
+    for (const { token, place, session } of held.toSorted((one, other) => (one.token < other.token ? -1 : 1))) {
+      if (before.has(token)) continue;
+      const fence = token.slice(0, 16);
+      const last = this.#fences.get(name) ?? "";
+      if (fence <= last) this.fail(`the fence of ${name} falls from ${last} to ${fence}`);
+      this.#fences.set(name, fence);
+      this.#inOrder(name, place, session, now);
+    }
+    this.#tokens.set(name, new Set(held.map(({ token }) => token)));
+  }
+
+  /** A new hold that comes from the queue comes from its front. */
+  #inOrder(name: string, place: number, session: string, now: number): void {
+    if (place === 0) return;
+    const { rows } = this.#world.key(name).stored;
+    const promoted = new Set([...rows.slots.values()].filter(({ isHeld }) => isHeld).map((slot) => slot.place));
+    for (const waiter of rows.waiters.values()) {
+      const isWaiting = waiter.outcome === undefined && waiter.deadline > now && !promoted.has(waiter.place);
+      if (isWaiting && waiter.place < place) this.fail(`${session} overtakes ${waiter.session} at ${name}`);
+    }
+  }
+
+  /** Nothing has failed for a while: a session waits at keys for what its client waits for, and for nothing else. */
+  noGhosts(session: string, places: number): void {
+    if (this.#world.sessions.get(session)?.hasCrashed) return;
+    let waiters = 0;
+    for (const { stored, now } of this.#world.keys.values())
+      for (const waiter of stored.rows.waiters.values())
+        if (waiter.session === session && waiter.outcome === undefined && waiter.deadline > now) waiters += 1;
+    if (waiters > places) this.fail(`${session} waits ${waiters} times for a client that waits ${places} times`);
+  }
+
+  /** Everybody has left, and everything has had its time: nothing may be left. */
+  nothingLeft(): void {
+    for (const { name, stored } of this.#world.keys.values()) {
+      const { holderCount, waiters } = stored.engine.view();
+      if (holderCount > 0 || waiters > 0 || stored.engine.hasNews)
+        this.fail(`${name} keeps ${holderCount} holders, ${waiters} waiters${stored.engine.hasNews ? ", news" : ""}`);
+    }
+    for (const { name, stored } of this.#world.sessions.values()) {
+      if (!stored.isEmpty) this.fail(`${name} keeps ${JSON.stringify(stored.keys())} and more`);
+    }
+  }
+}

@@ -1,0 +1,142 @@
+/** Faults planted in the session core, each of which the simulation must find. */
+import { spawn } from "node:child_process";
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+/** Everything that a simulation reads. */
+const PARTS = ["src", "test/simulation", "test/session", "test/engine", "package.json"];
+const SEEDS = 1_500;
+
+interface Fault {
+  readonly what: string;
+  /** Below `src/session`. */
+  readonly file: string;
+  readonly code: string;
+  readonly planted: string;
+}
+
+const FAULTS: readonly Fault[] = [
+  {
+    what: "two requests share an id",
+    file: "wire/request-names.ts",
+    code: "this.#lastId += 1;",
+    planted: "",
+  },
+  {
+    what: "a key is used without being stored first",
+    file: "holdings.ts",
+    code: 'this.#context.emit({ type: "storeKey", key });',
+    planted: "",
+  },
+  {
+    what: "a session ends without leaving its keys",
+    file: "socket-session.ts",
+    code: `this.requests.end({ keepsOwner: false });
+    this.#leaving.begin();`,
+    planted: "this.requests.end({ keepsOwner: false });",
+  },
+  {
+    what: "a steal that is repeated steals again",
+    file: "resumption.ts",
+    code: "if (this.#steals.includes(tag)) return false;",
+    planted: "",
+  },
+  {
+    what: "a repeated request does not await the withdrawal of the first",
+    file: "requests.ts",
+    code: "if (before?.isCancelling)",
+    planted: "if (before?.isCancelling && before.isQueued && !before.isQueued)",
+  },
+  {
+    what: "a cancelled request is not withdrawn",
+    file: "wire/conversation.ts",
+    code: `this.#drop(entry);
+      this.#replies.answer(target, { status: "cancelled" });`,
+    planted: `this.#requests.table.remove(entry);
+      this.#replies.answer(target, { status: "cancelled" });`,
+  },
+  {
+    what: "a request whose outcome is unknown is not withdrawn",
+    file: "requests.ts",
+    code: "if (mayHold(request)) this.#withdrawals.begin(entry, answer);\n    else answer();",
+    planted: "if (mayHold(request)) answer();\n    else answer();",
+  },
+  {
+    what: "an absence sets no alarm",
+    file: "resumption.ts",
+    code: 'this.#context.emit({ type: "wake", by: this.endsAt, mayDefer: true });',
+    planted: "",
+  },
+  {
+    what: "a client that hangs up stays in the queue",
+    file: "polled-session.ts",
+    code: "else this.requests.withdraw(id, key);",
+    planted: "else if (entry) this.requests.table.remove(entry);",
+  },
+  {
+    what: "a pick-up that failed is not repeated",
+    file: "requests.ts",
+    code: "this.#chase(entry, 0);",
+    planted: "",
+  },
+  {
+    what: "a sleep loses the requests that wait",
+    file: "wire/conversation.ts",
+    code: "for (const each of waiting)",
+    planted: "for (const each of waiting.slice(waiting.length))",
+  },
+  {
+    what: "a key that could not be left is forgotten",
+    file: "leaving.ts",
+    code: "else missed += 1;",
+    planted: "else left.push(key);",
+  },
+];
+
+let folder = "";
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "holdfast-planted-"));
+});
+
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A copy of the sources with one fault. */
+function plant({ file, code, planted }: Fault, number: number): string {
+  const copy = join(folder, String(number));
+  for (const part of PARTS) cpSync(join(ROOT, part), join(copy, part), { recursive: true });
+  symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
+  const path = join(copy, "src/session", file);
+  const source = readFileSync(path, "utf8");
+  expect(source.split(code).length, `the place of the fault in ${file}`).toBe(2);
+  writeFileSync(
+    path,
+    source.replace(code, () => planted),
+  );
+  return copy;
+}
+
+function simulated(copy: string): Promise<{ readonly code: number | null; readonly output: string }> {
+  const run = spawn(process.execPath, ["test/simulation/run.ts", "--seeds", String(SEEDS)], { cwd: copy });
+  let output = "";
+  for (const stream of [run.stdout, run.stderr]) stream.on("data", (data) => (output += data));
+  return new Promise((resolve) => run.on("close", (code) => resolve({ code, output })));
+}
+
+describe("the simulation finds that", () => {
+  it.each(FAULTS.map((fault, number) => ({ ...fault, number })))(
+    "$what",
+    async ({ number, ...fault }) => {
+      const { code, output } = await simulated(plant(fault, number));
+      expect(output).toContain("npm run simulate -- --seed");
+      expect(code).toBe(1);
+    },
+    120_000,
+  );
+});

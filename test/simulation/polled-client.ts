@@ -1,0 +1,160 @@
+import type { KeyRequest } from "../../src/session/key-calls.ts";
+import { PolledHost, type Reply } from "./polled-host.ts";
+import type { World } from "./world.ts";
+
+/** A client without a socket: takes one lock at a time, and now and then hangs up. */
+export class PolledClient {
+  readonly name: string;
+  readonly #world: World;
+  readonly #keys: readonly string[];
+  #session: PolledHost | undefined;
+  #sessions = 0;
+  #lastId = 0;
+  #asked: string | undefined;
+  #held: { readonly key: string; readonly token: string } | undefined;
+  /** A request failed: it may wait at its key until that finds out. */
+  #isInDoubt = false;
+  #isLeaving = false;
+  #hasLeft = false;
+
+  constructor(world: World, name: string, keys: readonly string[]) {
+    this.#world = world;
+    this.name = name;
+    this.#keys = keys;
+  }
+
+  get unanswered(): readonly string[] {
+    return this.#asked === undefined ? [] : [`${this.name} ${this.#asked}`];
+  }
+
+  /** The session it has, and for how many locks it waits there. */
+  get place(): { readonly session: string; readonly count: number } | undefined {
+    if (!this.#session || this.#isInDoubt) return undefined;
+    return { session: this.#session.name, count: this.#asked === undefined ? 0 : 1 };
+  }
+
+  /** Does the next thing, unless something is under way. */
+  act(): void {
+    const { schedule } = this.#world;
+    if (this.#hasLeft || this.#asked !== undefined) return;
+    if (!this.#session) {
+      if (this.#isLeaving) this.#hasLeft = true;
+      else this.#open();
+      return;
+    }
+    if (this.#held) this.#release(this.#held);
+    else if (this.#isLeaving) this.#end(this.#session);
+    else {
+      const key = schedule.pick(this.#keys) as string;
+      const [waitSeconds, leaseSeconds] = [schedule.pick([0, 2, 20, 900]) ?? 0, schedule.pick([1, 5, 10]) ?? 1];
+      this.#acquire({ type: "acquire", key, limit: key.startsWith("pool") ? 2 : 1, waitSeconds, leaseSeconds });
+    }
+  }
+
+  leave(): void {
+    this.#isLeaving = true;
+    this.act();
+  }
+
+  vanish(): void {
+    this.#world.tell(`${this.name} vanishes`);
+    this.#hasLeft = true;
+    this.#asked = undefined;
+    this.#hangUp?.();
+  }
+
+  #hangUp: (() => void) | undefined;
+
+  #open(): void {
+    this.#sessions += 1;
+    const session = new PolledHost(this.#world, `http:${this.name}${this.#sessions}`);
+    this.#asked = "open";
+    this.#soon(() =>
+      session.open((isOpen) =>
+        this.#soon(() => {
+          this.#asked = undefined;
+          if (!isOpen) return;
+          this.#session = session;
+          this.#isInDoubt = false;
+        }),
+      ),
+    );
+  }
+
+  #end(session: PolledHost): void {
+    this.#asked = "end";
+    this.#soon(() =>
+      session.end(() =>
+        this.#soon(() => {
+          this.#asked = undefined;
+          this.#session = undefined;
+          this.#hasLeft = true;
+        }),
+      ),
+    );
+  }
+
+  #release({ key, token }: { readonly key: string; readonly token: string }): void {
+    this.#held = undefined;
+    this.#request({ type: "release", key, token }, () => {});
+  }
+
+  #acquire(request: KeyRequest): void {
+    this.#request(request, (reply, id) => {
+      if (typeof reply !== "object" || reply.token === undefined) return;
+      this.#world.checks.granted(`${this.#session?.name}.${id}`, request.key, reply.token);
+      this.#held = { key: request.key, token: reply.token };
+    });
+  }
+
+  #request(request: KeyRequest, done: (reply: Reply, id: string) => void): void {
+    const { schedule } = this.#world;
+    const session = this.#session as PolledHost;
+    this.#lastId += 1;
+    const id = `${this.name}${this.#lastId}`;
+    const { key } = request;
+    let isParked = false;
+    let isThere = true;
+    this.#asked = `${request.type} ${id}`;
+    this.#world.tell(`${this.name} asks ${request.type} ${key} as ${id}`);
+    const hangUp = () => {
+      isThere = false;
+      this.#hangUp = undefined;
+      this.#soon(() => {
+        if (isParked) session.pollClosed(id, key, false);
+      });
+    };
+    this.#hangUp = hangUp;
+    const hear = (reply: Reply) => {
+      if (reply === "parked") {
+        isParked = true;
+        if (!isThere) session.pollClosed(id, key, false);
+        else if (schedule.happens(0.3) && !this.#isLeaving)
+          schedule.after(schedule.between(1, 3_000), () => {
+            if (!isThere) return;
+            this.#world.tell(`${this.name} hangs up on ${id}`);
+            hangUp();
+            this.#asked = undefined;
+          });
+        return;
+      }
+      // The Worker has the answer: it reaches the client, or the client has left.
+      if (isParked) session.pollClosed(id, key, isThere && reply !== "failed");
+      else if (!isThere && typeof reply === "object" && reply.token) session.withdraw(id, key);
+      if (!isThere) return;
+      isThere = false;
+      this.#hangUp = undefined;
+      this.#asked = undefined;
+      this.#world.tell(`${this.name} hears ${typeof reply === "string" ? reply : reply.status} for ${id}`);
+      if (reply === "gone") this.#session = undefined;
+      if (reply === "failed") this.#isInDoubt = true;
+      done(reply, id);
+      if (this.#isLeaving) this.act();
+    };
+    this.#soon(() => session.request(id, request, (reply) => this.#soon(() => hear(reply))));
+  }
+
+  #soon(call: () => void): void {
+    this.#world.schedule.after(this.#world.delay(), call);
+  }
+}
