@@ -99,10 +99,18 @@ export class Requests {
 
   /** A repeated request may have been granted while its client was away. */
   lookAgain(entry: Entry): void {
-    this.#pickUp(entry, (outcome) => {
-      const answer = this.#outcomeOf(entry, outcome);
-      if (answer && this.#isOpen(entry)) this.#answer(entry, answer);
-    });
+    this.#pickUp(
+      entry,
+      (outcome) => {
+        const answer = this.#outcomeOf(entry, outcome);
+        if (answer && this.#isOpen(entry)) this.#answer(entry, answer);
+      },
+      () => {
+        if (!this.#isOpen(entry)) return;
+        entry.state = "offered";
+        this.#chase(entry, 0);
+      },
+    );
   }
 
   storageChecked(id: string, isWell: boolean): void {
@@ -131,6 +139,8 @@ export class Requests {
       if (!entry || entry.state === "withdrawing" || !isThere) reply(this.#owner.unknown(notice));
       else if (entry.state === "answered") reply("taken");
       else if (notice.kind === "granted") this.#offer(entry, number);
+      // A repeated request is on its way to the key, which must not have forgotten the first when that arrives.
+      else if (!entry.isQueued) reply("later");
       else {
         this.#holdings.drop(notice.key, notice.request);
         this.#answer(entry, { status: notice.kind });
@@ -293,7 +303,6 @@ export class Requests {
   #offer(entry: Entry, number: number): void {
     entry.notices.push(number);
     if (entry.notices.length > 1) return;
-    const wasWaiting = entry.state === "waiting";
     entry.state = "offered";
     this.#pickUp(
       entry,
@@ -305,17 +314,18 @@ export class Requests {
         if (this.#isOver) {
           if (answer) this.#abandon(entry);
         } else if (answer) this.#answer(entry, answer);
-        else entry.state = wasWaiting || entry.isQueued ? "waiting" : "sent";
+        else entry.state = entry.isQueued ? "waiting" : "sent";
       },
       (error) => {
         for (const notice of entry.notices.splice(0)) this.#context.emit({ type: "failNotice", notice, error });
-        // The key may have recorded the pick-up and will then not notify again.
         this.#chase(entry, 0);
       },
     );
   }
 
-  /** Asks a key that did not answer again, for a while. */
+  /**
+   * Asks a key that did not answer again, for a while: it may have recorded the pick-up and will then not notify again.
+   */
   #chase(entry: Entry, attempt: number): void {
     const isWanted = () => !this.#isOver && this.table.has(entry) && entry.state === "offered";
     if (!isWanted()) return;
@@ -330,8 +340,9 @@ export class Requests {
       if (!isWanted()) return;
       const settle = (outcome: PickUpOutcome) => {
         const answer = this.#outcomeOf(entry, outcome);
-        if (!answer) next();
-        else if (isWanted()) this.#answer(entry, answer);
+        if (!isWanted()) return;
+        if (answer) this.#answer(entry, answer);
+        else entry.state = entry.isQueued ? "waiting" : "sent";
       };
       this.#pickUp(entry, settle, next);
     });

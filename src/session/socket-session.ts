@@ -48,7 +48,7 @@ export class SocketSession {
   #isOpening = false;
   /** The server closed first. */
   #hasHungUp = false;
-  #hasEnded = false;
+  #isOver: boolean;
   /** Clients that want to resume, oldest first. The first may be waiting for the old client to be heard. */
   readonly #attempts: number[] = [];
   #probeTimer: Timer | undefined;
@@ -60,6 +60,7 @@ export class SocketSession {
     this.requests = new Requests(this.context, holdings, new RequestTable({ keepsAnswered: false }));
     this.resumption = new Resumption(this.context);
     this.#leaving = new Leaving(this.context, holdings);
+    this.#isOver = this.isEnding;
   }
 
   /** The conversation on the current socket. */
@@ -71,14 +72,9 @@ export class SocketSession {
     return this.#hasHungUp;
   }
 
-  /** The client has left since the object was started. */
-  get hasEnded(): boolean {
-    return this.#hasEnded;
-  }
-
   /** A client is connected, or is connecting. */
   get hasClient(): boolean {
-    return !this.#hasEnded && (this.#isOpening || this.#conversation !== undefined);
+    return !this.#isOver && (this.#isOpening || this.#conversation !== undefined);
   }
 
   /** The socket is lost, and the client may still resume. */
@@ -88,7 +84,7 @@ export class SocketSession {
 
   /** The client has left, possibly before the object was restarted. */
   get isOver(): boolean {
-    return this.#hasEnded || this.isEnding;
+    return this.#isOver;
   }
 
   /** Something is in flight or about to be retried. */
@@ -209,7 +205,7 @@ export class SocketSession {
   /** The alarm has fired. */
   wake(): void {
     const { now } = this.context;
-    if (this.#conversation && !this.#hasEnded && now < this.resumption.endsAt) {
+    if (this.#conversation && !this.#isOver && now < this.resumption.endsAt) {
       this.#conversation.tick();
       this.context.emit({ type: "wake", by: this.resumption.endsAt });
     } else if (this.isEnding) this.#leaving.begin();
@@ -235,8 +231,8 @@ export class SocketSession {
 
   /** The client has left: gives up its places and, as configured, its holds. */
   end(): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
+    if (this.#isOver) return;
+    this.#isOver = true;
     this.resumption.end();
     this.#hangUp();
     this.requests.end({ keepsOwner: false });
@@ -330,7 +326,7 @@ export class SocketSession {
   #makeWay(refusal: string | undefined): void {
     const attempt = this.#attempts.shift();
     if (attempt === undefined) return;
-    const isGone = this.#hasEnded || !(this.#conversation || this.isDetached);
+    const isGone = this.#isOver || !(this.#conversation || this.isDetached);
     const reason = isGone ? "session_gone" : refusal;
     if (reason === undefined) {
       if (this.#conversation) {

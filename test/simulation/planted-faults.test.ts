@@ -46,10 +46,10 @@ const FAULTS: readonly Fault[] = [
     planted: "",
   },
   {
-    what: "a repeated request does not await the withdrawal of the first",
-    file: "requests.ts",
-    code: "if (before?.isCancelling)",
-    planted: "if (before?.isCancelling && before.isQueued && !before.isQueued)",
+    what: "a silent session never ends",
+    file: "polled-session.ts",
+    code: "if (!this.#isOver && isSilent()) this.end();",
+    planted: "if (!this.#isOver && isSilent()) return false;",
   },
   {
     what: "a cancelled request is not withdrawn",
@@ -80,8 +80,9 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a pick-up that failed is not repeated",
     file: "requests.ts",
-    code: "this.#chase(entry, 0);",
-    planted: "",
+    code: `notice, error });
+        this.#chase(entry, 0);`,
+    planted: "notice, error });",
   },
   {
     what: "a sleep loses the requests that wait",

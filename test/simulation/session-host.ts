@@ -7,6 +7,7 @@ import type { World } from "./world.ts";
 /** The machine that a host runs. */
 export interface Machine {
   readonly context: SessionContext;
+  readonly isOver: boolean;
   lose(loss: Loss): void;
   wake(): void;
   tick(due: number): void;
@@ -114,7 +115,10 @@ export abstract class SessionHost<Kind extends Machine = Machine> {
       this.crash();
       return;
     }
-    for (const effect of effects) this.#store(effect);
+    for (const effect of effects) {
+      this.#store(effect);
+      if (effect.type === "left" && effect.isAll && machine.isOver) this.world.checks.hasLeft(this.name);
+    }
     const life = this.life;
     for (const effect of effects) {
       this.#one(effect, machine);

@@ -5,11 +5,11 @@ import { type Faults, World } from "./world.ts";
 
 const NAMES = ["ada", "bob", "cy", "dee", "eve", "fay"];
 const ACTIONS = 120;
-/** Beyond the grace period, the longest lease, the longest pause between notices and the longest delays. */
-const ANSWERED_WITHIN_MS = 120_000;
+/** Beyond the longest lease, which is that of a session lost to a fault, and the longest pause between notices. */
+const ANSWERED_WITHIN_MS = 180_000;
 /** Beyond the idle time of sessions, and pruning. */
 const GONE_WITHIN_MS = 300_000;
-const SWEEP_MS = 60_000;
+const SWEPT_WITHIN_MS = 30_000;
 /** Beyond the grace period, and the pauses between attempts to withdraw a request. */
 const SETTLED_AFTER_MS = 30_000;
 
@@ -48,11 +48,6 @@ function run(world: World): void {
       : new WireClient(world, name, keys, schedule.happens(0.7)),
   );
   for (const client of clients) if (client instanceof WireClient) client.connect();
-  const sweep = () => {
-    for (const session of world.sessions.values()) if (session instanceof SocketHost) session.sweep();
-    schedule.after(SWEEP_MS, sweep);
-  };
-  sweep();
   for (let action = 0; action < ACTIONS; action++) {
     schedule.runUntil(schedule.now + schedule.between(1, 500));
     schedule.pick(clients)?.act();
@@ -77,5 +72,9 @@ function run(world: World): void {
     schedule.runUntil(schedule.now + 1_000);
     for (const client of stays) if (client instanceof PolledClient) client.act();
   }
-  world.checks.nothingLeft();
+  world.checks.nothingLeftAtKeys();
+  world.checks.nothingLeftInSessions({ isSwept: false });
+  for (const session of world.sessions.values()) if (session instanceof SocketHost) session.sweep();
+  schedule.runUntil(schedule.now + SWEPT_WITHIN_MS);
+  world.checks.nothingLeftInSessions({ isSwept: true });
 }

@@ -49,8 +49,8 @@ export class WireClient implements SocketClient {
   /** The session it has, and for how many locks it waits there. */
   get place(): { readonly session: string; readonly count: number } | undefined {
     if (!this.#session || !this.#isOpen) return undefined;
-    const isClaim = ({ type }: Asked) => type === "claim" || type === "enqueue" || type === "wait";
-    return { session: this.#session.name, count: [...this.#asked.values()].filter(isClaim).length };
+    const claims = [...this.#asked.values()].filter(({ type }) => type === "claim");
+    return { session: this.#session.name, count: claims.length + this.#places.size };
   }
 
   connect(): void {
@@ -99,7 +99,7 @@ export class WireClient implements SocketClient {
     const key = schedule.pick(this.#keys) as string;
     const isPool = key.startsWith("pool");
     const wait = schedule.pick([0, 0, 1, 3, 20, 900]) as number;
-    const lease = schedule.pick([1, 2, 5, 10]) as number;
+    const lease = schedule.pick([1, 2, 5, 10, 60]) as number;
     const action = schedule.chance();
     if (held && action < 0.45) this.#give(held);
     else if (held && action < 0.55)
@@ -207,7 +207,7 @@ export class WireClient implements SocketClient {
     if (type === "enqueue" && status === "queued") {
       const wait = this.#world.schedule.pick([1, 20, 900]);
       this.#ask("wait", key, `w\n${key}\n${wait}\n`);
-    } else if (type === "enqueue" || type === "wait") this.#places.delete(key);
+    } else if ((type === "enqueue" || type === "wait") && status !== "error") this.#places.delete(key);
     if (this.#isLeaving) this.#finish();
   }
 }

@@ -247,8 +247,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   /** Saves what a sleep would lose, and arms the read deadline. */
   #progressed(): void {
-    const { conversation, hasEnded } = this.#session;
-    if (!conversation || hasEnded) return;
+    const { conversation, isOver } = this.#session;
+    if (!conversation || isOver) return;
     this.#socket?.progressed(conversation);
     if (conversation.isKnown) this.#own.wakeUp.by(conversation.readDeadline);
   }
@@ -382,10 +382,10 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   /** Self-hosted: no client is connected, nothing is in flight, and everything known is stored. */
   get #mayRest(): boolean {
     const { activity, wakeUp } = this.#own;
-    const { hasClient, isBusy, hasEnded, isEnding, resumption } = this.#session;
+    const { hasClient, isBusy, isOver, isEnding, resumption } = this.#session;
     if (this.env.SELF_HOSTED === undefined || activity.isBusy || isBusy || hasClient) return false;
     // A departure that continues from the alarm keeps its retry delay in memory.
-    return (hasEnded || resumption.isKept) && !isEnding && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
+    return (isOver || resumption.isKept) && !isEnding && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
   }
 }
 
