@@ -1,5 +1,6 @@
-import { connect as connectTcp } from "node:net";
+import { connect as connectTcp, type Socket } from "node:net";
 import { expect, test } from "vitest";
+import { WebSocketServer } from "ws";
 import { dial, eventually, HOST, openDoor, startBehind, statusesOf } from "./support.ts";
 
 /** A port on which nobody listens yet. */
@@ -39,6 +40,26 @@ test.each([
   );
   await eventually(() => expect(statusesOf(client)).toEqual([status]));
   if (words.startsWith("POST")) expect(bodies).toEqual([100_000]);
+});
+
+test("a TCP connection that a workerd has accepted and reset while it ended is carried to the next one", async () => {
+  const { server, listen } = await startBehind();
+  const sockets = new WebSocketServer({ noServer: true });
+  let upgrades = 0;
+  server.on("upgrade", (request, socket: Socket, head) => {
+    upgrades += 1;
+    if (upgrades === 1) socket.resetAndDestroy();
+    else
+      sockets.handleUpgrade(request, socket, head, (session) =>
+        session.on("message", (bytes) => session.send(`heard ${String(bytes)}`)),
+      );
+  });
+  const logged: string[] = [];
+  const door = await openDoor({ upstream: { ready: async () => listen }, log: (line) => logged.push(line) });
+  const client = dial(door.tcpPort, "ping\n");
+  await eventually(() => expect(client.heard).toBe("heard ping\n"));
+  expect(upgrades).toBe(2);
+  expect(logged).toEqual([]);
 });
 
 test("a request that workerd may have seen is not sent twice", async () => {

@@ -11,6 +11,11 @@ const PING_EVERY_MS = 30_000;
 export interface PumpEvents {
   /** The service refused the WebSocket or could not be reached. The client is closed without a byte. */
   refused(reason: string): void;
+  /**
+   * The connection to the service broke before the WebSocket was open. The pump has let go of the client, of which it has
+   * read nothing: another pump may carry it. Without this, the client is refused.
+   */
+  broke?(): void;
   /** Both sides are closed. */
   closed(): void;
 }
@@ -28,6 +33,7 @@ export class Pump {
   #forgiveness: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
   #wasOpen = false;
+  #hasLetGo = false;
   #isTcpClosed = false;
   #isWsClosed = false;
 
@@ -44,10 +50,12 @@ export class Pump {
     });
     this.#listenToWebSocket();
     // Nothing is read until the WebSocket is open: the bytes stay in the socket, in order.
-    tcp.on("end", () => this.#endOfInput());
-    tcp.on("error", () => tcp.destroy());
-    tcp.on("close", () => this.#tcpClosed());
+    tcp.on("end", this.#onEnd).on("error", this.#onError).on("close", this.#onClose);
   }
+
+  readonly #onEnd = () => this.#endOfInput();
+  readonly #onError = () => this.#tcp.destroy();
+  readonly #onClose = () => this.#tcpClosed();
 
   /** Closes both sides gracefully. */
   goAway(): void {
@@ -67,9 +75,17 @@ export class Pump {
     ws.on("open", () => this.#opened());
     ws.on("message", (data, isBinary) => this.#received(bytesOf(data), isBinary));
     ws.on("error", (error) => {
-      if (!this.#wasOpen && !this.#isTcpClosed) this.#events.refused(error.message);
+      if (this.#wasOpen || this.#isTcpClosed) return;
+      if (this.#events.broke && isReset(error)) this.#letGo();
+      else this.#events.refused(error.message);
     });
     ws.on("close", () => this.#wsClosed());
+  }
+
+  #letGo(): void {
+    this.#hasLetGo = true;
+    this.#tcp.off("end", this.#onEnd).off("error", this.#onError).off("close", this.#onClose);
+    this.#events.broke?.();
   }
 
   #opened(): void {
@@ -154,6 +170,7 @@ export class Pump {
 
   /** The service's last bytes still reach the client; the client's further input is discarded. */
   #wsClosed(): void {
+    if (this.#hasLetGo) return;
     this.#isWsClosed = true;
     if (this.#isTcpClosed) {
       this.#finish();
@@ -188,6 +205,10 @@ export class Pump {
       this.#ws.ping();
     }, PING_EVERY_MS);
   }
+}
+
+function isReset(error: NodeJS.ErrnoException): boolean {
+  return error.code === "ECONNRESET" || error.code === "EPIPE";
 }
 
 function bytesOf(data: RawData): Buffer {

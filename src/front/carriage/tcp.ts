@@ -13,6 +13,9 @@ import { Pump } from "./pump.ts";
 import { secured } from "./tls-handshake.ts";
 
 const HANDSHAKE_LIMIT_MS = 10_000;
+/** How long a connection is retried, and how often, if workerd resets it before its WebSocket is open. */
+const RETRY_WITHIN_MS = 5_000;
+const RETRY_EVERY_MS = 20;
 
 export interface TcpFrontOptions {
   readonly upstream: Upstream;
@@ -66,7 +69,16 @@ export class TcpFront {
     return this.#options.admission.enter({ address, isResuming: false, signal }).finally(stop);
   }
 
-  async #carry(client: Socket, address: string, release: Release): Promise<void> {
+  /**
+   * A workerd that ends may have accepted a connection, and resets it: the client has said nothing yet and is carried to
+   * the next workerd.
+   */
+  async #carry(
+    client: Socket,
+    address: string,
+    release: Release,
+    giveUpAt = performance.now() + RETRY_WITHIN_MS,
+  ): Promise<void> {
     const { upstream, writeTimeoutMs, log } = this.#options;
     const connection = await reach(upstream);
     if (!connection || client.destroyed) {
@@ -82,6 +94,13 @@ export class TcpFront {
         log(`a TCP connection was not let in: ${reason}`);
         // A service that cannot serve says so; one that is full closes without a byte.
         if (reason.endsWith(" 500")) client.write("error\n");
+      },
+      broke: () => {
+        this.#pumps.delete(pump);
+        if (upstream.isEnding || performance.now() > giveUpAt) {
+          log("a TCP connection was not let in: workerd resets it");
+          client.destroy();
+        } else setTimeout(() => void this.#carry(client, address, release, giveUpAt), RETRY_EVERY_MS);
       },
       closed: () => this.#pumps.delete(pump),
     });
