@@ -67,7 +67,8 @@ export default defineConfig({
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
-          include: ["test/objects/*.test.ts"],
+          include: ["test/objects/**/*.test.ts"],
+          exclude: ["test/objects/capped/**"],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: 2,

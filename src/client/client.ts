@@ -1,12 +1,12 @@
-import { type Answer, Calls, type Patience, type Request } from "./calls.ts";
-import { Channel, type ChannelOptions } from "./channel.ts";
 import type { Clock } from "./clock.ts";
+import { type Answer, Calls, type Patience, type Request } from "./connection/calls.ts";
+import { Channel, type ChannelOptions } from "./connection/channel.ts";
+import { watchPage } from "./connection/page-events.ts";
+import { StatusFeed } from "./connection/status.ts";
 import { ConnectionError, type LossReason } from "./errors.ts";
-import { giveBack, type Host, type SessionFate } from "./host.ts";
-import type { Lock } from "./lock.ts";
-import { watchPage } from "./page.ts";
-import { StatusStory } from "./status.ts";
-import { leavePlace } from "./ticket.ts";
+import { giveBack, type Host, type SessionFate } from "./locks/host.ts";
+import type { Lock } from "./locks/lock.ts";
+import { leavePlace } from "./locks/ticket.ts";
 import type { Message } from "./wire.ts";
 
 const MAX_LOSSES = 64;
@@ -14,7 +14,7 @@ const MAX_LOSSES = 64;
 /** Holds a client's parts together: what happens to its connection happens to its requests and locks. */
 export class Client implements Host {
   readonly clock: Clock;
-  readonly status = new StatusStory();
+  readonly status = new StatusFeed();
   readonly #channel: Channel;
   readonly #calls: Calls;
   readonly #held = new Map<string, Lock>();

@@ -1,8 +1,8 @@
-import type { ChannelOptions } from "./channel.ts";
 import { type Clock, systemClock } from "./clock.ts";
+import type { ChannelOptions } from "./connection/channel.ts";
+import { addressIn, type SocketConstructor } from "./connection/socket.ts";
 import { Locks } from "./locks.ts";
 import { checkOptions, shownAs } from "./options.ts";
-import { addressIn, type SocketConstructor } from "./socket.ts";
 
 /** How to connect. */
 export interface ConnectOptions {

@@ -1,4 +1,4 @@
-import type { Place } from "./host.ts";
+import type { Place } from "./locks/host.ts";
 import { MAX_CLAIMS } from "./wire.ts";
 
 /**

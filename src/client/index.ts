@@ -1,8 +1,10 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** Locks and semaphores of a holdfast service, for browsers, Node and Workers. */
-export type { AcquireOptions, LockOptions, WaitOptions } from "./acquire.ts";
+
 export type { Clock } from "./clock.ts";
 export { type ConnectOptions, connect } from "./connect.ts";
+export type { Socket, SocketConstructor } from "./connection/socket.ts";
+export type { Status } from "./connection/status.ts";
 export {
   AcquireTimeoutError,
   AuthError,
@@ -16,14 +18,10 @@ export {
   type LossReason,
   ProtocolError,
 } from "./errors.ts";
-export type { Lock } from "./lock.ts";
-export type { Locks } from "./locks.ts";
-export type { ReadyOptions } from "./ready.ts";
-export type { Holder, KeyReport, Stats, Waiter } from "./report.ts";
-export type { Semaphore } from "./semaphore.ts";
-export type { Socket, SocketConstructor } from "./socket.ts";
-export type { Status } from "./status.ts";
-export type { Ticket } from "./ticket.ts";
+export type { AcquireOptions, LockOptions, WaitOptions } from "./locks/acquire.ts";
+export type { Lock } from "./locks/lock.ts";
+export type { Semaphore } from "./locks/semaphore.ts";
+export type { Ticket } from "./locks/ticket.ts";
 export {
   type WebLock,
   type WebLockCallback,
@@ -31,4 +29,7 @@ export {
   type WebLockOptions,
   type WebLocks,
   webLocks,
-} from "./web-locks.ts";
+} from "./locks/web-locks.ts";
+export type { Locks } from "./locks.ts";
+export type { ReadyOptions } from "./ready.ts";
+export type { Holder, KeyReport, Stats, Waiter } from "./report.ts";

@@ -1,15 +1,15 @@
-import { type AcquireOptions, acquire, type LockOptions, type WaitOptions } from "./acquire.ts";
-import type { ChannelOptions } from "./channel.ts";
 import { Client } from "./client.ts";
+import type { ChannelOptions } from "./connection/channel.ts";
+import type { Status } from "./connection/status.ts";
 import { AcquireTimeoutError, CapacityError } from "./errors.ts";
-import { type Lock, whileHeld } from "./lock.ts";
+import { type AcquireOptions, acquire, type LockOptions, type WaitOptions } from "./locks/acquire.ts";
+import { type Lock, whileHeld } from "./locks/lock.ts";
+import { read } from "./locks/read.ts";
+import { Semaphore } from "./locks/semaphore.ts";
+import { enqueue, type Ticket } from "./locks/ticket.ts";
 import { check, checkOptions } from "./options.ts";
-import { read } from "./read.ts";
 import { type ReadyOptions, ready } from "./ready.ts";
 import type { KeyReport, Stats } from "./report.ts";
-import { Semaphore } from "./semaphore.ts";
-import type { Status } from "./status.ts";
-import { enqueue, type Ticket } from "./ticket.ts";
 
 /**
  * A client of the service: one connection, one session, any number of locks. Made by `connect`.

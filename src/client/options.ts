@@ -1,5 +1,5 @@
 /** The rules for arguments, in one place for all calls: those from plain JavaScript are checked by nothing else. */
-import { isLabel } from "./socket.ts";
+import { isLabel } from "./connection/socket.ts";
 import { isKey, MAX_KEY_BYTES, MAX_SECONDS, MAX_SLOTS } from "./wire.ts";
 
 const MAX_SHOWN = 64;

@@ -1,7 +1,7 @@
-import { leftMs, type WaitOptions } from "./acquire.ts";
 import { momentOf } from "./clock.ts";
 import { ConnectionError } from "./errors.ts";
-import type { Host } from "./host.ts";
+import { leftMs, type WaitOptions } from "./locks/acquire.ts";
+import type { Host } from "./locks/host.ts";
 import { checkOptions } from "./options.ts";
 
 /** How long to wait for a connection. */

@@ -97,7 +97,7 @@ describe("the tables are complete", () => {
   });
 
   it("members of a lock", () => {
-    const source = read("src/client/lock.ts").split("export class Lock ")[1] ?? "";
+    const source = read("src/client/locks/lock.ts").split("export class Lock ")[1] ?? "";
     const members = [...source.matchAll(/^ {2}(?:readonly |get )?([a-z]\w*)(\(\)|:)/gm)]
       .map(([, name]) => name)
       .filter((name) => !["constructor", "check", "verify", "conclude"].includes(name ?? ""));

@@ -1,4 +1,4 @@
-import { isLabel } from "../../client/socket.ts";
+import { isLabel } from "../../client/connection/socket.ts";
 import { isKey, MAX_KEY_BYTES, MAX_SECONDS, MAX_SLOTS } from "../../client/wire.ts";
 import { UsageError } from "../output/errors.ts";
 import type { Arguments } from "./parse.ts";

@@ -1,8 +1,8 @@
 import { WebSocket } from "ws";
 import { Client } from "../../client/client.ts";
 import { systemClock } from "../../client/clock.ts";
+import { addressIn } from "../../client/connection/socket.ts";
 import { connect, type Locks, type SocketConstructor, type Status } from "../../client/index.ts";
-import { addressIn } from "../../client/socket.ts";
 import { full, nonsense, refusal, tokenRefused, unreachable } from "./failures.ts";
 import { HttpService } from "./http.ts";
 import type { Target } from "./target.ts";

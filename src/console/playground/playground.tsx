@@ -1,13 +1,13 @@
 import { useLayoutEffect, useRef, useState } from "hono/jsx/dom";
 import type { Service } from "../shared/service.ts";
-import { hintOf } from "./hint.ts";
-import { KeyPanel } from "./key-panel.tsx";
-import { LogPanel } from "./log-panel.tsx";
-import { PlayerCard } from "./player-card.tsx";
-import { Scene } from "./scene.ts";
-import { StoryPanel } from "./story-panel.tsx";
-import { TermsForm } from "./terms-form.tsx";
-import { ThingPanel } from "./thing-panel.tsx";
+import { KeyPanel } from "./panels/key-panel.tsx";
+import { LogPanel } from "./panels/log-panel.tsx";
+import { PlayerCard } from "./panels/player-card.tsx";
+import { StoryPanel } from "./panels/story-panel.tsx";
+import { TermsForm } from "./panels/terms-form.tsx";
+import { ThingPanel } from "./panels/thing-panel.tsx";
+import { hintOf } from "./state/hint.ts";
+import { Scene } from "./state/scene.ts";
 
 /** Several real clients side by side, to be played with until one has understood. */
 export function Playground({ service }: { readonly service: Service }) {

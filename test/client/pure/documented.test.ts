@@ -4,7 +4,9 @@ import { describe, expect, it } from "vitest";
 
 const FOLDER = new URL("../../../src/client/", import.meta.url);
 const sources = new Map(
-  readdirSync(FOLDER).map((file) => [file, readFileSync(new URL(file, FOLDER), "utf8")] as const),
+  readdirSync(FOLDER, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts"))
+    .map((file) => [file, readFileSync(new URL(file, FOLDER), "utf8")] as const),
 );
 const INDEX = sources.get("index.ts") ?? "";
 const exported = [...INDEX.matchAll(/export (?:type )?\{([^}]*)\} from "\.\/([^"]+)"/gs)].flatMap(

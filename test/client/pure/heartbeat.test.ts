@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { Heartbeat } from "../../../src/client/heartbeat.ts";
+import { Heartbeat } from "../../../src/client/connection/heartbeat.ts";
 import { FakeClock } from "./fake-clock.ts";
 
 function patient() {

@@ -1,10 +1,10 @@
 /** The guided story goes on by what happens, whoever does it. */
 import { describe, expect, it } from "vitest";
-import type { Deed } from "../../../src/console/playground/happening.ts";
-import { type Hint, hintOf } from "../../../src/console/playground/hint.ts";
-import type { Standing } from "../../../src/console/playground/player.ts";
-import { UNTOUCHED } from "../../../src/console/playground/protected.ts";
-import { BEGINNING, nextStep, type Step, type Story, toldOf } from "../../../src/console/playground/story.ts";
+import type { Deed } from "../../../src/console/playground/state/happening.ts";
+import { type Hint, hintOf } from "../../../src/console/playground/state/hint.ts";
+import type { Standing } from "../../../src/console/playground/state/player.ts";
+import { UNTOUCHED } from "../../../src/console/playground/state/protected.ts";
+import { BEGINNING, nextStep, type Step, type Story, toldOf } from "../../../src/console/playground/state/story.ts";
 
 type Told = readonly [who: string, deed: Deed];
 

@@ -1,14 +1,14 @@
 /** The parts of the playground that need no page. */
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { AuthError, CapacityError, DrainingError, LimitMismatchError } from "../../../src/client/index.ts";
-import { partsOf } from "../../../src/console/playground/fence.ts";
-import { withGrant } from "../../../src/console/playground/grants.ts";
-import { sentenceOf } from "../../../src/console/playground/happening.ts";
-import { type LogLine, logged } from "../../../src/console/playground/log.ts";
-import { Pause } from "../../../src/console/playground/pause.ts";
-import { aheadOf, placeOf, type QueuePlace } from "../../../src/console/playground/place.ts";
-import { UNTOUCHED, written } from "../../../src/console/playground/protected.ts";
-import { failureInWords, standingInWords } from "../../../src/console/playground/words.ts";
+import { partsOf } from "../../../src/console/playground/state/fence.ts";
+import { withGrant } from "../../../src/console/playground/state/grants.ts";
+import { sentenceOf } from "../../../src/console/playground/state/happening.ts";
+import { type LogLine, logged } from "../../../src/console/playground/state/log.ts";
+import { Pause } from "../../../src/console/playground/state/pause.ts";
+import { aheadOf, placeOf, type QueuePlace } from "../../../src/console/playground/state/place.ts";
+import { UNTOUCHED, written } from "../../../src/console/playground/state/protected.ts";
+import { failureInWords, standingInWords } from "../../../src/console/playground/state/words.ts";
 
 describe("the protected thing", () => {
   it("accepts a fence that is not lower, refuses what is, and remembers the highest", () => {

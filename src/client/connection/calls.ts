@@ -1,0 +1,176 @@
+import { type Clock, type Moment, momentOf } from "../clock.ts";
+import { CapacityError } from "../errors.ts";
+import { frameOf, limitArg, MAX_CLAIMS, type Message } from "../wire.ts";
+import type { Channel } from "./channel.ts";
+
+export interface Request {
+  readonly command: "l" | "e" | "w" | "n" | "r" | "steal" | "query" | "stats" | "ping";
+  readonly key?: string;
+  /** Slots of the key; 1, a lock, unless said otherwise. */
+  readonly limit?: number;
+  readonly arg?: string;
+  /** It may end in a hold or a place in the queue, which somebody then has to give back. */
+  readonly isClaim?: true;
+  /** It is sent also when nobody waits for the answer any more. */
+  readonly mustArrive?: true;
+}
+
+/** When a caller stops waiting for an answer. */
+export interface Patience {
+  readonly signal?: AbortSignal | undefined;
+  /** Undefined is for ever. */
+  readonly withinMs?: number | undefined;
+  /** What it is told when the time is over. */
+  readonly tooLate?: () => Error;
+}
+
+export interface Answer {
+  readonly status: string;
+  /** What follows the status. */
+  readonly rest: string;
+  /** What the answer says was not so before this moment. */
+  readonly sentAt: Moment;
+  /** The request was sent more than once, and an earlier one may have been carried out already. */
+  readonly isRepeated: boolean;
+}
+
+interface Call extends Request {
+  readonly tag: string;
+  readonly settle: (outcome: Answer | Error) => void;
+  firstSentAt: Moment | undefined;
+  lastSentAt: Moment | undefined;
+  isAbandoned: boolean;
+  hasNewToken: boolean;
+}
+
+type Line = Pick<Channel, "isReady" | "nextTag" | "send" | "proved" | "demand" | "refresh">;
+
+/**
+ * Requests under way. Whatever is unanswered when a connection is lost is sent again in the same session under the same
+ * tag, by which the service knows it: it is carried out once. Nothing is ever sent again in another session.
+ */
+export class Calls {
+  readonly #line: Line;
+  readonly #clock: Clock;
+  /** Takes back what an answer gave to somebody who does not want it any more. */
+  readonly #discard: (request: Request, answer: Answer) => void;
+  readonly #calls = new Map<string, Call>();
+  #claims = 0;
+
+  constructor(line: Line, clock: Clock, discard: (request: Request, answer: Answer) => void) {
+    this.#line = line;
+    this.#clock = clock;
+    this.#discard = discard;
+  }
+
+  /** Resolves with the answer, whatever it says. Rejects as the patience says, or when the session is gone. */
+  ask(request: Request, { signal, withinMs, tooLate }: Patience = {}): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) throw signal.reason;
+      if (request.isClaim && this.#claims >= MAX_CLAIMS)
+        throw new CapacityError("too_many_requests", request.key ?? "");
+      const end = () => {
+        cancelTimer?.();
+        signal?.removeEventListener("abort", abort);
+      };
+      const settle = (outcome: Answer | Error) => {
+        end();
+        if (outcome instanceof Error) reject(outcome);
+        else resolve(outcome);
+      };
+      const leave = (reason: unknown) => {
+        end();
+        reject(reason);
+        this.#abandon(call);
+      };
+      const abort = () => leave(signal?.reason);
+      const call = this.#add(request, settle);
+      const cancelTimer = withinMs === undefined ? undefined : this.#clock.after(withinMs, () => leave(tooLate?.()));
+      signal?.addEventListener("abort", abort);
+      if (this.#line.isReady) this.#send(call);
+      else this.#line.demand();
+    });
+  }
+
+  answered({ tag, status, rest }: Extract<Message, { type: "answer" }>): void {
+    const call = this.#calls.get(tag);
+    if (!call?.firstSentAt || !call.lastSentAt) return;
+    this.#line.proved(call.lastSentAt);
+    if (status === "error_auth" && !call.isAbandoned && !call.hasNewToken && this.#line.refresh()) {
+      // It stays unanswered, and is thus sent again on the next connection.
+      call.hasNewToken = true;
+      return;
+    }
+    this.#remove(call);
+    const isRepeated = call.lastSentAt !== call.firstSentAt;
+    const answer = { status, rest, sentAt: call.isClaim ? call.firstSentAt : call.lastSentAt, isRepeated };
+    if (call.isAbandoned) this.#discard(call, answer);
+    else call.settle(answer);
+  }
+
+  /** The session goes on, on another connection. */
+  resend(): void {
+    for (const call of this.#calls.values()) this.#send(call);
+  }
+
+  /** Nobody waits any longer for anything. It is taken back if the session goes on. */
+  fail(error: Error): void {
+    for (const call of [...this.#calls.values()]) {
+      if (!call.isAbandoned) call.settle(error);
+      this.#abandon(call);
+    }
+  }
+
+  /** The session is gone, and with it all that was asked of it, and its places in queues. */
+  forget(error: Error): void {
+    for (const call of [...this.#calls.values()]) {
+      if (!call.firstSentAt && call.command !== "w") continue;
+      this.#remove(call);
+      if (!call.isAbandoned) call.settle(error);
+    }
+  }
+
+  #add(request: Request, settle: Call["settle"]): Call {
+    const state = { firstSentAt: undefined, lastSentAt: undefined, isAbandoned: false, hasNewToken: false };
+    const call: Call = { ...request, ...state, tag: this.#line.nextTag(), settle };
+    this.#calls.set(call.tag, call);
+    if (call.isClaim) this.#claims += 1;
+    return call;
+  }
+
+  #remove(call: Call): void {
+    if (this.#calls.delete(call.tag) && call.isClaim) this.#claims -= 1;
+  }
+
+  #send(call: Call): void {
+    call.lastSentAt = momentOf(this.#clock);
+    call.firstSentAt ??= call.lastSentAt;
+    // A steal that nobody wants any more takes nothing from anybody; what it may have got comes back all the same.
+    const [command, arg] = call.isAbandoned && call.command === "steal" ? harmless(call) : [commandOf(call), call.arg];
+    this.#line.send(frameOf(call.tag, command, call.key, arg));
+    if (call.isAbandoned && call.isClaim) this.#cancel(call);
+  }
+
+  /** The answer interests nobody any more. A claim is taken back, but stays known until that is certain. */
+  #abandon(call: Call): void {
+    if (call.isAbandoned) return;
+    call.isAbandoned = true;
+    if (call.firstSentAt) {
+      if (call.isClaim) this.#cancel(call);
+    } else if (!call.mustArrive) this.#remove(call);
+  }
+
+  #cancel({ tag }: Call): void {
+    this.#line.send(frameOf(this.#line.nextTag(), "cancel", "_", tag));
+  }
+}
+
+/** A request for the same, under the same tag, that neither waits nor steals. */
+function harmless({ limit = 1 }: Request): [string, string] {
+  return [commandOf({ command: "l", limit }), `0${limitArg(limit)}`];
+}
+
+/** Commands on semaphores have names of their own: a ticket may cover one kind and not the other. */
+function commandOf({ command, limit = 1 }: Request): string {
+  return limit === 1 || command === "steal" ? command : `s${command}`;
+}

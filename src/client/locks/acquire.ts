@@ -1,0 +1,102 @@
+import { elapsedMs, type Moment } from "../clock.ts";
+import type { Answer, Patience } from "../connection/calls.ts";
+import { AcquireTimeoutError, ConnectionError, errorOf, LockLostError } from "../errors.ts";
+import { check, checkOptions } from "../options.ts";
+import { leaseArg, limitArg, waitArg } from "../wire.ts";
+import { ANSWERED_WITHIN_MS, giveBack, type Host, type Place } from "./host.ts";
+import { Lease } from "./lease.ts";
+import { Lock } from "./lock.ts";
+
+/** What is asked for. Times are milliseconds. */
+export interface LockOptions {
+  /** How many may hold the key at a time; 1, a lock, unless said otherwise. */
+  readonly limit?: number | undefined;
+  /** For how long the service keeps the lock without hearing of its holder; the service's default unless said otherwise. Whole seconds, rounded up. */
+  readonly lease?: number | undefined;
+}
+
+/** How to wait. Times are milliseconds. */
+export interface WaitOptions {
+  /** Stops the wait; nothing is left in the queue, and what was granted at that moment is given back. */
+  readonly signal?: AbortSignal | undefined;
+  /** How long to wait; 0 does not wait at all, and nothing said waits for ever. */
+  readonly timeout?: number | undefined;
+  /** The lock is lost after this time, however alive its holder is. */
+  readonly maxHold?: number | undefined;
+}
+
+/** What is asked for, and how to wait for it. */
+export interface AcquireOptions extends LockOptions, WaitOptions {
+  /** Takes the key from all who hold it, ahead of all who wait. Needs the administrator's token. */
+  readonly steal?: boolean | undefined;
+}
+
+/**
+ * Resolves once the lock is held. Rejects with the signal's reason at once when that aborts, and with an
+ * `AcquireTimeoutError` when the time is over.
+ */
+export async function acquire(host: Host, key: string, options: AcquireOptions, call = "acquire"): Promise<Lock> {
+  check(call, "key", key);
+  checkOptions(call, options, "lease limit maxHold signal steal timeout");
+  const { limit = 1, lease, timeout = Number.POSITIVE_INFINITY, steal = false } = options;
+  const place = { key, limit };
+  const arg = `${steal ? limit : waitArg(timeout) + limitArg(limit)}${leaseArg(lease)}`;
+  const request = { command: steal ? "steal" : "l", ...place, arg, isClaim: true } as const;
+  const answer = await host.ask(request, patienceOf(host, key, { ...options, timeout: steal ? 0 : timeout }));
+  return take(host, place, answer, options);
+}
+
+/** How long to wait for the answer to a request that may wait for a lock. */
+export function patienceOf(
+  host: Host,
+  key: string,
+  { signal, timeout }: Pick<Patience, "signal"> & { readonly timeout?: number | undefined },
+): Patience {
+  if (timeout === undefined || timeout === Number.POSITIVE_INFINITY) return { signal };
+  if (timeout === 0) return { signal, ...soon(host) };
+  return {
+    signal,
+    withinMs: timeout,
+    tooLate: () => new AcquireTimeoutError(key, host.isConnected ? undefined : host.problem, timeout),
+  };
+}
+
+/** What is left of a time to wait. One that is not over leaves something. */
+export function leftMs(host: Host, timeout: number | undefined, since: Moment): number | undefined {
+  return timeout && Math.max(1, timeout - elapsedMs(host.clock, since));
+}
+
+/** For requests that the service answers without waiting for anything. */
+export function soon(host: Host): Patience {
+  const tooLate = () => new ConnectionError(`no answer within ${ANSWERED_WITHIN_MS} ms`, host.problem);
+  return { withinMs: ANSWERED_WITHIN_MS, tooLate };
+}
+
+/**
+ * Makes a lock of a grant. The grant of a request that was sent long ago, or was read after a sleep, may be old news: then the service is asked
+ * whether it still stands before anybody is told that he holds it.
+ */
+export async function take(
+  host: Host,
+  place: Place,
+  { status, rest, sentAt }: Answer,
+  { signal, maxHold, timeout }: WaitOptions,
+): Promise<Lock> {
+  if (status !== "ok") throw errorOf(status, place, timeout);
+  const [token = "", seconds] = rest.split(" ");
+  let lease = new Lease(host.clock, Number(seconds), sentAt);
+  try {
+    signal?.throwIfAborted();
+    if (lease.isDue || host.isLapsed) {
+      const renewal = { command: "n", ...place, arg: `${token} ${seconds}` } as const;
+      const patience = patienceOf(host, place.key, { signal, timeout: leftMs(host, timeout, sentAt) });
+      const confirmed = await host.ask(renewal, patience);
+      if (confirmed.status !== "ok") throw new LockLostError(place.key, "expired");
+      lease = new Lease(host.clock, Number(confirmed.rest), confirmed.sentAt);
+    }
+  } catch (error) {
+    void giveBack(host, place, token);
+    throw error;
+  }
+  return new Lock(host, { ...place, token, lease, maxHold });
+}

@@ -1,0 +1,42 @@
+import { type Clock, elapsedMs, type Moment } from "../clock.ts";
+
+/** A little is given away, because clocks do not run alike and timers fire late. */
+const SAFE_PART = 0.99;
+
+/**
+ * For how long a lock is surely held. The service counts a lease from when it carried the request out, we count it from
+ * when the request was sent: our end of it comes first.
+ */
+export class Lease {
+  readonly seconds: number;
+  readonly #clock: Clock;
+  readonly #since: Moment;
+
+  constructor(clock: Clock, seconds: number, sentAt: Moment) {
+    this.#clock = clock;
+    this.seconds = seconds;
+    this.#since = sentAt;
+  }
+
+  get ms(): number {
+    return this.seconds * 1000;
+  }
+
+  get elapsedMs(): number {
+    return elapsedMs(this.#clock, this.#since);
+  }
+
+  /** Not positive: it may be somebody else's by now. */
+  get remainingMs(): number {
+    return this.ms * SAFE_PART - this.elapsedMs;
+  }
+
+  get isOver(): boolean {
+    return this.remainingMs <= 0;
+  }
+
+  /** A third of it is over. */
+  get isDue(): boolean {
+    return this.elapsedMs >= this.ms / 3;
+  }
+}

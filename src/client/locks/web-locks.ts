@@ -1,0 +1,117 @@
+import type { Locks } from "../locks.ts";
+import { check, checkOptions, shownAs } from "../options.ts";
+import type { KeyReport } from "../report.ts";
+import { whileHeld } from "./lock.ts";
+
+const ASKED_AT_ONCE = 64;
+
+/** As for `navigator.locks.request`. */
+export interface WebLockOptions {
+  /** `shared` is not supported. */
+  readonly mode?: "exclusive" | "shared" | undefined;
+  /** Does not wait: the callback is given null if the lock is taken. */
+  readonly ifAvailable?: boolean | undefined;
+  /** Takes the lock from its holder, ahead of all who wait. Needs the administrator's token. */
+  readonly steal?: boolean | undefined;
+  /** Stops the wait. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What the callback is given. */
+export interface WebLock {
+  /** The name of the lock. */
+  readonly name: string;
+  /** Always exclusive. */
+  readonly mode: "exclusive";
+}
+
+/** What runs while the lock is held; null says that it is taken, and only with `ifAvailable`. */
+export type WebLockCallback<Result> = (lock: WebLock | null) => Result | Promise<Result>;
+
+/** A holder or a waiter. */
+export interface WebLockInfo {
+  /** The name of the lock. */
+  readonly name: string;
+  /** Always exclusive. */
+  readonly mode: "exclusive";
+  /** Names the client. */
+  readonly clientId: string;
+}
+
+/** The shape of `navigator.locks`. */
+export interface WebLocks {
+  /**
+   * As `Locks.request`: resolves as the callback does, once the lock is given back; rejects with the callback's own error, or with a
+   * `LockLostError` if the lock was lost before the callback ended. Rejects with a `NotSupportedError` for what is not supported.
+   */
+  request<Result>(name: string, callback: WebLockCallback<Result>): Promise<Result>;
+  request<Result>(
+    name: string,
+    options: WebLockOptions | undefined,
+    callback: WebLockCallback<Result>,
+  ): Promise<Result>;
+  /** Resolves with everything that is held and waited for in the service, not only by this client. Rejects like `Locks.stats`. */
+  query(): Promise<{ held: WebLockInfo[]; pending: WebLockInfo[] }>;
+}
+
+/**
+ * `navigator.locks` for the whole world instead of one browser. Names may be any text: the few characters that a key of
+ * the service cannot have, and `%`, are percent-encoded. Shared mode is not supported.
+ */
+export function webLocks(locks: Locks): WebLocks {
+  async function request<Result>(
+    name: string,
+    first: WebLockOptions | WebLockCallback<Result> | undefined,
+    second?: WebLockCallback<Result>,
+  ): Promise<Result> {
+    const [options, callback] = typeof first === "function" ? [{}, first] : [first ?? {}, second];
+    check("request", "callback", callback);
+    checkOptions("request", options, "ifAvailable mode signal steal");
+    const run = callback as WebLockCallback<Result>;
+    const text = String(name);
+    checkSupport(text, options);
+    const { ifAvailable, steal, signal } = options;
+    const key = keyOf(text);
+    const lock = await (ifAvailable ? locks.tryAcquire(key) : locks.acquire(key, { steal, signal }));
+    return lock ? whileHeld(lock, () => run({ name: text, mode: "exclusive" })) : run(null);
+  }
+
+  return {
+    request,
+    async query() {
+      const { locks: all } = await locks.stats();
+      const reports: (KeyReport | null)[] = [];
+      for (let from = 0; from < all.length; from += ASKED_AT_ONCE) {
+        const some = all.slice(from, from + ASKED_AT_ONCE);
+        reports.push(...(await Promise.all(some.map(({ key }) => locks.query(key)))));
+      }
+      const infos = (part: "held_by" | "queue") =>
+        reports.flatMap((report) => (report?.[part] ?? []).map((member) => infoOf(report?.key ?? "", member)));
+      return { held: infos("held_by"), pending: infos("queue") };
+    },
+  };
+}
+
+function infoOf(key: string, { owner_conn_id }: { readonly owner_conn_id: number }): WebLockInfo {
+  return { name: nameOf(key), mode: "exclusive", clientId: String(owner_conn_id) };
+}
+
+function checkSupport(name: string, { mode = "exclusive", ifAvailable, steal, signal }: WebLockOptions): void {
+  const problem =
+    (name.startsWith("-") && `name must not begin with a hyphen: ${shownAs(name)}`) ||
+    (mode !== "exclusive" && `option "mode" must be "exclusive", not ${shownAs(mode)}`) ||
+    ([ifAvailable, signal, steal].filter(Boolean).length > 1 &&
+      'only one of the options "ifAvailable", "signal", "steal" may be given');
+  if (problem) throw new DOMException(`request: ${problem}`, "NotSupportedError");
+}
+
+/** The service has no key without text. */
+const EMPTY = "%";
+
+function keyOf(name: string): string {
+  return name === "" ? EMPTY : name.replace(/[% \t\r\n]/g, encodeURIComponent);
+}
+
+function nameOf(key: string): string {
+  return key === EMPTY ? "" : key.replace(/%(?:25|20|09|0D|0A)/g, decodeURIComponent);
+}

@@ -1,0 +1,17 @@
+import { partsOf } from "../state/fence.ts";
+import type { Grant } from "../state/grants.ts";
+
+/** A fence with the digits set off that tell it from the others of its key. */
+export function FenceText({ fence, among }: { readonly fence: string; readonly among: readonly Grant[] }) {
+  const { same, telling, rest } = partsOf(
+    fence,
+    among.map((grant) => grant.fence),
+  );
+  return (
+    <code class="fence">
+      {same}
+      {telling && <strong>{telling}</strong>}
+      {rest}
+    </code>
+  );
+}

@@ -1,0 +1,231 @@
+import {
+  connect,
+  type Lock,
+  LockLostError,
+  type Locks,
+  type LossReason,
+  type Status,
+  type Ticket,
+} from "../../../client/index.ts";
+import type { Deed } from "./happening.ts";
+import { Pause } from "./pause.ts";
+import { failureInWords } from "./words.ts";
+
+/** What is asked for. */
+export interface Terms {
+  readonly key: string;
+  readonly limit: number;
+  readonly leaseMs: number;
+}
+
+/** What a client has, as far as it knows. */
+export type Standing =
+  | { readonly kind: "nothing" }
+  | { readonly kind: "enqueuing" }
+  /** A place in the queue that it does not wait for yet. */
+  | { readonly kind: "enqueued" }
+  | { readonly kind: "waiting" }
+  | { readonly kind: "holding"; readonly fence: string }
+  | { readonly kind: "releasing" }
+  /** The fence is unknown if it was lost before its client heard of the grant. */
+  | { readonly kind: "lost"; readonly reason: LossReason; readonly fence: string | undefined };
+
+export interface PlayerOptions {
+  readonly name: string;
+  /** How the service tells it from all others. */
+  readonly label: string;
+  readonly token: string | undefined;
+  /** Something is not as it was. */
+  readonly changed: () => void;
+  readonly tell: (deed: Deed) => void;
+}
+
+const NOTHING: Standing = { kind: "nothing" };
+
+/**
+ * One client of the playground: a session of its own at the service, driven by clicks. It knows only what a client knows;
+ * its place in the queue is told by whoever looks at the key.
+ */
+export class Player {
+  readonly name: string;
+  readonly label: string;
+  readonly #options: PlayerOptions;
+  readonly #pause = new Pause();
+  readonly #locks: Locks;
+  #connection: Status | "connecting" = "connecting";
+  #standing: Standing = NOTHING;
+  #problem: string | undefined;
+  #key = "";
+  #stop = new AbortController();
+  #ticket: Ticket | undefined;
+  #lock: Lock | undefined;
+  #isClosed = false;
+
+  constructor(options: PlayerOptions) {
+    this.name = options.name;
+    this.label = options.label;
+    this.#options = options;
+    const { label, token } = options;
+    const { clock, WebSocket } = this.#pause;
+    this.#locks = connect(location.origin, { label, clock, WebSocket, ...(token !== undefined && { token }) });
+    void this.#followConnection();
+  }
+
+  get connection(): Status | "connecting" {
+    return this.#connection;
+  }
+
+  get standing(): Standing {
+    return this.#standing;
+  }
+
+  /** Why the last thing it was asked for failed. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  get isFrozen(): boolean {
+    return this.#pause.isPaused;
+  }
+
+  /** The fence of what it holds, or held and was never told to forget. */
+  get fence(): string | undefined {
+    return this.#standing.kind === "holding" || this.#standing.kind === "lost" ? this.#standing.fence : undefined;
+  }
+
+  acquire({ key, limit, leaseMs }: Terms): void {
+    this.#key = key;
+    void this.#take((signal) => this.#locks.acquire(key, { limit, lease: leaseMs, signal }));
+  }
+
+  async enqueue({ key, limit, leaseMs }: Terms): Promise<void> {
+    this.#key = key;
+    const signal = this.#begin({ kind: "enqueuing" });
+    try {
+      this.#ticket = await this.#locks.enqueue(key, { limit, lease: leaseMs, signal });
+      if (this.#isClosed) return;
+      this.#stand({ kind: "enqueued" });
+    } catch (error) {
+      if (!signal.aborted) this.#fail(error);
+    }
+  }
+
+  wait(): void {
+    const ticket = this.#ticket;
+    if (ticket) void this.#take((signal) => ticket.wait({ signal }));
+  }
+
+  /** Leaves the queue, whether it waits there or only has a place. */
+  giveUp(): void {
+    this.#stop.abort();
+    void this.#ticket?.leave();
+    this.#ticket = undefined;
+    this.#stand(NOTHING);
+    this.#tell({ type: "gave up" });
+  }
+
+  async release(): Promise<void> {
+    const lock = this.#lock;
+    this.#lock = undefined;
+    this.#stand({ kind: "releasing" });
+    // Told before the service has it: else the next one would get it before this one gave it.
+    this.#tell({ type: "released" });
+    await lock?.release();
+    if (this.#standing.kind === "releasing") this.#stand(NOTHING);
+  }
+
+  freeze(): void {
+    this.#pause.pause();
+    this.#tell({ type: "froze" });
+  }
+
+  thaw(): void {
+    this.#tell({ type: "thawed" });
+    this.#pause.resume();
+    this.#options.changed();
+  }
+
+  /** Its place came up, and nobody waited for it. */
+  lapse(): void {
+    this.#ticket = undefined;
+    this.#stand(NOTHING);
+    this.#tell({ type: "lapsed" });
+  }
+
+  /** What it knew of a key that is not played with any more. */
+  forget(): void {
+    this.#problem = undefined;
+    this.#stand(NOTHING);
+  }
+
+  /** As a closed tab: whatever it has is given up at once. */
+  close(): Promise<void> {
+    this.#isClosed = true;
+    this.#pause.resume();
+    return this.#locks.close();
+  }
+
+  async #followConnection(): Promise<void> {
+    for await (const status of this.#locks.statuses()) {
+      this.#connection = status;
+      this.#options.changed();
+    }
+  }
+
+  async #take(ask: (signal: AbortSignal) => Promise<Lock>): Promise<void> {
+    const since = performance.now();
+    const signal = this.#begin({ kind: "waiting" });
+    try {
+      const lock = await ask(signal);
+      this.#ticket = undefined;
+      this.#hold(lock, performance.now() - since);
+    } catch (error) {
+      if (!signal.aborted) this.#fail(error);
+    }
+  }
+
+  #hold(lock: Lock, waitedMs: number): void {
+    this.#lock = lock;
+    this.#stand({ kind: "holding", fence: lock.fence });
+    this.#tell({ type: "acquired", fence: lock.fence, waitedMs });
+    // The page itself may wake the client while it is frozen: it does not know yet what it has been told.
+    void lock.lost.then(({ reason }) => this.#pause.run(() => this.#lose(lock, reason)));
+  }
+
+  #lose(lock: Lock, reason: LossReason): void {
+    if (this.#isClosed || this.#lock !== lock) return;
+    this.#lock = undefined;
+    this.#stand({ kind: "lost", reason, fence: lock.fence });
+    this.#tell({ type: "lost", reason, fence: lock.fence });
+  }
+
+  #fail(error: unknown): void {
+    if (this.#isClosed) return;
+    this.#ticket = undefined;
+    if (error instanceof LockLostError) {
+      this.#stand({ kind: "lost", reason: error.reason, fence: undefined });
+      this.#tell({ type: "lost", reason: error.reason, fence: undefined });
+      return;
+    }
+    this.#problem = failureInWords(error, this.#key);
+    this.#stand(NOTHING);
+    this.#tell({ type: "failed", problem: this.#problem });
+  }
+
+  /** The signal ends what begins here. */
+  #begin(standing: Standing): AbortSignal {
+    this.#stop = new AbortController();
+    this.#problem = undefined;
+    this.#stand(standing);
+    return this.#stop.signal;
+  }
+
+  #stand(standing: Standing): void {
+    this.#standing = standing;
+    this.#options.changed();
+  }
+
+  #tell(deed: Deed): void {
+    if (!this.#isClosed) this.#options.tell(deed);
+  }
+}

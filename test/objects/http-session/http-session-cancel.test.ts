@@ -1,0 +1,172 @@
+/** Clients that leave before they are answered, where the platform reports it at once. */
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
+import { KeyObject } from "../../../src/objects/key/key-object.ts";
+import { call, RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
+import { fresh, keyStub, sessionsOn } from "../support.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const isFree = async (key: string) => {
+  const view = await keyStub(key).describe();
+  return view?.holderCount === 0 && view.waiters === 0;
+};
+
+/** What becomes of a request that its client has left. */
+const fateOf = (reply: Promise<RestReply>) => reply.then(wordOf, () => "left");
+
+/** Makes keys answer only when the story says so, after (or before) they have decided. */
+function holdBack(method: "acquire" | "enqueue", when: "decided" | "undecided") {
+  const original = KeyObject.prototype[method] as (command: never) => Promise<never>;
+  const [reached, mayGoOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  vi.spyOn(KeyObject.prototype, method).mockImplementation(async function (this: KeyObject, command: never) {
+    const outcome = when === "decided" ? await original.call(this, command) : undefined;
+    reached.resolve();
+    await mayGoOn.promise;
+    return outcome ?? original.call(this, command);
+  } as never);
+  return { reached: reached.promise, goOn: () => mayGoOn.resolve() };
+}
+
+/** Moments at which the lock is the client's already, and it does not know yet. */
+const MOMENTS: Readonly<Record<string, (leave: () => void) => void>> = {
+  "when its session is told of the grant": (leave) => {
+    const { deliver } = HttpSessionObject.prototype;
+    vi.spyOn(HttpSessionObject.prototype, "deliver").mockImplementationOnce(async function (
+      this: HttpSessionObject,
+      notice,
+    ) {
+      leave();
+      return deliver.call(this, notice);
+    });
+  },
+  "when its session has just got the token": (leave) => {
+    const { pickUp } = KeyObject.prototype;
+    vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {
+      const outcome = await pickUp.call(this, request);
+      leave();
+      await scheduler.wait(50);
+      return outcome;
+    });
+  },
+};
+
+describe("a client that leaves its poll", () => {
+  it("loses its place at once; its session lives, and its other places stay", async () => {
+    const [client, holder, next] = [await RestClient.open(), await RestClient.open(), await RestClient.open()];
+    const [left, kept] = [fresh("key"), fresh("key")];
+    const [leftToken, keptToken] = [await holder.hold(left), await holder.hold(kept)];
+    const leaving = new AbortController();
+    const abandoned = await client.queue(left, leaving.signal);
+    const waiting = await client.queue(kept);
+    const behind = await next.queue(left);
+    leaving.abort();
+    expect(await fateOf(abandoned.reply)).toBe("left");
+    await soon(async () => (await sessionsOn(left)).length === 2);
+    expect(await sessionsOn(left)).toEqual([holder.name, next.name]);
+    await holder.release(left, leftToken);
+    await holder.release(kept, keptToken);
+    tokenIn(await behind.reply);
+    tokenIn(await waiting.reply);
+    expect((await client.ping()).status).toBe(204);
+  });
+
+  it("loses the place it had enqueued for, and a second wait finds none", async () => {
+    const [client, holder, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
+    await holder.hold(key);
+    expect(wordOf(await client.enqueue(key))).toBe("queued");
+    const leaving = new AbortController();
+    const abandoned = fateOf(client.wait(key, 60, leaving.signal));
+    await soon(async () => (await keyStub(key).describe({ detail: true }))?.queue[0]?.deadline !== undefined);
+    leaving.abort();
+    expect(await abandoned).toBe("left");
+    await soon(async () => (await sessionsOn(key)).length === 1);
+    expect(wordOf(await client.wait(key))).toBe("not_enqueued");
+    expect(wordOf(await client.enqueue(key))).toBe("queued");
+  });
+
+  it.each(Object.entries(MOMENTS))("%s leaves the lock to the next", async (_, leaveThen) => {
+    const [client, holder, next] = [await RestClient.open(), await RestClient.open(), await RestClient.open()];
+    const key = fresh("key");
+    const token = await holder.hold(key);
+    const leaving = new AbortController();
+    const poll = await client.queue(key, leaving.signal);
+    const behind = await next.queue(key);
+    leaveThen(() => leaving.abort());
+    expect((await holder.release(key, token)).status).toBe(204);
+    expect(await fateOf(poll.reply)).toBe("left");
+    tokenIn(await behind.reply);
+    expect(await sessionsOn(key)).toEqual([next.name]);
+  });
+});
+
+describe("a client that leaves while its request is on its way", () => {
+  it.each(["decided", "undecided"] as const)("holds nothing when its key, %s by then, grants it", async (when) => {
+    const [client, key] = [await RestClient.open(), fresh("key")];
+    const { reached, goOn } = holdBack("acquire", when);
+    const leaving = new AbortController();
+    const abandoned = fateOf(client.acquire(key, 0, leaving.signal));
+    await reached;
+    leaving.abort();
+    expect(await abandoned).toBe("left");
+    goOn();
+    await soon(() => isFree(key));
+  });
+
+  it.each(["decided", "undecided"] as const)("does not wait when its key, %s by then, has it queue", async (when) => {
+    const [client, holder, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
+    await holder.hold(key);
+    const { reached, goOn } = holdBack("acquire", when);
+    const leaving = new AbortController();
+    const abandoned = fateOf(client.acquire(key, 60, leaving.signal));
+    await reached;
+    leaving.abort();
+    expect(await abandoned).toBe("left");
+    goOn();
+    await soon(async () => (await sessionsOn(key)).join() === holder.name);
+  });
+
+  it.each(["decided", "undecided"] as const)("keeps no acquired place of a key %s by then", async (when) => {
+    const [client, key] = [await RestClient.open(), fresh("key")];
+    const { reached, goOn } = holdBack("enqueue", when);
+    const leaving = new AbortController();
+    const abandoned = fateOf(client.enqueue(key, leaving.signal));
+    await reached;
+    leaving.abort();
+    expect(await abandoned).toBe("left");
+    goOn();
+    await soon(() => isFree(key));
+    expect(wordOf(await client.wait(key))).toBe("not_enqueued");
+  });
+
+  it("keeps no place in the queue, nor what that place becomes before it is taken back", async () => {
+    const [client, holder, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
+    const token = await holder.hold(key);
+    const { reached, goOn } = holdBack("enqueue", "decided");
+    const leaving = new AbortController();
+    const abandoned = fateOf(client.enqueue(key, leaving.signal));
+    await reached;
+    leaving.abort();
+    expect(await abandoned).toBe("left");
+    expect((await holder.release(key, token)).status).toBe(204);
+    expect(await sessionsOn(key)).toContain(client.name);
+    goOn();
+    await soon(() => isFree(key));
+    expect(wordOf(await client.wait(key))).toBe("not_enqueued");
+  });
+
+  it("changes nothing if the key has not heard of it", async () => {
+    const [client, held, key] = [await RestClient.open(), fresh("key"), fresh("key")];
+    const token = await client.hold(held);
+    const leaving = new AbortController();
+    const { readable } = new IdentityTransformStream();
+    const headers = { "X-Dflockd-Session": client.id };
+    const abandoned = call("POST", `/v1/locks/${key}`, { headers, body: readable, signal: leaving.signal });
+    leaving.abort();
+    expect(await fateOf(abandoned)).toBe("left");
+    expect(await keyStub(key).describe()).toBeNull();
+    expect((await client.renew(held, token)).status).toBe(200);
+  });
+});

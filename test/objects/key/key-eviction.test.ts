@@ -1,0 +1,63 @@
+import { evictDurableObject } from "cloudflare:test";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { eager, scriptSessions } from "../listeners.ts";
+import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+describe("a key that is dropped from memory", () => {
+  it("still has its holder, its limit and its fence", async () => {
+    const stub = keyStub(fresh("key"));
+    const a = grantedToken(await stub.acquire(command({ limit: 2 })));
+    await evictDurableObject(stub);
+    expect(await stub.acquire(command({ limit: 1 }))).toEqual({ status: "limit_mismatch" });
+    const b = grantedToken(await stub.acquire(command({ limit: 2 })));
+    expect(a < b).toBe(true);
+    expect(await stub.acquire(command({ limit: 2 }))).toEqual({ status: "timeout" });
+    expect(await stub.renew(a, 9)).toEqual({ status: "renewed", leaseSeconds: 9 });
+    expect(await stub.release(a, "")).toEqual({ status: "released" });
+  });
+
+  it("serves its waiters in the same order", async () => {
+    const scripts = scriptSessions();
+    const name = fresh("key");
+    const stub = keyStub(name);
+    const granted: string[] = [];
+    let held = grantedToken(await stub.acquire(command()));
+    for (const waiter of ["one", "two", "three"]) {
+      scripts.set(waiter, eager(name, waiter, granted));
+      expect((await stub.acquire(command({ ...WAIT, session: waiter }))).status).toBe("queued");
+      await evictDurableObject(stub);
+    }
+    for (let n = 0; n < 3; n++) {
+      await stub.describe();
+      await evictDurableObject(stub);
+      await stub.release(held, "");
+      await until(() => granted.length > n, { timeout: 5_000, interval: 5 });
+      held = granted[n]?.split(":")[1] ?? "";
+    }
+    expect(granted.map((grant) => grant.split(":")[0])).toEqual(["one", "two", "three"]);
+  });
+
+  it("remembers a two-phase place, a grant on it, and one that ran out", async () => {
+    const scripts = scriptSessions();
+    scripts.set("s", { deliver: () => "noted" });
+    const stub = keyStub(fresh("key"));
+    const held = grantedToken(await stub.acquire(command()));
+    // Longer than an eviction takes, which waits for what the object has under way.
+    await stub.enqueue(command({ session: "s", leaseSeconds: 4 }));
+    await evictDurableObject(stub);
+    expect(await stub.enqueue(command({ session: "s" }))).toEqual({ status: "already_enqueued" });
+    await stub.release(held, "");
+    await evictDurableObject(stub);
+    expect(await stub.enqueue(command({ session: "s" }))).toEqual({ status: "already_enqueued" });
+    await until(async () => (await stub.describe())?.holders.length === 0, { timeout: 8_000, interval: 20 });
+    await evictDurableObject(stub);
+    const wait = { session: "s", waitMs: 0, mayWait: true };
+    expect(await stub.wait({ ...wait, request: "w1" })).toEqual({ status: "lease_expired" });
+    expect(await stub.wait({ ...wait, request: "w2" })).toEqual({ status: "not_enqueued" });
+  });
+});

@@ -1,0 +1,43 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { describe, expect, it } from "vitest";
+import { scriptSessions } from "../listeners.ts";
+import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
+
+/** A key that has one fence left. */
+async function nearlyExhausted() {
+  const stub = keyStub(fresh("key"));
+  await stub.release(grantedToken(await stub.acquire(command())), "");
+  await runInDurableObject(stub, (_, { storage }) => {
+    storage.sql.exec("UPDATE key SET fence = 'fffffffffffffffe'");
+  });
+  await evictDurableObject(stub);
+  return stub;
+}
+
+describe("a key without fences", () => {
+  it("says so, grants nothing and wraps nothing, and goes on answering", async () => {
+    const stub = await nearlyExhausted();
+    const last = grantedToken(await stub.acquire(command()));
+    expect(last).toMatch(/^f{16}/);
+    await stub.release(last, "");
+    expect(await stub.acquire(command(WAIT))).toEqual({ status: "fence_persistence" });
+    expect(await stub.enqueue(command({ session: "s" }))).toEqual({ status: "fence_persistence" });
+    expect(await stub.wait({ session: "s", request: "w", waitMs: 0, mayWait: true })).toEqual({
+      status: "not_enqueued",
+    });
+    await evictDurableObject(stub);
+    expect(await stub.acquire(command())).toEqual({ status: "fence_persistence" });
+    expect(await stub.describe()).toMatchObject({ holderCount: 0, waiters: 0 });
+  });
+
+  it("keeps its waiters in their places when nobody can be promoted", async () => {
+    scriptSessions();
+    const stub = await nearlyExhausted();
+    const last = grantedToken(await stub.acquire(command()));
+    await stub.acquire(command({ ...WAIT, session: "first" }));
+    expect(await stub.release(last, "")).toEqual({ status: "released" });
+    expect(await stub.acquire(command({ ...WAIT, session: "second" }))).toEqual({ status: "queued" });
+    const { queue = [], holderCount } = (await stub.describe({ detail: true })) ?? {};
+    expect([holderCount, queue.map(({ session }) => session)]).toEqual([0, ["first", "second"]]);
+  });
+});

@@ -1,0 +1,128 @@
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { directoryOfKey } from "../../../src/objects/calls/directories.ts";
+import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
+import { pass, stopClock } from "../clock.ts";
+import { Client, command, fresh, grantedToken, keyStub, loseRows, rowsWritten, tablesOf } from "../support.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+const GONE = "rows are gone";
+
+describe("a key that has lost its rows", () => {
+  it("grants nothing, and says which key and which file, also after it was asked and evicted", async () => {
+    const name = fresh("key");
+    const stub = keyStub(name);
+    grantedToken(await stub.acquire(command()));
+    await loseRows(name);
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    for (let life = 0; life < 3; life++) {
+      await expect((async () => stub.acquire(command()))()).rejects.toThrow(GONE);
+      await expect((async () => stub.enqueue(command({ limit: 2 })))()).rejects.toThrow(GONE);
+      await evictDurableObject(stub);
+    }
+    const lines = log.mock.calls.map(([line]) => JSON.parse(line));
+    const file = `holdfast-KeyObject/${env.KEY.idFromName(name)}.sqlite`;
+    expect(lines[0]).toMatchObject({ event: "key_unreadable", key: name, file });
+  });
+
+  it("does not tell its holder that nothing is held, nor anybody that it does not exist", async () => {
+    const name = fresh("key");
+    const held = grantedToken(await keyStub(name).acquire(command()));
+    await loseRows(name);
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const stub = keyStub(name);
+    await expect((async () => stub.renew(held, 5))()).rejects.toThrow(GONE);
+    await expect((async () => stub.release(held, ""))()).rejects.toThrow(GONE);
+    await expect((async () => stub.steal(held.slice(0, 16)))()).rejects.toThrow(GONE);
+    await expect((async () => stub.describe())()).rejects.toThrow(GONE);
+    await stub.leave("nobody", { keepsReported: false });
+  });
+
+  it("answers `error` to a client, and its other keys go on", async () => {
+    const [lost, well] = [fresh("key"), fresh("key")];
+    const client = await Client.open();
+    for (const key of [lost, well]) await client.ask(`l\n${key}\n0\n`);
+    await loseRows(lost);
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const other = await Client.open();
+    expect(await other.ask(`l\n${lost}\n0\n`)).toBe("error");
+    expect(await other.ask(`l\n${well}\n0\n`)).toBe("timeout");
+    expect(await other.ask(`l\n${fresh("key")}\n0\n`)).toMatch(/^ok /);
+  });
+
+  it("is still known to have lost them after what its object has noted meanwhile was forgotten", async () => {
+    const name = fresh("key");
+    grantedToken(await keyStub(name).acquire(command()));
+    await loseRows(name);
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
+    stopClock();
+    pass(100_000);
+    await runDurableObjectAlarm(keyStub(name));
+    expect(await tablesOf(keyStub(name))).toEqual([]);
+    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
+  });
+
+  it("is known even if the list was written by an earlier version", async () => {
+    const name = fresh("key");
+    await directoryOfKey(env, name).joinKey(name, 0n);
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
+  });
+});
+
+describe("a founding that was cut off", () => {
+  it("after the listing is taken up again, with whatever limit is asked for", async () => {
+    const name = fresh("key");
+    const { joinKey } = DirectoryObject.prototype;
+    vi.spyOn(DirectoryObject.prototype, "joinKey").mockImplementationOnce(async function (
+      this: DirectoryObject,
+      ...args
+    ) {
+      await joinKey.apply(this, args);
+      throw new Error("the answer is lost");
+    });
+    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("the answer is lost");
+    await evictDurableObject(keyStub(name));
+    expect(await keyStub(name).describe()).toBeNull();
+    expect((await keyStub(name).acquire(command({ limit: 3 }))).status).toBe("granted");
+  });
+
+  it("leaves nothing behind if nobody comes back", async () => {
+    const name = fresh("key");
+    vi.spyOn(DirectoryObject.prototype, "joinKey").mockRejectedValueOnce(new Error("unreachable"));
+    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("unreachable");
+    stopClock();
+    pass(100_000);
+    await runDurableObjectAlarm(keyStub(name));
+    expect(await tablesOf(keyStub(name))).toEqual([]);
+  });
+});
+
+describe("a founding", () => {
+  it("stores two rows and an alarm with its first grant: that it can be missed costs no row", async () => {
+    await runInDurableObject(keyStub(fresh("key")), async (key, state) => {
+      const tables = 2;
+      expect(await rowsWritten(state, () => key.acquire(command()))).toBe(tables + 3);
+    });
+  });
+
+  it("of a key stored by an earlier version is not asked for again", async () => {
+    const stub = keyStub(fresh("key"));
+    const held = grantedToken(await stub.acquire(command()));
+    await runInDurableObject(stub, (_, { storage }) => {
+      storage.sql.exec("UPDATE key SET is_listed = 1, founded_at = founded_at + 3");
+    });
+    await evictDurableObject(stub);
+    const join = vi.spyOn(DirectoryObject.prototype, "joinKey");
+    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
+    expect(await stub.release(held, "")).toEqual({ status: "released" });
+    expect((await stub.acquire(command())).status).toBe("granted");
+    expect(join).not.toHaveBeenCalled();
+  });
+});

@@ -1,0 +1,78 @@
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { pass, stopClock } from "../clock.ts";
+import { scriptSessions } from "../listeners.ts";
+import { command, fresh, grantedToken, keyStub, tablesOf } from "../support.ts";
+
+beforeEach(stopClock);
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+describe("pruning", () => {
+  const idleFor = async (name: string, ms: number) => {
+    pass(ms);
+    await runDurableObjectAlarm(keyStub(name));
+  };
+
+  it("deletes all that is stored of an idle key, and the fence still rises with the clock set back", async () => {
+    const name = fresh("key");
+    const stub = keyStub(name);
+    pass(3_600_000);
+    const first = grantedToken(await stub.acquire(command({ limit: 5 })));
+    await stub.release(first, "");
+    await idleFor(name, 61_000);
+    expect(await tablesOf(stub)).toEqual([]);
+    pass(-3_661_000);
+    const second = grantedToken(await stub.acquire(command({ limit: 2 })));
+    expect(first < second).toBe(true);
+  });
+
+  it("never touches a key with a holder or a waiter", async () => {
+    scriptSessions();
+    const name = fresh("key");
+    await keyStub(name).acquire(command({ leaseSeconds: 1_000_000 }));
+    await idleFor(name, 900_000_000);
+    expect(await tablesOf(keyStub(name))).toContain("slots");
+  });
+
+  it("and an acquire at the same moment leave one valid holder", async () => {
+    const name = fresh("key");
+    const stub = keyStub(name);
+    const first = grantedToken(await stub.acquire(command()));
+    await stub.release(first, "");
+    pass(61_000);
+    const [, outcome] = await Promise.all([runDurableObjectAlarm(stub), stub.acquire(command())]);
+    expect(first < grantedToken(outcome)).toBe(true);
+    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
+    expect(await stub.renew(grantedToken(outcome), 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
+  });
+
+  it("that was cut off after the report to the directory leaves a usable key and a rising fence", async () => {
+    const name = fresh("key");
+    const stub = keyStub(name);
+    const first = grantedToken(await stub.acquire(command()));
+    await stub.release(first, "");
+    await runInDurableObject(stub, (_, { storage }) => {
+      storage.sql.exec("UPDATE key SET is_listed = 0");
+    });
+    await evictDurableObject(stub);
+    const second = grantedToken(await stub.acquire(command()));
+    expect(first < second).toBe(true);
+    expect((await stub.describe())?.holders).toHaveLength(1);
+  });
+
+  it("is not put off by wrong tokens, mismatches and descriptions", async () => {
+    const name = fresh("key");
+    const stub = keyStub(name);
+    await stub.release(grantedToken(await stub.acquire(command({ limit: 2 }))), "");
+    pass(50_000);
+    await stub.release("0".repeat(32), "");
+    await stub.renew("0".repeat(32), 10);
+    await stub.acquire(command({ limit: 1 }));
+    await stub.describe();
+    await idleFor(name, 11_000);
+    expect(await tablesOf(stub)).toEqual([]);
+  });
+});
