@@ -79,7 +79,7 @@ describe("holdfast serve", () => {
       other.close();
     });
     const ports = { port: await freePort(), httpPort: await freePort(), [which]: taken };
-    const args = ["--port", String(ports.port), "--http-port", String(ports.httpPort), "--data-dir", temporaryDir()];
+    const args = ["--port", String(ports.port), "--http-port", String(ports.httpPort), "--godistlock-port", "0"];
     expect(await outcome(["serve", ...args])).toEqual({
       code: 1,
       signal: null,

@@ -19,6 +19,8 @@ import {
   type RefreshCommand,
   type RefreshOutcome,
   type Refusal,
+  type RelayAnswer,
+  type RelayQuestion,
   type ReleaseOutcome,
   type RemoveOutcome,
   type RenewOutcome,
@@ -28,6 +30,7 @@ import {
 } from "../../engine/index.ts";
 import { randomHex } from "../../hex.ts";
 import { log } from "../../log.ts";
+import type { FenceOutcome, ProlongOutcome } from "../../session/key-calls.ts";
 import { Activity } from "../awake/activity.ts";
 import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "../awake/awake-keys.ts";
 import { isLimited } from "../awake/awake-sessions.ts";
@@ -46,6 +49,7 @@ import { KeyClock } from "./clock.ts";
 import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
 import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
+import { RelayCalls, type RoundStep, takeRoundStep } from "./rounds.ts";
 import { KeyStore } from "./rows.ts";
 
 /** A key's current state, optionally with its history. */
@@ -86,6 +90,7 @@ export class KeyObject extends DurableObject<Env> {
   readonly #activity = new Activity();
   readonly #listeners: KeyListeners;
   readonly #turns = new Turns(TELLS);
+  readonly #relay: RelayCalls;
   /** The key is being founded or pruned: everything else waits until this is done. */
   #transition: Promise<void> | undefined;
 
@@ -95,6 +100,7 @@ export class KeyObject extends DurableObject<Env> {
     this.#store = new KeyStore(ctx.storage);
     this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
     this.#listeners = new KeyListeners(ctx, this);
+    this.#relay = new RelayCalls(env, this.#name);
     this.#meter = new KeyMeter(new Meter(env, this.#name, (report) => ctx.waitUntil(report)));
     noteAwake(env, this.#name);
     ctx.blockConcurrencyWhile(async () => {
@@ -165,6 +171,38 @@ export class KeyObject extends DurableObject<Env> {
 
   remove(selector: HoldSelector): Promise<RemoveOutcome> {
     return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.remove(selector, context));
+  }
+
+  /** What the relay of another deployment asks. Null if the key can hold nothing for it. Only a proposal creates it. */
+  async relay(question: RelayQuestion): Promise<RelayAnswer | null> {
+    const ask = (engine: KeyEngine, context: CommandContext) => engine.relays.ask(question, context);
+    if (question.type !== "propose") return this.#useUnlessLost({ status: "not_held", floor: 0n }, ask);
+    const answer = await this.#useFounded(1, ask);
+    return "floor" in answer ? answer : null;
+  }
+
+  /** A step of a round for a request that needs a quorum. False or undefined if the key has given the round up. */
+  round(step: RoundStep): Promise<bigint | boolean | undefined> {
+    return this.#use<bigint | boolean | undefined>(false, (engine, context) => takeRoundStep(engine, step, context));
+  }
+
+  /** Like `renew`, for a hold that other deployments have agreed to: a majority of them has to keep it for longer. */
+  async prolong(token: string, session: string, leaseMs: number): Promise<ProlongOutcome> {
+    const askedAt = this.#clock.now();
+    const agreed = await this.#use(undefined, (engine, context) => engine.rounds.agreed(token, session, context));
+    if (!agreed) return { status: "not_held" };
+    if (!(await this.#relay.prolong(agreed, leaseMs))) return { status: "kept" };
+    const isLonger = await this.#use(false, (engine, context) =>
+      engine.rounds.prolong(token, leaseMs, askedAt, context),
+    );
+    return { status: isLonger ? "prolonged" : "not_held" };
+  }
+
+  fenceOfHolder(): Promise<FenceOutcome> {
+    return this.#useUnlessLost<FenceOutcome>({ status: "free" }, (engine, context) => {
+      const fence = engine.relays.fenceOfHolder(context);
+      return fence === undefined ? { status: "free" } : { status: "held", fence };
+    });
   }
 
   /**
@@ -487,6 +525,10 @@ export class KeyObject extends DurableObject<Env> {
   async #tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
     const key = this.#name;
     try {
+      if (event.type === "round" || event.type === "round_over") {
+        await this.#relay.tell(event);
+        return;
+      }
       if (sessionlessProtocolOf(event.session)) {
         if (event.type === "notice") this.#tellListener(engine, event.request);
         return;
@@ -496,8 +538,9 @@ export class KeyObject extends DurableObject<Env> {
         await session.lose({ key, token: event.token, reason: event.reason });
         return;
       }
-      const { request, kind, hasPlace } = event;
-      const answer = await session.deliver({ key, request, kind, ...(hasPlace && { hasPlace }) });
+      const { request, kind, hasPlace, refusal } = event;
+      const more = { ...(hasPlace && { hasPlace }), ...(refusal && { refusal }) };
+      const answer = await session.deliver({ key, request, kind, ...more });
       this.#meter.answered(answer);
       if (this.#engine === engine) this.#run(engine, (_, context) => engine.answer(request, answer, context));
     } catch (error) {
