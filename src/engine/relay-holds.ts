@@ -117,10 +117,12 @@ function isOfRelay({ sessionless }: Slot): boolean {
   return sessionless?.kind === KIND;
 }
 
-/** A later question of the same relay was here before this one. */
-function isOvertaken({ order }: RelayQuestion, slot: Slot): boolean {
-  const { order: last } = noteOf(slot);
-  return order !== undefined && last !== undefined && order < BigInt(last);
+/** A later question of the same relay was here before this one, or one about a later grant. */
+function isOvertaken(question: RelayQuestion, slot: Slot): boolean {
+  const { order: last, fence: known } = noteOf(slot);
+  const { order } = question;
+  if (order !== undefined && last !== undefined && order < BigInt(last)) return true;
+  return question.type === "commit" && question.fence !== undefined && question.fence < BigInt(known ?? 0);
 }
 
 function noteOf({ sessionless }: Slot): Note {

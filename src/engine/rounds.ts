@@ -83,10 +83,11 @@ export class Rounds {
 
   /**
    * The others have agreed: the client gets the lock, for no longer than they keep it for this deployment. False if it
-   * is too late for that.
+   * is too late for that. To be told so again changes nothing.
    */
   agree(of: RoundOf, context: CommandContext): boolean {
-    const slot = this.#inRound(of, context);
+    const slot = this.#slotOf(of, context);
+    if (slot?.round === "agreed") return true;
     if (slot?.round !== "fenced") return false;
     const fencedAt = slot.expiresAt - ROUND_MS;
     // Later, the holds of the others would end before the lease does.
@@ -144,8 +145,13 @@ export class Rounds {
   }
 
   #inRound(of: RoundOf, context: CommandContext): Slot | undefined {
+    const slot = this.#slotOf(of, context);
+    return slot?.isInRound ? slot : undefined;
+  }
+
+  #slotOf({ request, mark }: RoundOf, context: CommandContext): Slot | undefined {
     this.#tick(context);
-    const subject = this.#books.requests.get(of.request);
-    return subject instanceof Slot && subject.isInRound && subject.fence === of.mark ? subject : undefined;
+    const subject = this.#books.requests.get(request);
+    return subject instanceof Slot && subject.fence === mark ? subject : undefined;
   }
 }

@@ -120,6 +120,11 @@ export class Relay {
   prolong({ lock, call, fence, commitMs }: ProlongCommand, now: number): void {
     const agreement = this.#agreements.get(lock);
     const isKnown = agreement?.fence === fence;
+    // That hold has ended meanwhile. The peers must not take this for the hold, or the round, that came after it.
+    if ((agreement && !isKnown) || this.#rounds.has(lock)) {
+      this.#effects.push({ type: "prolonged", call, isAgreed: false });
+      return;
+    }
     const ballot = new Ballot(this.#options.need);
     const prolongation = { lock, ballot, endsAt: now + PHASE_MS };
     this.#prolongations.set(call, prolongation);

@@ -116,7 +116,14 @@ describe("holdfast serve", () => {
 
   test("a second server on the same data directory is refused, and the first goes on", async () => {
     const server = await startServe();
-    const ports = ["--port", String(await freePort()), "--http-port", String(await freePort())];
+    const ports = [
+      "--port",
+      String(await freePort()),
+      "--http-port",
+      String(await freePort()),
+      "--godistlock-port",
+      "0",
+    ];
     expect(await outcome(["serve", ...ports, "--data-dir", server.dataDir])).toMatchObject({
       code: 1,
       stderr: `holdfast: data directory ${server.dataDir} is in use by another holdfast\n`,

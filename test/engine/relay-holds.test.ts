@@ -99,6 +99,8 @@ describe("what another deployment asks of a key", () => {
     });
     story.commit("s1", 1_000, 5n);
     expect(story.fence).toBe(5n);
+    // About an earlier grant of the same deployment.
+    expect(story.commit("s1", 1, 4n)).toBe("held_for_another");
     story.run({ do: "reload" });
     story.ask("s1", "off");
     const token = story.hold("ada");

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Group, given, sleep } from "./group.ts";
+import { speakTo } from "./speaker.ts";
 
 describe("three servers", () => {
   it("give the lock of a server that is gone to others when its lease and a second are over", async () => {
@@ -53,6 +54,22 @@ describe("three servers", () => {
     expect((performance.now() - grantedAt) / 1000).toBeLessThan(7);
     own.send("OFF g7");
     given(await other.ask("ON g7 1000", 8_000));
+  });
+});
+
+describe("a server without the others", () => {
+  it("lets nobody wait behind a client that was lost in a crash", async () => {
+    await using group = await Group.start(3);
+    await Promise.all([group.at(1).kill9(), group.at(2).kill9()]);
+    const lost = await group.client(0);
+    lost.send("ON g9 60000");
+    await sleep(500);
+    await group.at(0).restart();
+    const other = await speakTo({ port: group.at(0).tcpPort });
+    other.send(new TextEncoder().encode("l\ng9\n10\n"));
+    const arrival = await other.inbox.take(8_000);
+    expect(arrival).toMatchObject({ kind: "line", line: expect.stringMatching(/^ok /) });
+    other.close();
   });
 });
 

@@ -51,6 +51,8 @@ export class Deployment {
   /** Rises with every start: what an earlier life has scheduled is void. */
   life = 0;
   #salt = 0;
+  /** A grant that is announced twice is one grant. */
+  #lastGranted = "";
   readonly #keyAlarm = new Alarm(this, () => this.run((engine, context) => engine.tick(context)));
   readonly #relayAlarm = new Alarm(this, () => {
     this.#relay.tick(this.now);
@@ -238,7 +240,8 @@ export class Deployment {
 
   #agree(turn: Turn, engine: KeyEngine, context: CommandContext): boolean {
     const isHeld = engine.rounds.agree(turn, context);
-    if (isHeld) this.#around.granted(this, BigInt(`0x${turn.mark}`));
+    if (isHeld && this.#lastGranted !== turn.mark) this.#around.granted(this, BigInt(`0x${turn.mark}`));
+    if (isHeld) this.#lastGranted = turn.mark;
     return isHeld;
   }
 
@@ -258,8 +261,10 @@ export class Deployment {
     }
     this.later(this.#latency(), () => {
       const outcome = this.run(call);
-      const isLost = scheduler.happens(lossInside);
-      this.later(this.#latency(), () => replied(isLost ? undefined : outcome));
+      if (!scheduler.happens(lossInside)) this.later(this.#latency(), () => replied(outcome));
+      // Some calls whose reply was lost are made again.
+      else if (scheduler.happens(0.5)) this.#atKey(call, reply);
+      else this.later(this.#latency(), () => replied(undefined));
     });
   }
 }

@@ -203,6 +203,17 @@ describe("a lock that a majority has agreed to", () => {
   });
 });
 
+it("a wish to prolong a hold that has ended does not touch the one after it", () => {
+  const play = new Play();
+  play.agree();
+  play.relay.prolong({ lock: "deploy", call: "c1", fence: 15n, commitMs: 1_000 }, play.now);
+  expect(play.effects()).toEqual([{ type: "prolonged", call: "c1", isAgreed: false }]);
+  play.relay.begin({ ...TURN, request: "r2", mark: "0000000000000020", leaseMs: 5_000 }, play.now);
+  play.asked();
+  play.relay.prolong({ lock: "deploy", call: "c2", fence: 16n, commitMs: 1_000 }, play.now);
+  expect(play.effects()).toEqual([{ type: "prolonged", call: "c2", isAgreed: false }]);
+});
+
 describe("a ballot", () => {
   it("is refused only if a majority was heard and one of them said no", () => {
     const refused = new Ballot(2);

@@ -24,6 +24,7 @@ import {
   type ReleaseOutcome,
   type RemoveOutcome,
   type RenewOutcome,
+  type RoundEvent,
   type StealOutcome,
   type WaitCommand,
   type WaitOutcome,
@@ -49,7 +50,7 @@ import { KeyClock } from "./clock.ts";
 import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
 import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
-import { RelayCalls, type RoundStep, takeRoundStep } from "./rounds.ts";
+import { RelayCalls, RoundOwners, type RoundStep, takeRoundStep } from "./rounds.ts";
 import { KeyStore } from "./rows.ts";
 
 /** A key's current state, optionally with its history. */
@@ -91,6 +92,7 @@ export class KeyObject extends DurableObject<Env> {
   readonly #listeners: KeyListeners;
   readonly #turns = new Turns(TELLS);
   readonly #relay: RelayCalls;
+  readonly #roundOwners = new RoundOwners();
   /** The key is being founded or pruned: everything else waits until this is done. */
   #transition: Promise<void> | undefined;
 
@@ -114,6 +116,7 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   acquire(command: AcquireCommand): Promise<AcquireOutcome> {
+    if (command.quorum) this.#roundOwners.came(command.request);
     return this.#useFounded(command.limit, (engine, context) => engine.acquire(command, context));
   }
 
@@ -526,7 +529,7 @@ export class KeyObject extends DurableObject<Env> {
     const key = this.#name;
     try {
       if (event.type === "round" || event.type === "round_over") {
-        await this.#relay.tell(event);
+        await this.#tellRelay(engine, event);
         return;
       }
       if (sessionlessProtocolOf(event.session)) {
@@ -546,6 +549,17 @@ export class KeyObject extends DurableObject<Env> {
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });
     }
+  }
+
+  /** A round whose session is gone is withdrawn instead: nobody waits behind a client that was lost in a crash. */
+  async #tellRelay(engine: KeyEngine, event: RoundEvent): Promise<void> {
+    const { session, request, type } = event;
+    if (type === "round_over") this.#roundOwners.over(request);
+    else if (this.#roundOwners.isDoubtful(request) && !(await sessionObject(this.env, session).isLive())) {
+      if (this.#engine === engine) this.#run(engine, (_, context) => engine.cancel(request, context));
+      return;
+    }
+    await this.#relay.tell(event);
   }
 
   /** Answers a claim's listener. A claim without one leaves the queue, unless the listener may still reconnect. */

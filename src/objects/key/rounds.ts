@@ -30,6 +30,35 @@ export function takeRoundStep(
   }
 }
 
+/** A client that asks for so many rounds in a row is looked after: it may have been lost without a word. */
+const LOOK_EVERY = 10;
+const MAX_KNOWN = 1_000;
+
+/**
+ * Whose rounds these are. A session that is lost with its object, in a crash, tells nobody. Its other waiters are found
+ * to be gone when they are granted something, but without a quorum nothing is granted, and all others wait behind it.
+ */
+export class RoundOwners {
+  /** Rounds begun, by request; only of those that came while the object was awake. */
+  readonly #rounds = new Map<string, number>();
+
+  came(request: string): void {
+    if (this.#rounds.size >= MAX_KNOWN) this.#rounds.clear();
+    this.#rounds.set(request, 0);
+  }
+
+  /** A round begins. Whether to make sure first that its session is there. */
+  isDoubtful(request: string): boolean {
+    const before = this.#rounds.get(request);
+    this.#rounds.set(request, (before ?? 0) + 1);
+    return before === undefined || (before + 1) % LOOK_EVERY === 0;
+  }
+
+  over(request: string): void {
+    this.#rounds.delete(request);
+  }
+}
+
 /** How a key calls the relay of its deployment. Calls arrive in order: the end of a hold before the next round. */
 export class RelayCalls {
   readonly #env: Env;
