@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -34,13 +35,21 @@ export function temporaryDir(): string {
   return path;
 }
 
+/** Below the range from which the system gives ports to everyone else (Linux 32768, others 49152). */
+const OWN_PORTS = { first: 20_000, count: 12_000 };
+
+/** A port for a process to listen on. Nobody gets it by chance before the process does: it has to be asked for. */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await new Promise<number>((resolve) => {
-    server.listen(0, "127.0.0.1", () => resolve((server.address() as { port: number }).port));
-  });
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = OWN_PORTS.first + randomInt(OWN_PORTS.count);
+    const server = createServer();
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
+    });
+    if (!isFree) continue;
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
 }
 
 export interface Exit {

@@ -3,7 +3,6 @@ import type { Config } from "../../config.ts";
 import {
   type AcquireCommand,
   type AcquireOutcome,
-  type Answer,
   type ClaimCommand,
   type ClaimOutcome,
   type CommandContext,
@@ -12,8 +11,7 @@ import {
   type EnqueueOutcome,
   FenceExhaustedError,
   type HoldSelector,
-  KeyEngine,
-  type KeyEvent,
+  type KeyEngine,
   type KeyView,
   type PickUpOutcome,
   type RefreshCommand,
@@ -24,7 +22,6 @@ import {
   type ReleaseOutcome,
   type RemoveOutcome,
   type RenewOutcome,
-  type RoundEvent,
   type StealOutcome,
   type WaitCommand,
   type WaitOutcome,
@@ -34,23 +31,20 @@ import { log } from "../../log.ts";
 import type { FenceOutcome, ProlongOutcome } from "../../session/key-calls.ts";
 import { Activity } from "../awake/activity.ts";
 import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "../awake/awake-keys.ts";
-import { isLimited } from "../awake/awake-sessions.ts";
 import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
 import { WakeUp } from "../awake/wake-up.ts";
 import { NO_CLOSE } from "../calls/closing.ts";
-import { directoryOfKey, type Labels } from "../calls/directories.ts";
-import { logUnreadable } from "../calls/key-file.ts";
+import type { Labels } from "../calls/directories.ts";
 import { LISTENER_HEADER } from "../calls/replies.ts";
-import { sessionlessProtocolOf, sessionObject } from "../calls/session-names.ts";
-import type { Founding } from "../directory/directory-object.ts";
 import { configOf, type Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
-import { Turns } from "../pacing/turns.ts";
 import { KeyClock } from "./clock.ts";
 import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
+import { KeyLife } from "./key-life.ts";
+import { type Decision, KeyNews } from "./key-news.ts";
 import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
-import { RelayCalls, RoundOwners, type RoundStep, takeRoundStep } from "./rounds.ts";
+import { RoundNews, type RoundStep, takeRoundStep } from "./rounds.ts";
 import { KeyStore } from "./rows.ts";
 
 /** A key's current state, optionally with its history. */
@@ -59,16 +53,11 @@ export interface KeyDescription extends KeyView {
 }
 
 /** How much detail to return about a key. */
-interface Closeness {
+interface DescribeOptions {
   readonly detail: boolean;
   readonly history?: boolean;
 }
 
-type Decision<Outcome> = (engine: KeyEngine, context: CommandContext) => Outcome;
-
-/** How many sessions are notified concurrently. */
-const TELLS = { width: 8, perPause: 8 };
-const TURN_TAKES_AT_MOST_MS = 250;
 /** We retry a failed alarm ourselves after this time; the platform gives up after six tries. */
 const ALARM_RETRY_MS = 2_000;
 
@@ -79,22 +68,15 @@ const ALARM_RETRY_MS = 2_000;
 export class KeyObject extends DurableObject<Env> {
   readonly #config: Config;
   readonly #store: KeyStore;
-  /** Undefined while the key does not exist. */
-  #engine: KeyEngine | undefined;
-  #isListed = false;
-  /** Set whenever `#engine` is. */
-  #foundedAt: number | undefined;
+  readonly #life: KeyLife;
   readonly #clock = new KeyClock();
   readonly #wakeUp: WakeUp;
   readonly #meter: KeyMeter;
   readonly #history = new History();
   readonly #activity = new Activity();
   readonly #listeners: KeyListeners;
-  readonly #turns = new Turns(TELLS);
-  readonly #relay: RelayCalls;
-  readonly #roundOwners = new RoundOwners();
-  /** The key is being founded or pruned: everything else waits until this is done. */
-  #transition: Promise<void> | undefined;
+  readonly #news: KeyNews;
+  readonly #rounds: RoundNews;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -102,21 +84,40 @@ export class KeyObject extends DurableObject<Env> {
     this.#store = new KeyStore(ctx.storage);
     this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
     this.#listeners = new KeyListeners(ctx, this);
-    this.#relay = new RelayCalls(env, this.#name);
+    this.#rounds = new RoundNews(env, this.#name);
     this.#meter = new KeyMeter(new Meter(env, this.#name, (report) => ctx.waitUntil(report)));
+    this.#life = new KeyLife({
+      env,
+      name: this.#name,
+      store: this.#store,
+      wakeFor: (engine) => this.#wakeUp.by(this.#nextWake(engine)),
+      forget: () => {
+        this.#history.forget();
+        this.#wakeUp.clear();
+      },
+    });
+    this.#news = new KeyNews({
+      env,
+      name: this.#name,
+      listeners: this.#listeners,
+      meter: this.#meter,
+      rounds: this.#rounds,
+      run: (engine, decide) => (this.#life.engine === engine ? this.#run(engine, decide) : undefined),
+    });
     noteAwake(env, this.#name);
     ctx.blockConcurrencyWhile(async () => {
-      this.#load();
-      if (!this.#engine) return;
-      this.#history.recall(this.#engine.newestHolds(MAX_GRANTS));
+      this.#life.load();
+      const { engine, isListed } = this.#life;
+      if (!engine) return;
+      this.#history.recall(engine.newestHolds(MAX_GRANTS));
       await this.#wakeUp.recall();
       // A founding cut short by a crash has set no alarm that would prune the key if it stays unused.
-      if (!this.#isListed) this.#wakeUp.by(this.#nextWake(this.#engine));
+      if (!isListed) this.#wakeUp.by(this.#nextWake(engine));
     });
   }
 
   acquire(command: AcquireCommand): Promise<AcquireOutcome> {
-    if (command.quorum) this.#roundOwners.came(command.request);
+    if (command.quorum) this.#rounds.came(command.request);
     return this.#useFounded(command.limit, (engine, context) => engine.acquire(command, context));
   }
 
@@ -194,7 +195,7 @@ export class KeyObject extends DurableObject<Env> {
     const askedAt = this.#clock.now();
     const agreed = await this.#use(undefined, (engine, context) => engine.rounds.agreed(token, session, context));
     if (!agreed) return { status: "not_held" };
-    if (!(await this.#relay.prolong(agreed, leaseMs))) return { status: "kept" };
+    if (!(await this.#rounds.prolong(agreed, leaseMs))) return { status: "kept" };
     const isLonger = await this.#use(false, (engine, context) =>
       engine.rounds.prolong(token, leaseMs, askedAt, context),
     );
@@ -244,7 +245,7 @@ export class KeyObject extends DurableObject<Env> {
    * The key as it is now, or null if it does not exist; with `detail` including its waiters, with `history` including
    * its newest grants. Changes nothing except what is due to expire.
    */
-  async describe({ detail, history = false }: Closeness = { detail: false }): Promise<KeyDescription | null> {
+  async describe({ detail, history = false }: DescribeOptions = { detail: false }): Promise<KeyDescription | null> {
     const view = await this.#useUnlessLost<KeyView | null>(null, (engine, context) => {
       engine.tick(context);
       return engine.isPrunable(context) ? null : engine.view({ detail });
@@ -253,14 +254,8 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /** Lets a key that has lost its rows be founded again. Returns false and changes nothing if its rows are intact. */
-  async giveUp(): Promise<boolean> {
-    while (this.#transition) await this.#transition;
-    if (this.#exists) return false;
-    let hasGivenUp = false;
-    await this.#inTransition(async () => {
-      hasGivenUp = await directoryOfKey(this.env, this.#name).strikeLost(this.#name, this.#founding);
-    });
-    return hasGivenUp;
+  giveUp(): Promise<boolean> {
+    return this.#life.giveUp();
   }
 
   /** Stores the labels of sessions in the history: the sessions may be gone the next time it is viewed. */
@@ -274,7 +269,7 @@ export class KeyObject extends DurableObject<Env> {
    * because the key may itself be waiting for the directory that asks.
    */
   isUnfounded(listedAt: number): boolean {
-    return !this.#exists && this.#foundedAt === listedAt && this.#transition === undefined;
+    return this.#life.isUnfounded(listedAt);
   }
 
   /**
@@ -285,7 +280,7 @@ export class KeyObject extends DurableObject<Env> {
     const { begun } = this.#activity;
     await this.#meter.flush();
     await settled(this.ctx);
-    const isUnused = !this.#activity.isBusy && this.#activity.begun === begun && !this.#transition;
+    const isUnused = !this.#activity.isBusy && this.#activity.begun === begun && !this.#life.isInTransition;
     // Resting would disconnect claims that wait here.
     const isIdle = isUnused && !this.#listeners.areThere;
     if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) rest(this.ctx);
@@ -303,8 +298,10 @@ export class KeyObject extends DurableObject<Env> {
     this.#wakeUp.clear();
     try {
       await this.#use(undefined, (engine, context) => engine.tick(context));
-      const engine = this.#engine;
-      if (engine?.isPrunable(this.#context()) && !engine.hasNews && !this.#transition) await this.#prune(engine);
+      const { engine, isInTransition } = this.#life;
+      if (!engine?.isPrunable(this.#context()) || engine.hasNews || isInTransition) return;
+      await this.#life.prune(engine);
+      this.#meter.pruned();
     } catch (error) {
       log("error", "key_alarm_failed", { error: String(error) });
       this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
@@ -321,54 +318,30 @@ export class KeyObject extends DurableObject<Env> {
     return { now: this.#clock.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
   }
 
-  /** Loads the stored state, discarding memory. If it is unreadable, the object and its requests fail. */
-  #load(): void {
-    try {
-      const stored = this.#store.load();
-      this.#engine = stored && new KeyEngine(stored.key);
-      this.#isListed = stored?.isListed ?? false;
-      this.#foundedAt = stored?.foundedAt;
-    } catch (error) {
-      logUnreadable(this.env, this.#name, error);
-      throw error;
-    }
-  }
-
   /** Discards memory and continues from the stored state. If that cannot be read, the object restarts. */
   #reload(): void {
     try {
-      this.#load();
+      this.#life.load();
     } catch (error) {
       this.ctx.abort(`key unreadable: ${error}`);
       throw error;
     }
   }
 
-  /** False if nothing is stored, or only that the key is being founded: then it has no holders or waiters. */
-  get #exists(): boolean {
-    return this.#isListed || this.#store.hasGranted;
-  }
-
-  get #founding(): Founding {
-    return { foundedAt: this.#foundedAt, hasGranted: this.#store.hasGranted };
-  }
-
   /** Runs a command on a key that exists; returns `missing` for one that does not. */
   #use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     return this.#atWork(async () => {
-      while (this.#transition) await this.#transition;
-      return this.#engine && this.#exists ? this.#run(this.#engine, decide) : missing;
+      if (this.#life.isInTransition) await this.#life.settled();
+      const { engine, exists } = this.#life;
+      return engine && exists ? this.#run(engine, decide) : missing;
     });
   }
 
   /** Like `#use`, but throws for a key that has existed and lost its rows: `missing` might be wrong. */
   #useUnlessLost<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     return this.#atWork(async () => {
-      while (this.#transition) await this.#transition;
-      if (!this.#exists) {
-        const isLost = await directoryOfKey(this.env, this.#name).listsAnother(this.#name, this.#founding);
-        if (isLost && !this.#exists && !this.#transition) throw this.#lostRows();
-      }
+      if (this.#life.isInTransition) await this.#life.settled();
+      if (!this.#life.exists) await this.#life.checkRows();
       return this.#use(missing, decide);
     });
   }
@@ -383,10 +356,11 @@ export class KeyObject extends DurableObject<Env> {
   ): Promise<Outcome | Refusal<"max_locks" | "fence_persistence">> {
     return this.#atWork(async () => {
       for (;;) {
-        while (this.#transition) await this.#transition;
-        if (this.#engine && this.#isListed) return this.#runUnlessExhausted(this.#engine, decide);
-        await this.#inTransition(() => this.#found(limit));
-        if (!this.#isListed) return { status: "max_locks" };
+        if (this.#life.isInTransition) await this.#life.settled();
+        const { engine, isListed } = this.#life;
+        if (engine && isListed) return this.#runUnlessExhausted(engine, decide);
+        await this.#life.found(limit);
+        if (!this.#life.isListed) return { status: "max_locks" };
       }
     });
   }
@@ -394,76 +368,6 @@ export class KeyObject extends DurableObject<Env> {
   #atWork<Result>(task: () => Promise<Result>): Promise<Result> {
     noteAwake(this.env, this.#name);
     return this.#activity.during(task);
-  }
-
-  /** Runs a change of the key's existence that involves other objects, holding back everything else. */
-  #inTransition(change: () => Promise<void>): Promise<void> {
-    const transition = change().finally(() => {
-      this.#transition = undefined;
-    });
-    this.#transition = transition.catch(() => {});
-    return transition;
-  }
-
-  /**
-   * Has the directory list the key. The key's own row is stored before the directory is asked, and both record
-   * `foundedAt`. So if the directory lists the key with a different `foundedAt`, the key has lost its rows. It may be
-   * held, so nothing is granted until an operator gives it up.
-   */
-  async #found(limit: number): Promise<void> {
-    const isNew = !this.#store.hasGranted;
-    const engine = (!isNew && this.#engine) || this.#begin(limit);
-    if (!isNew) this.#foundedAt = Date.now();
-    const foundedAt = this.#foundedAt as number;
-    try {
-      const directory = directoryOfKey(this.env, this.#name);
-      const admission = await directory.joinKey(this.#name, engine.lastFence, this.#founding);
-      if (admission.isAdmitted) {
-        engine.raiseFence(admission.fence);
-        if (!isNew) this.#store.relist({ limit: engine.limit, fence: engine.lastFence, foundedAt });
-        this.#isListed = true;
-      } else if (admission.hasLostRows) throw this.#lostRows();
-      else if (isNew) await this.#forget();
-    } catch (error) {
-      // Prune the key in time, like any other unused key.
-      this.#wakeUp.by(this.#nextWake(engine));
-      throw error;
-    }
-  }
-
-  /** A key that has granted nothing yet takes the limit of the first request. */
-  #begin(limit: number): KeyEngine {
-    const foundedAt = this.#foundedAt ?? Date.now();
-    const fence = this.#engine?.lastFence ?? 0n;
-    if (this.#engine?.limit !== limit) this.#store.begin({ limit, fence, foundedAt });
-    this.#foundedAt = foundedAt;
-    this.#engine = new KeyEngine({ limit, fence, lastActivity: foundedAt, slots: [], waiters: [], lapsed: [] });
-    return this.#engine;
-  }
-
-  #lostRows(): Error {
-    const error = new Error("the key is listed, but its stored rows are gone");
-    logUnreadable(this.env, this.#name, error);
-    return error;
-  }
-
-  /** Prunes an idle key. The directory has stored its fence durably before the first row is deleted. */
-  #prune(engine: KeyEngine): Promise<void> {
-    return this.#inTransition(async () => {
-      this.#isListed = false;
-      this.#store.unlist();
-      await directoryOfKey(this.env, this.#name).leaveKey(this.#name, engine.lastFence, this.#founding);
-      await this.#forget();
-      this.#meter.pruned();
-    });
-  }
-
-  async #forget(): Promise<void> {
-    this.#engine = undefined;
-    this.#foundedAt = undefined;
-    this.#history.forget();
-    this.#wakeUp.clear();
-    await this.#store.deleteAll();
   }
 
   #runUnlessExhausted<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome | Refusal<"fence_persistence"> {
@@ -504,7 +408,7 @@ export class KeyObject extends DurableObject<Env> {
     this.#meter.countAll(observations, engine.limit);
     this.#history.note(observations);
     for (const event of engine.takeEvents())
-      this.ctx.waitUntil(this.#activity.during(() => this.#tellInTurn(engine, event)));
+      this.ctx.waitUntil(this.#activity.during(() => this.#news.tell(engine, event)));
   }
 
   /** By the machine's clock, which alarms use. */
@@ -512,73 +416,6 @@ export class KeyObject extends DurableObject<Env> {
     const { gcMaxIdleMs, gcIntervalMs } = this.#config;
     return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
   }
-
-  /** If open files are limited, many sessions are not woken at once. A slow session delays others only briefly. */
-  async #tellInTurn(engine: KeyEngine, event: KeyEvent): Promise<void> {
-    if (!isLimited(this.env)) return this.#tell(engine, event);
-    let told: Promise<void> | undefined;
-    await this.#turns.run(() => {
-      told = this.#tell(engine, event);
-      return within(TURN_TAKES_AT_MOST_MS, told);
-    });
-    return told;
-  }
-
-  /** Notifies a session, or a listener of this key. A notice that gets no answer is repeated from the alarm. */
-  async #tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
-    const key = this.#name;
-    try {
-      if (event.type === "round" || event.type === "round_over") {
-        await this.#tellRelay(engine, event);
-        return;
-      }
-      if (sessionlessProtocolOf(event.session)) {
-        if (event.type === "notice") this.#tellListener(engine, event.request);
-        return;
-      }
-      const session = sessionObject(this.env, event.session);
-      if (event.type === "lost") {
-        await session.lose({ key, token: event.token, reason: event.reason });
-        return;
-      }
-      const { request, kind, hasPlace, refusal } = event;
-      const more = { ...(hasPlace && { hasPlace }), ...(refusal && { refusal }) };
-      const answer = await session.deliver({ key, request, kind, ...more });
-      this.#meter.answered(answer);
-      if (this.#engine === engine) this.#run(engine, (_, context) => engine.answer(request, answer, context));
-    } catch (error) {
-      log("warn", "session_unreachable", { error: String(error) });
-    }
-  }
-
-  /** A round whose session is gone is withdrawn instead: nobody waits behind a client that was lost in a crash. */
-  async #tellRelay(engine: KeyEngine, event: RoundEvent): Promise<void> {
-    const { session, request, type } = event;
-    if (type === "round_over") this.#roundOwners.over(request);
-    else if (this.#roundOwners.isDoubtful(request) && !(await sessionObject(this.env, session).isLive())) {
-      if (this.#engine === engine) this.#run(engine, (_, context) => engine.cancel(request, context));
-      return;
-    }
-    await this.#relay.tell(event);
-  }
-
-  /** Answers a claim's listener. A claim without one leaves the queue, unless the listener may still reconnect. */
-  #tellListener(engine: KeyEngine, request: string): void {
-    const isWaiting = this.#listeners.isWaiting(request);
-    const answer: Answer = isWaiting ? "taken" : this.#listeners.mayReturn ? "later" : "gone";
-    const outcome = isWaiting && this.#run(engine, (_, context) => engine.collect(request, context));
-    if (outcome) this.#listeners.answer(request, outcome);
-    this.#meter.answered(answer);
-    this.#run(engine, (_, context) => engine.answer(request, answer, context));
-  }
-}
-
-/** Resolves when the task is done or the time has passed. */
-async function within(ms: number, task: Promise<void>): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const timer = setTimeout(late.resolve, ms);
-  await Promise.race([task, late.promise]);
-  clearTimeout(timer);
 }
 
 const randomSalt = () => randomHex(8);

@@ -1,4 +1,5 @@
 import type { CommandContext, KeyEngine, RoundEnd, RoundEvent, RoundOf } from "../../engine/index.ts";
+import { sessionObject } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { relayOf } from "../relay/relay-name.ts";
 
@@ -35,46 +36,45 @@ const LOOK_EVERY = 10;
 const MAX_KNOWN = 1_000;
 
 /**
- * Whose rounds these are. A session that is lost with its object, in a crash, tells nobody. Its other waiters are found
- * to be gone when they are granted something, but without a quorum nothing is granted, and all others wait behind it.
+ * How a key calls the relay of its deployment. Calls arrive in order: the end of a hold before the next round.
+ *
+ * A session that is lost with its object, in a crash, tells nobody. Its other waiters are found to be gone when they
+ * are granted something, but without a quorum nothing is granted, and all others would wait behind it.
  */
-export class RoundOwners {
-  /** Rounds begun, by request; only of those that came while the object was awake. */
-  readonly #rounds = new Map<string, number>();
-
-  came(request: string): void {
-    if (this.#rounds.size >= MAX_KNOWN) this.#rounds.clear();
-    this.#rounds.set(request, 0);
-  }
-
-  /** A round begins. Whether to make sure first that its session is there. */
-  isDoubtful(request: string): boolean {
-    const before = this.#rounds.get(request);
-    this.#rounds.set(request, (before ?? 0) + 1);
-    return before === undefined || (before + 1) % LOOK_EVERY === 0;
-  }
-
-  over(request: string): void {
-    this.#rounds.delete(request);
-  }
-}
-
-/** How a key calls the relay of its deployment. Calls arrive in order: the end of a hold before the next round. */
-export class RelayCalls {
+export class RoundNews {
   readonly #env: Env;
   readonly #lock: string;
   #stub: ReturnType<typeof relayOf> | undefined;
+  /** Rounds begun, by request; only of those that came while the object was awake. */
+  readonly #rounds = new Map<string, number>();
 
   constructor(env: Env, lock: string) {
     this.#env = env;
     this.#lock = lock;
   }
 
-  /** A call that fails is not repeated: without word from its round, the key gives it up and begins another one. */
-  async tell({ type, request, mark, ...rest }: RoundEvent): Promise<void> {
+  /** A request that needs a quorum has come. */
+  came(request: string): void {
+    if (this.#rounds.size >= MAX_KNOWN) this.#rounds.clear();
+    this.#rounds.set(request, 0);
+  }
+
+  /**
+   * False if the session of the round is gone. A call that fails is not repeated: without word from its round, the key
+   * gives it up and begins another one.
+   */
+  async tell(event: RoundEvent): Promise<boolean> {
+    const { session, request, mark } = event;
     const turn = { lock: this.#lock, request, mark };
-    if (type === "round_over") await this.#call((relay) => relay.over(turn));
-    else if ("leaseMs" in rest) await this.#call((relay) => relay.begin({ ...turn, leaseMs: rest.leaseMs }));
+    if (event.type === "round_over") {
+      this.#rounds.delete(request);
+      await this.#call((relay) => relay.over(turn));
+      return true;
+    }
+    const { leaseMs } = event;
+    if (this.#isDoubtful(request) && !(await sessionObject(this.#env, session).isLive())) return false;
+    await this.#call((relay) => relay.begin({ ...turn, leaseMs }));
+    return true;
   }
 
   /**
@@ -84,6 +84,12 @@ export class RelayCalls {
   async prolong(hold: { fence: bigint; remainingMs: number }, leaseMs: number): Promise<boolean> {
     const commitMs = Math.ceil(Math.max(leaseMs, hold.remainingMs)) + OUTLASTS_MS;
     return this.#call((relay) => relay.prolong({ lock: this.#lock, fence: hold.fence, commitMs }));
+  }
+
+  #isDoubtful(request: string): boolean {
+    const before = this.#rounds.get(request);
+    this.#rounds.set(request, (before ?? 0) + 1);
+    return before === undefined || (before + 1) % LOOK_EVERY === 0;
   }
 
   async #call<Result>(ask: (relay: ReturnType<typeof relayOf>) => Promise<Result>): Promise<Result> {
