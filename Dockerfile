@@ -10,6 +10,6 @@ RUN npm install --global /tmp/holdfast-0.1.0.tgz
 USER node
 RUN mkdir /home/node/data
 VOLUME /home/node/data
-EXPOSE 6388 6389
+EXPOSE 6388 6389 10000
 # Other containers that call it by its service name get 421 unless `--http-allowed-hosts NAME` (or a token) is added here.
 CMD ["holdfast", "serve", "--host", "0.0.0.0", "--http-host", "0.0.0.0", "--data-dir", "/home/node/data"]

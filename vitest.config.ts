@@ -28,7 +28,17 @@ const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, pe
 const PATIENT_POLLS = { poll: { timeout: 10_000 } };
 
 /** Where tests talk to real processes over real sockets. */
-const SERVER_TESTS = ["e2e/**", "cli/**", "client", "browser", "console", "contract", "abuse", "packages"];
+const SERVER_TESTS = [
+  "e2e/**",
+  "cli/**",
+  "client",
+  "browser",
+  "console",
+  "contract",
+  "abuse",
+  "packages",
+  "godistlock",
+];
 const TRANSCRIPTS = "test/e2e/transcripts.test.ts";
 
 /**
@@ -50,6 +60,7 @@ export default defineConfig({
             "test/session/**/*.test.ts",
             "test/simulation/*.test.ts",
             "test/protocols/**/*.test.ts",
+            "test/relay/*.test.ts",
             "test/contract/engine.test.ts",
             "test/http/**/*.test.ts",
             "test/front/*.test.ts",

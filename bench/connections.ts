@@ -56,7 +56,7 @@ class Server {
   async start(): Promise<void> {
     if (this.port === 0) this.#ports = [await freePort(), await freePort()];
     const args = ["serve", "--host", HOST, "--http-host", HOST, "--data-dir", this.#dataDir];
-    const ports = ["--http-port", String(this.#ports[0]), "--port", String(this.#ports[1])];
+    const ports = ["--http-port", String(this.#ports[0]), "--port", String(this.#ports[1]), "--godistlock-port", "0"];
     const launcher = spawn(process.execPath, [COMMAND, ...args, ...ports], { stdio: ["ignore", "pipe", "inherit"] });
     this.#launcher = launcher;
     await once(launcher.stdout, "data");

@@ -10,6 +10,7 @@ import { fsyncMs } from "./fsync.ts";
 import { HAND_OVER_LIMIT, type HandOverReport, handOverLines, measureHandOvers } from "./hand-over.ts";
 import { type Case, Crew, type Result, type Server } from "./measure.ts";
 import { type Options, readOptions, type Section, USAGE, UsageError } from "./options.ts";
+import { measureQuorum, type QuorumReport, quorumLines } from "./quorum.ts";
 import { ratioOf } from "./ratio.ts";
 import { AIM, type CaseReport, caseLines, heading, isLikeForLike, ratioToFloor, rowsLine, verdict } from "./report.ts";
 import { countRows } from "./rows.ts";
@@ -51,11 +52,12 @@ async function measureAll(lab: Lab, options: Options): Promise<void> {
   const cases = has("cases") ? await reportCases(lab, holdfast, options) : undefined;
   const handOvers = has("hand-over") ? await reportHandOvers(holdfast, options) : undefined;
   const door = has("door") ? await reportDoor(lab, holdfast, options) : undefined;
+  const quorum = has("quorum") ? await reportQuorum(lab, options) : undefined;
   if (isStopped()) return;
   console.log(`\n${loadLine()}`);
   const path = options.json ?? defaultPath();
   mkdirSync(dirname(path), { recursive: true });
-  const results = { at: new Date(), machine, options, ...cases, handOvers, door };
+  const results = { at: new Date(), machine, options, ...cases, handOvers, door, quorum };
   writeFileSync(path, `${JSON.stringify(results, null, 2)}\n`);
   console.log(`results: ${path}`);
 }
@@ -108,6 +110,12 @@ async function reportDoor(lab: Lab, holdfast: Server, options: Options) {
   const reports: DoorReport[] = await measureDoor(holdfast, await lab.start("direct"), options, isStopped);
   if (!isStopped()) console.log(`\n${doorLines(reports).join("\n")}`);
   return { aim: DOOR_AIM, reports };
+}
+
+async function reportQuorum(lab: Lab, options: Options) {
+  const reports: QuorumReport[] = await measureQuorum(lab.folder, options, isStopped);
+  if (!isStopped()) console.log(`\n${quorumLines(reports).join("\n")}`);
+  return { reports };
 }
 
 function describeMachine(folder: string) {

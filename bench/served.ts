@@ -8,9 +8,21 @@ export async function startServed(
   command: string,
   folder: string,
 ): Promise<AsyncDisposable & { readonly url: string }> {
+  return startServer(command, ["--godistlock-port", "0", "--data-dir", join(folder, "data")]);
+}
+
+/** The same with these flags; the ports of dflockd and HTTP are free ones. */
+export async function startServer(
+  command: string,
+  flags: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<AsyncDisposable & { readonly url: string }> {
   const [port, httpPort] = [await freePort(), await freePort()];
-  const flags = ["--port", `${port}`, "--http-port", `${httpPort}`, "--data-dir", join(folder, "data")];
-  const child = spawn(process.execPath, [command, "serve", ...flags], { stdio: ["ignore", "pipe", "inherit"] });
+  const ports = ["--port", `${port}`, "--http-port", `${httpPort}`];
+  const child = spawn(process.execPath, [command, "serve", ...ports, ...flags], {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const exited = once(child, "exit");
   await Promise.race([once(child.stdout, "data"), exited]);
   if (child.exitCode !== null) throw new Error("the server did not start");
@@ -23,7 +35,7 @@ export async function startServed(
   };
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as { port: number };

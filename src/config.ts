@@ -44,6 +44,25 @@ export interface Config {
   readonly adminToken: string | undefined;
   /** Signs tickets; without it `authToken` does. */
   readonly ticketSecret: string | undefined;
+  /** How godistlock clients know this deployment. */
+  readonly serverId: string;
+  /** Undefined if this deployment is on its own. */
+  readonly relay: RelayConfig | undefined;
+}
+
+/** The group of deployments that agree on locks. */
+export interface RelayConfig {
+  readonly id: string;
+  readonly token: string;
+  /** Without this deployment. */
+  readonly peers: readonly RelayPeer[];
+  /** A strict majority, this deployment included. */
+  readonly need: number;
+}
+
+export interface RelayPeer {
+  readonly id: string;
+  readonly url: string;
 }
 
 /** A variable that breaks its rule. The value is left out on purpose: it may be a secret. */
@@ -60,6 +79,10 @@ const MAX_FENCE_FLOOR = 2n ** 63n - 1n;
 const MAX_SECRET_BYTES = 65_536;
 /** As long as the digest it is used with: a shorter one could be guessed offline from a ticket. */
 const MIN_TICKET_SECRET_BYTES = 32;
+const RELAY_TOKEN_BYTES = { min: 16, max: 4_096 };
+const MAX_PEERS = 8;
+const RELAY_PATH = "/v1/godistlock/relay";
+const DEFAULT_SERVER_ID = "holdfast";
 
 interface IntegerRule {
   readonly kind: "integer";
@@ -75,6 +98,7 @@ type Rule =
   | { readonly kind: "origins"; readonly fallback: "" }
   | { readonly kind: "hosts"; readonly fallback: "" }
   | { readonly kind: "header"; readonly fallback: string }
+  | { readonly kind: "id" | "peers" | "relay_token" }
   | { readonly kind: "unsupported" };
 
 const seconds = (fallback: number, min: number): IntegerRule => ({ kind: "integer", min, max: MAX_SECONDS, fallback });
@@ -113,18 +137,29 @@ export const VARIABLES = {
   RESUME_GRACE_S: { kind: "integer", min: 0, max: 3_600, fallback: 10 },
   ADMIN_TOKEN: secret,
   TICKET_SECRET: { kind: "secret", minBytes: MIN_TICKET_SECRET_BYTES },
+  SERVER_ID: { kind: "id" },
+  RELAY_ID: { kind: "id" },
+  RELAY_PEERS: { kind: "peers" },
+  RELAY_TOKEN: { kind: "relay_token" },
   AUTH_TOKEN_FILE: { kind: "unsupported" },
   TLS_CERT: { kind: "unsupported" },
   TLS_KEY: { kind: "unsupported" },
   ADMIN_TOKEN_FILE: { kind: "unsupported" },
   TICKET_SECRET_FILE: { kind: "unsupported" },
+  RELAY_TOKEN_FILE: { kind: "unsupported" },
 } as const satisfies Record<string, Rule>;
 
 /** dflockd's settings without a counterpart: accepted, so that its start scripts keep working, and named in the log. */
 export const WITHOUT_COUNTERPART = ["SHUTDOWN_TIMEOUT_S", "FENCE_STATE_FILE"] as const;
 
 /** Settings of listeners, which only the launcher has. */
-export const OF_LISTENERS = ["HTTP_PORT", "HTTP_HOST", "HTTP_MAX_CONNECTIONS_PER_IP"] as const;
+export const OF_LISTENERS = [
+  "GODISTLOCK_PORT",
+  "RELAY_PORT",
+  "HTTP_PORT",
+  "HTTP_HOST",
+  "HTTP_MAX_CONNECTIONS_PER_IP",
+] as const;
 
 export type VariableName = keyof typeof VARIABLES;
 
@@ -146,6 +181,15 @@ export function ruleInWords(name: VariableName): string {
       return "must be * or a comma list of host names such as locks.example, without scheme and port";
     case "header":
       return "must be the name of a header, or empty";
+    case "id":
+      return "must be 1 to 64 letters, digits, dots, underscores or hyphens";
+    case "peers":
+      return (
+        `must be a comma list of at most ${MAX_PEERS} other deployments such as s1=wss://locks.example, each once; ` +
+        "their addresses begin with wss://, ws:// or tcp://"
+      );
+    case "relay_token":
+      return `must be ${RELAY_TOKEN_BYTES.min} to ${RELAY_TOKEN_BYTES.max} bytes without blanks`;
     case "unsupported":
       return "is not supported as a variable of the Worker";
   }
@@ -194,6 +238,14 @@ function parse(rule: Rule, text: string): Value | typeof BAD {
       return entriesOf(text).every(isHost) ? text : BAD;
     case "header":
       return /^[\w!#$%&'*+.^`|~-]*$/.test(text) ? text : BAD;
+    case "id":
+      return isId(text) ? text : BAD;
+    case "peers":
+      return peersOf(text) ? text : BAD;
+    case "relay_token": {
+      const bytes = new TextEncoder().encode(text).length;
+      return bytes >= RELAY_TOKEN_BYTES.min && bytes <= RELAY_TOKEN_BYTES.max && !/\s/.test(text) ? text : BAD;
+    }
     case "unsupported":
       return BAD;
   }
@@ -210,6 +262,9 @@ function fallbackOf(rule: Rule): Value {
     case "fence":
       return 0n;
     case "secret":
+    case "id":
+    case "peers":
+    case "relay_token":
     case "unsupported":
       return undefined;
   }
@@ -237,6 +292,11 @@ export function readConfig(variables: Variables): ConfigResult {
     const value = text === undefined ? fallbackOf(rule) : parse(rule, text);
     if (value === BAD) bad.push({ name, rule: ruleInWords(name) });
     else values[name] = value;
+  }
+  if (values.RELAY_PEERS !== undefined) {
+    for (const name of ["RELAY_ID", "RELAY_TOKEN"] as const) {
+      if (variables[name] === undefined) bad.push({ name, rule: "must be set if RELAY_PEERS is" });
+    }
   }
   const [first, ...others] = bad;
   if (first) return { ok: false, bad: [first, ...others] };
@@ -274,8 +334,37 @@ export function readConfig(variables: Variables): ConfigResult {
       bridgeSecret: values.BRIDGE_SECRET as string | undefined,
       adminToken: values.ADMIN_TOKEN as string | undefined,
       ticketSecret: values.TICKET_SECRET as string | undefined,
+      serverId: (values.SERVER_ID ?? values.RELAY_ID ?? DEFAULT_SERVER_ID) as string,
+      relay: relayOf(values.RELAY_ID, values.RELAY_TOKEN, values.RELAY_PEERS),
     },
   };
+}
+
+/** Undefined if no other deployment is listed. */
+function relayOf(id: Value, token: Value, list: Value): RelayConfig | undefined {
+  if (typeof id !== "string" || typeof token !== "string" || typeof list !== "string") return undefined;
+  // One list fits all: every deployment finds itself in it.
+  const peers = (peersOf(list) ?? []).filter((peer) => peer.id !== id);
+  return peers.length > 0 ? { id, token, peers, need: Math.floor((peers.length + 1) / 2) + 1 } : undefined;
+}
+
+/** The peers of a list, or undefined if it breaks the rule. The own id may be among them. */
+function peersOf(list: string): readonly RelayPeer[] | undefined {
+  const peers = entriesOf(list).map(peerOf);
+  const ids = new Set(peers.map((peer) => peer?.id));
+  if (peers.length === 0 || peers.length > MAX_PEERS + 1 || ids.size < peers.length) return undefined;
+  return peers.every((peer) => peer !== undefined) ? peers : undefined;
+}
+
+function peerOf(entry: string): RelayPeer | undefined {
+  const [, id = "", scheme, host, path] = /^([^=]+)=(wss?|tcp):\/\/([^/?#\s@]+)(\/[^?#\s]*)?$/.exec(entry) ?? [];
+  if (!isId(id) || !URL.canParse(`http://${host}`)) return undefined;
+  if (scheme !== "tcp") return { id, url: `${scheme}://${host}${path && path !== "/" ? path : RELAY_PATH}` };
+  return path === undefined && /:[0-9]+$/.test(host ?? "") ? { id, url: `tcp://${host}` } : undefined;
+}
+
+function isId(text: string): boolean {
+  return /^[A-Za-z0-9._-]{1,64}$/.test(text);
 }
 
 /** As browsers write them: scheme, host and port, nothing else. Pages without their own origin are `null`. */

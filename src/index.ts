@@ -7,6 +7,7 @@ export { HttpSessionObject } from "./objects/http-session/http-session-object.ts
 export { KeyObject } from "./objects/key/key-object.ts";
 export { MetricsObject } from "./objects/metrics/metrics-object.ts";
 export { RateLimitObject } from "./objects/rate-limit.ts";
+export { RelayObject } from "./objects/relay/relay-object.ts";
 export { SessionObject } from "./objects/session/session-object.ts";
 export { StorageProbeObject } from "./objects/storage-probe.ts";
 

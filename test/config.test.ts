@@ -286,3 +286,57 @@ describe("a configuration", () => {
     expect(good({ HOME: "/root", SHUTDOWN_TIMEOUT_S: "x", PORT: "nonsense" })).toEqual(good({}));
   });
 });
+
+describe("a group of deployments", () => {
+  const token = "x".repeat(16);
+  const group = (peers: string, id = "s0") => ({ RELAY_ID: id, RELAY_TOKEN: token, RELAY_PEERS: peers });
+
+  it("is those listed, without this one, and a majority of all", () => {
+    const list = "s0=wss://a.example,s1=ws://b.example:81/own, s2=tcp://10.0.0.3:20000";
+    expect(good(group(list)).relay).toEqual({
+      id: "s0",
+      token,
+      peers: [
+        { id: "s1", url: "ws://b.example:81/own" },
+        { id: "s2", url: "tcp://10.0.0.3:20000" },
+      ],
+      need: 2,
+    });
+    expect(good(group(list, "s1")).relay?.peers[0]).toEqual({ id: "s0", url: "wss://a.example/v1/godistlock/relay" });
+    const five = "a=ws://a,b=ws://b,c=ws://c,d=ws://d";
+    expect(good(group(five)).relay?.need).toBe(3);
+  });
+
+  it("is none without a list, or with only this one in it", () => {
+    expect(good({ RELAY_ID: "s0", RELAY_TOKEN: token }).relay).toBeUndefined();
+    expect(good(group("s0=ws://a")).relay).toBeUndefined();
+  });
+
+  it("needs an id and a token", () => {
+    expect(names({ RELAY_PEERS: "s1=ws://b" })).toEqual(["RELAY_ID", "RELAY_TOKEN"]);
+    for (const bad of ["x".repeat(15), "x".repeat(4_097), `${"x".repeat(16)} y`])
+      expect(names({ ...group("s1=ws://b"), RELAY_TOKEN: bad })).toEqual(["RELAY_TOKEN"]);
+    for (const id of ["a b", "x".repeat(65), "a=b"]) expect(names({ SERVER_ID: id })).toEqual(["SERVER_ID"]);
+  });
+
+  it.each([
+    "s1",
+    "s1=",
+    "s1=http://b",
+    "s1=tcp://b",
+    "s1=tcp://b:1/x",
+    "s1=ws://b,s1=ws://c",
+    "s 1=ws://b",
+    "s1=ws://user@b",
+    "s1=ws://b?x",
+    Array.from({ length: 10 }, (_, index) => `p${index}=ws://b`).join(),
+  ])("is refused as %j", (list) => {
+    expect(names(group(list))).toEqual(["RELAY_PEERS"]);
+  });
+
+  it("has a name for clients", () => {
+    expect(good({}).serverId).toBe("holdfast");
+    expect(good({ RELAY_ID: "s0" }).serverId).toBe("s0");
+    expect(good({ RELAY_ID: "s0", SERVER_ID: "eu" }).serverId).toBe("eu");
+  });
+});

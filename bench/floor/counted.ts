@@ -6,7 +6,7 @@ import worker, { DirectoryObject as Directory, KeyObject as Key, SessionObject a
 import { allDirectories } from "../../src/objects/calls/directories.ts";
 import type { Env } from "../../src/objects/env.ts";
 
-export { HttpSessionObject, MetricsObject, RateLimitObject, StorageProbeObject } from "../../src/index.ts";
+export { HttpSessionObject, MetricsObject, RateLimitObject, RelayObject, StorageProbeObject } from "../../src/index.ts";
 
 interface Counted {
   rowsWritten(): Promise<number>;

@@ -8,6 +8,8 @@ import type { Environment } from "./settings.ts";
 export interface BridgeSettings {
   readonly listen: Address;
   readonly to: URL;
+  /** What clients speak: the subprotocol that the service is asked for. */
+  readonly protocol: BridgedProtocol;
   readonly tls: KeyPair | undefined;
   /** Whether every connection opens with a PROXY protocol header. */
   readonly expectsProxyHeader: boolean;
@@ -16,9 +18,13 @@ export interface BridgeSettings {
   readonly writeTimeoutMs: number;
 }
 
+const PROTOCOLS = ["dflockd", "godistlock"] as const;
+export type BridgedProtocol = (typeof PROTOCOLS)[number];
+
 export interface BridgeFlags {
   readonly listen?: string;
   readonly to?: string;
+  readonly protocol?: string;
   readonly tlsCert?: string;
   readonly tlsKey?: string;
   readonly proxyProtocol?: boolean;
@@ -33,6 +39,10 @@ const SECRET_ENV = "HOLDFAST_BRIDGE_SECRET";
 export const BRIDGE_HELP: readonly (readonly [string, string])[] = [
   ["--listen <host:port>", "address of the TCP listener"],
   ["--to <url>", "WebSocket address of the service, wss://locks.example.com/v1/ws"],
+  [
+    "--protocol <name>",
+    "what clients speak: dflockd or godistlock (default: dflockd); --to names the path that serves it",
+  ],
   ["--tls-cert <file>", "PEM certificate chain: the listener speaks TLS"],
   ["--tls-key <file>", "PEM private key of the certificate"],
   ["--proxy-protocol", "expect a PROXY protocol header (version 1 or 2) on every connection"],
@@ -48,6 +58,7 @@ export function readBridgeSettings(flags: BridgeFlags, env: Environment): Bridge
   return {
     listen: parseAddress("--listen", flags.listen),
     to: parseTarget(flags.to),
+    protocol: parseProtocol(flags.protocol ?? "dflockd"),
     tls: readOptionalKeyPair(pathOf("--tls-cert", flags.tlsCert), pathOf("--tls-key", flags.tlsKey), {
       cert: "--tls-cert",
       key: "--tls-key",
@@ -63,6 +74,12 @@ function parseTarget(text: string): URL {
   const isGood = url && /^wss?:$/.test(url.protocol) && url.hash === "" && url.username === "" && url.password === "";
   if (!isGood) throw new UsageFailure("--to must be a ws:// or wss:// address without user name or #fragment");
   return url;
+}
+
+function parseProtocol(text: string): BridgedProtocol {
+  const protocol = PROTOCOLS.find((name) => name === text);
+  if (!protocol) throw new UsageFailure(`--protocol must be one of ${PROTOCOLS.join(", ")}`);
+  return protocol;
 }
 
 function pathOf(label: string, path: string | undefined) {

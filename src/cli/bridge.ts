@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { WebSocket } from "ws";
 import { Pump } from "../front/carriage/pump.ts";
+import { TCP_PROTOCOLS } from "../front/carriage/tcp-protocols.ts";
 import { formatAddress, plainIp } from "../front/system/addresses.ts";
 import { listen } from "../front/system/listener.ts";
 import { rateLimitedLog } from "../front/system/log.ts";
@@ -88,11 +89,12 @@ async function accept(
   pumps.add(pump);
 }
 
-function openWebSocket({ to, secret }: BridgeSettings, address: string): WebSocket {
+function openWebSocket({ to, protocol, secret }: BridgeSettings, address: string): WebSocket {
   const headers: Record<string, string> = { [WINDOW_HEADER]: "1" };
   if (secret !== undefined) {
     headers["X-Holdfast-Bridge"] = secret;
     headers["X-Holdfast-Client-Address"] = address;
   }
-  return new WebSocket(to, "dflockd.v2", { headers, perMessageDeflate: false, handshakeTimeout: HANDSHAKE_LIMIT_MS });
+  const { subprotocol } = TCP_PROTOCOLS[protocol];
+  return new WebSocket(to, subprotocol, { headers, perMessageDeflate: false, handshakeTimeout: HANDSHAKE_LIMIT_MS });
 }

@@ -18,6 +18,8 @@ export async function serve(settings: ServeSettings): Promise<void> {
     dataDir: settings.dataDir,
     tcp: { host: settings.host, port: settings.port },
     http: { host: settings.httpHost, port: settings.httpPort },
+    godistlock: addressOf(settings.host, settings.godistlockPort),
+    relay: addressOf(settings.host, settings.relayPort),
     tls: settings.tls,
     httpMaxConnectionsPerIp: settings.httpMaxConnectionsPerIp,
     variables: settings.variables,
@@ -43,11 +45,18 @@ function warnOfFewOpenFiles({ openFiles, connections, awakeKeys, awakeSessions }
   );
 }
 
-function readyLine({ host, port, httpHost, httpPort, dataDir, tls }: ServeSettings): string {
+function addressOf(host: string, port: number | undefined): Address | undefined {
+  return port === undefined ? undefined : { host, port };
+}
+
+function readyLine({ host, port, httpHost, httpPort, dataDir, tls, ...ports }: ServeSettings): string {
   const tcp: Address = { host, port };
   const http: Address = { host: httpHost, port: httpPort };
+  const more = Object.entries({ godistlock: ports.godistlockPort, relay: ports.relayPort })
+    .map(([name, each]) => (each === undefined ? "" : `${name} ${formatAddress({ host, port: each })}, `))
+    .join("");
   return (
-    `holdfast ${packageVersion()} ready: ${tls ? "tls" : "tcp"} ${formatAddress(tcp)}, ` +
+    `holdfast ${packageVersion()} ready: ${tls ? "tls" : "tcp"} ${formatAddress(tcp)}, ${more}` +
     `http+ws ${tls ? "https" : "http"}://${formatAddress(http)}, data ${dataDir}`
   );
 }

@@ -1,4 +1,4 @@
-import { checkVariable, VARIABLES, type VariableName, WITHOUT_COUNTERPART } from "../config.ts";
+import { checkVariable, readConfig, VARIABLES, type VariableName, WITHOUT_COUNTERPART } from "../config.ts";
 import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "../front/system/addresses.ts";
 import { UsageFailure } from "../front/system/failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
@@ -8,11 +8,12 @@ type NotForWorkers = SecretFile | "TLS_CERT" | "TLS_KEY";
 type ServedVariable = Exclude<VariableName, NotForWorkers>;
 
 /** Files for secrets, as an alternative to the command line, where other users could see them. */
-type SecretFile = "AUTH_TOKEN_FILE" | "ADMIN_TOKEN_FILE" | "TICKET_SECRET_FILE";
+type SecretFile = "AUTH_TOKEN_FILE" | "ADMIN_TOKEN_FILE" | "TICKET_SECRET_FILE" | "RELAY_TOKEN_FILE";
 const FILES: Partial<Record<ServedVariable, SecretFile>> = {
   AUTH_TOKEN: "AUTH_TOKEN_FILE",
   ADMIN_TOKEN: "ADMIN_TOKEN_FILE",
   TICKET_SECRET: "TICKET_SECRET_FILE",
+  RELAY_TOKEN: "RELAY_TOKEN_FILE",
 };
 
 /** Variables passed to the Worker, with their help texts. Flag and environment names are derived from the names. */
@@ -49,6 +50,10 @@ const SERVED: Record<ServedVariable, string> = {
   BRIDGE_SECRET: "believe the client addresses told by bridges that know this secret",
   ADMIN_TOKEN: "who presents this token may administer as well (visible in `ps`: prefer the file)",
   TICKET_SECRET: "sign tickets with this secret, not with the token (visible in `ps`: prefer the file)",
+  SERVER_ID: "how godistlock clients know this server (default: the relay's id, or holdfast)",
+  RELAY_ID: "how the other deployments of a group know this one",
+  RELAY_PEERS: "the deployments of a group, comma list of id=wss://host, id=ws://host or id=tcp://host:port",
+  RELAY_TOKEN: "token shared by the deployments of a group (visible in `ps`: prefer the file)",
 };
 
 const LAUNCHER = {
@@ -56,17 +61,27 @@ const LAUNCHER = {
   PORT: "port of the TCP listener",
   HTTP_HOST: "address of the HTTP and WebSocket listener (default: the TCP listener's)",
   HTTP_PORT: "port of the HTTP and WebSocket listener",
+  GODISTLOCK_PORT: "port for godistlock clients, 0 = off",
   HTTP_MAX_CONNECTIONS_PER_IP:
     "most connections per client address to the HTTP listener, without WebSockets, 0 = unlimited (default: three quarters of what the open files allow)",
   DATA_DIR: "directory that holds all state",
   AUTH_TOKEN_FILE: "file that holds the token",
   ADMIN_TOKEN_FILE: "file that holds the token of administrators",
   TICKET_SECRET_FILE: "file that holds the secret tickets are signed with, at least 32 bytes",
+  RELAY_TOKEN_FILE: "file that holds the token shared by the deployments of a group, at least 16 bytes",
+  RELAY_PORT: "port for relays of other deployments, opened if --relay-peers is set, 0 = off",
   TLS_CERT: "PEM certificate chain: both listeners speak TLS",
   TLS_KEY: "PEM private key of the certificate",
 } as const;
 
-const DEFAULTS = { HOST: "127.0.0.1", PORT: 6388, HTTP_PORT: 6389, DATA_DIR: ".holdfast" } as const;
+const DEFAULTS = {
+  HOST: "127.0.0.1",
+  PORT: 6388,
+  HTTP_PORT: 6389,
+  GODISTLOCK_PORT: 10_000,
+  RELAY_PORT: 20_000,
+  DATA_DIR: ".holdfast",
+} as const;
 
 /** A list takes effect as soon as it has an entry, and every list allows loopback names. */
 const LOOPBACK_NAMES_ONLY = "localhost";
@@ -105,10 +120,14 @@ const SESSION_IDLE = {
   alias: { flag: "--http-session-idle", env: "DFLOCKD_HTTP_SESSION_IDLE_TIMEOUT_S" },
 };
 
+function flagOf(name: string): string {
+  return `--${name.replace(/_S$/, "").toLowerCase().replaceAll("_", "-")}`;
+}
+
 function labelsOf(name: SettingName): Pick<Setting, "flag" | "env" | "alias"> {
   if (name === "HTTP_SESSION_IDLE_S") return SESSION_IDLE;
   return {
-    flag: `--${name.replace(/_S$/, "").toLowerCase().replaceAll("_", "-")}`,
+    flag: flagOf(name),
     env: name === "DATA_DIR" ? "HOLDFAST_DATA_DIR" : `DFLOCKD_${name}`,
     alias: undefined,
   };
@@ -136,6 +155,10 @@ export interface ServeSettings {
   readonly port: number;
   readonly httpHost: string;
   readonly httpPort: number;
+  /** Undefined if godistlock clients come in by WebSocket only. */
+  readonly godistlockPort: number | undefined;
+  /** Undefined if relays come in by WebSocket only. */
+  readonly relayPort: number | undefined;
   readonly dataDir: string;
   readonly tls: KeyPair | undefined;
   /** Undefined: the service decides. */
@@ -177,6 +200,10 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
     if (bad) throw new UsageFailure(`${value.label} ${bad.rule}`);
     variables[name] = value.text;
   }
+  const whole = readConfig(variables);
+  if (!whole.ok) throw new UsageFailure(`${flagOf(whole.bad[0].name)} ${whole.bad[0].rule}`);
+  const godistlockPort = read(get("GODISTLOCK_PORT"), parsePortOrNone, OPTIONAL_PORT_RULE) ?? DEFAULTS.GODISTLOCK_PORT;
+  const relayPort = read(get("RELAY_PORT"), parsePortOrNone, OPTIONAL_PORT_RULE) ?? DEFAULTS.RELAY_PORT;
   // An open service must not be readable under a DNS name that an attacker controls.
   if (variables.AUTH_TOKEN === undefined) variables.HTTP_ALLOWED_HOSTS ??= LOOPBACK_NAMES_ONLY;
   return {
@@ -184,12 +211,20 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
     port,
     httpHost,
     httpPort,
+    godistlockPort: godistlockPort === 0 ? undefined : godistlockPort,
+    relayPort: relayPort === 0 || variables.RELAY_PEERS === undefined ? undefined : relayPort,
     dataDir: get("DATA_DIR")?.text ?? DEFAULTS.DATA_DIR,
     tls: readOptionalKeyPair(pathOf(get("TLS_CERT")), pathOf(get("TLS_KEY")), { cert: "--tls-cert", key: "--tls-key" }),
     httpMaxConnectionsPerIp: read(get("HTTP_MAX_CONNECTIONS_PER_IP"), parseCount, COUNT_RULE),
     variables,
     ignored: WITHOUT_COUNTERPART.flatMap((name) => get(name)?.label ?? []),
   };
+}
+
+const OPTIONAL_PORT_RULE = `${PORT_RULE}, or 0`;
+
+function parsePortOrNone(text: string): number | undefined {
+  return /^0+$/.test(text) ? 0 : parsePort(text);
 }
 
 const COUNT_RULE = `must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`;

@@ -24,7 +24,12 @@ export interface AcquireCommand {
   readonly steals?: true;
   /** Set when the holder has no session; `session` then identifies this holder alone. */
   readonly sessionless?: Sessionless;
+  /** Set if other deployments have to agree to the grant. Such a request of a lock is always answered `queued` first. */
+  readonly quorum?: Quorum;
 }
+
+/** What follows when other deployments do not agree: the request has failed, or asks again until they do. */
+export type Quorum = "once" | "until_agreed";
 
 /**
  * How a holder without a session describes itself; stored with its waiter and its hold. The holder is not notified when
@@ -44,11 +49,13 @@ export interface Sessionless {
 /** What a waiter and a hold keep of their request. */
 export interface LockRequest extends Pick<AcquireCommand, "session" | "request" | "leaseSeconds"> {
   readonly sessionless?: Sessionless | undefined;
+  readonly quorum?: Quorum | undefined;
 }
 
-export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait" | "steals" | "sessionless">;
+export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait" | "steals" | "sessionless" | "quorum">;
 
-export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSeconds" | "steals" | "sessionless"> {
+export interface WaitCommand
+  extends Omit<AcquireCommand, "limit" | "leaseSeconds" | "steals" | "sessionless" | "quorum"> {
   /** The session knows that its earlier `wait` on this key was cut off: this one replaces it. */
   readonly takesOver?: true;
 }
@@ -86,6 +93,15 @@ export type WaitOutcome = Granted | Queued | WouldWait | Refusal<"timeout" | "no
 
 /** The state of a request that was told `queued`; `unknown` if the key never had it or is done with it. */
 export type PickUpOutcome = Granted | Queued | Refusal<"timeout" | "lease_expired" | "unknown">;
+
+/**
+ * How a request that asks other deployments once has failed. `refused`: a majority answered, and the lock is taken;
+ * `fence` is the holder's, 0 if it is not known. `no_quorum`: too few answered.
+ */
+export interface RoundRefusal {
+  readonly status: "refused" | "no_quorum";
+  readonly fence: bigint;
+}
 
 export type RenewOutcome = { readonly status: "renewed"; readonly leaseSeconds: number } | Refusal<"not_held">;
 export type ReleaseOutcome = Refusal<"released" | "not_held">;

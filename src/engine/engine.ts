@@ -19,6 +19,8 @@ import type { Fence } from "./fence.ts";
 import { Holds } from "./holds.ts";
 import { Notices } from "./notices.ts";
 import type { Answer, KeyEvent, Observation } from "./output.ts";
+import { RelayHolds } from "./relay-holds.ts";
+import { Rounds } from "./rounds.ts";
 import {
   type ClaimCommand,
   type ClaimOutcome,
@@ -50,6 +52,10 @@ export class KeyEngine {
   readonly #queue: WaitQueue;
   readonly #holds: Holds;
   readonly #sessionless: SessionlessHolds;
+  /** What other deployments ask, and what they hold. */
+  readonly relays: RelayHolds;
+  /** Requests that need a quorum of deployments. */
+  readonly rounds: Rounds;
 
   constructor(stored: StoredKey) {
     this.#books = new Bookkeeping(stored);
@@ -57,6 +63,9 @@ export class KeyEngine {
     this.#queue = new WaitQueue(this.#books, this.#notices);
     this.#holds = new Holds(stored, this.#books, this.#notices, this.#queue);
     this.#sessionless = new SessionlessHolds(this.#books, this.#holds);
+    const tick = (context: CommandContext) => this.tick(context);
+    this.relays = new RelayHolds(this.#holds, tick, (context) => this.#resetIfPrunable(1, context));
+    this.rounds = new Rounds(this.#books, this.#holds, this.#queue, this.#notices, tick);
     this.#holds.restore(stored);
     this.#queue.restore(stored);
   }
@@ -85,6 +94,7 @@ export class KeyEngine {
     this.#resetIfPrunable(command.limit, context);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
     if (command.steals) return this.#holds.stealAll(command, context).granted;
+    if (command.quorum) return this.rounds.join(command, { hasRoom: !this.#isQueueFull(context) }, context);
     const slot = this.#holds.grantIfFree(command, context);
     if (slot) return slot.granted;
     if (this.#isQueueFull(context)) return { status: "max_waiters" };
@@ -181,9 +191,10 @@ export class KeyEngine {
     this.tick(context);
     const subject = this.#books.requests.get(request);
     if (!subject) return { status: "unknown" };
-    if (subject instanceof Slot) return this.#holds.report(subject, context.now);
+    if (subject instanceof Slot)
+      return subject.isInRound ? { status: "queued" } : this.#holds.report(subject, context.now);
     this.#queue.markTold(subject);
-    return { status: subject.outcome ?? "queued" };
+    return { status: subject.status };
   }
 
   /** Withdraws a request, whatever its state. An unknown request changes nothing. */
@@ -269,7 +280,9 @@ export class KeyEngine {
     const freedAt: number[] = [];
     const late: Waiter[] = [];
     for (let due = deadlines.takeDue(now); due; due = deadlines.takeDue(now)) {
-      if (due instanceof Waiter && due.isQueued) late.push(due);
+      if (due instanceof Waiter && due.isQueued && due.deadline > now) this.#queue.resume(due);
+      else if (due instanceof Waiter && due.isQueued) late.push(due);
+      else if (due instanceof Slot && due.isInRound && due.expiresAt <= now) this.rounds.giveUp(due, now);
       else if (due instanceof Slot && due.expiresAt <= now) {
         freedAt.push(due.expiresAt);
         this.#holds.end(due, "expired", due.expiresAt, now);
@@ -378,6 +391,8 @@ export class KeyEngine {
   #answerPromotion(slot: Slot, answer: Answer, context: CommandContext): void {
     const { request, waiter, hasRecord } = slot;
     if (answer === "gone") this.cancel(request, context);
+    // About an earlier promotion: this one has not been announced yet.
+    else if (slot.isInRound) return;
     else if (answer === "later") this.#holds.startLease(slot, context.now);
     else if (answer === "noted" && waiter && hasRecord) this.#holds.interruptWait(waiter, context.now);
   }

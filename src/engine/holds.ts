@@ -11,6 +11,8 @@ import type { Waiter, WaitQueue } from "./waiters.ts";
 const NEVER = Number.POSITIVE_INFINITY;
 /** How long a waiting client has to pick its grant up, even if its lease is shorter. */
 const PICK_UP_MS = 5_000;
+/** How long a hold waits for the next step of its round: a phase, and a little for the way to the relay and back. */
+export const ROUND_MS = 1_250;
 
 /** How a hold ends. `returned`, `left` and `withdrawn` are its own session's doing; the others are a loss to it. */
 type End = LossReason | "returned" | "left" | "withdrawn";
@@ -105,10 +107,38 @@ export class Holds {
   }
 
   lease(slot: Slot, leaseSeconds: number, now: number): void {
-    slot.expiresAt = now + leaseSeconds * 1000;
+    this.leaseUntil(slot, now + Math.round(leaseSeconds * 1000), now);
+  }
+
+  leaseUntil(slot: Slot, time: number, now: number): void {
+    slot.expiresAt = time;
     this.#books.deadlines.schedule(slot);
     this.#books.touch(now);
     this.#books.output.changes.slots.add(slot);
+  }
+
+  /** Takes a free slot even if others wait, without handing a token over. */
+  occupy(request: LockRequest, context: CommandContext): Slot | undefined {
+    const slot = this.#pool.takeFree();
+    if (slot) this.#hold(slot, request, context);
+    return slot;
+  }
+
+  /** Gives the hold another fence, above every fence so far. */
+  refence(slot: Slot, fence: Fence): void {
+    this.#held.delete(slot.token);
+    this.#lastFence = fence;
+    slot.token = fenceToHex(fence) + slot.token.slice(16);
+    this.#held.set(slot.token, slot);
+    this.#books.output.changes.slots.add(slot);
+  }
+
+  /** Counts the hold as handed over. */
+  handOver(slot: Slot, how: "immediate" | "queued", now: number): void {
+    const waitMs = how === "queued" ? elapsed(slot.since, now) : 0;
+    this.#books.output.observations.push({ type: "granted", how, ...identityOf(slot), at: now, waitMs });
+    slot.isReported = true;
+    slot.since = now;
   }
 
   /** The client is away: the time to pick the hold up shrinks to its lease. */
@@ -129,17 +159,13 @@ export class Holds {
    */
   report(slot: Slot, now: number): Granted {
     const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
-    if (!slot.isReported) {
-      const waitMs = elapsed(slot.since, now);
-      const granted = { type: "granted", how: "queued", ...identityOf(slot), at: now, waitMs } as const;
-      this.#books.output.observations.push(granted);
-      slot.since = now;
-    }
-    slot.isReported = true;
+    if (!slot.isReported) this.handOver(slot, "queued", now);
     slot.notifyAt = NEVER;
     this.clearRecord(slot);
     if (slot.waiter) this.#queue.settle(slot.waiter);
-    if (!isRenewed) this.lease(slot, slot.leaseSeconds, now);
+    // What other deployments have agreed to is never exceeded.
+    if (slot.round) this.leaseUntil(slot, Math.min(slot.expiresAt, now + Math.round(slot.leaseSeconds * 1000)), now);
+    else if (!isRenewed) this.lease(slot, slot.leaseSeconds, now);
     return slot.granted;
   }
 
@@ -178,7 +204,7 @@ export class Holds {
   /** Ends a hold at `at`. The caller must call `promote` afterwards. */
   end(slot: Slot, end: End, at: number, now = at): void {
     const { requests, records, output } = this.#books;
-    const { session, token, fence, since, waiter, isReported, sessionless } = slot;
+    const { session, request, token, fence, since, waiter, isReported, sessionless } = slot;
     const isTakenAway = end === "expired" || end === "stolen";
     // Its session does not know yet; the next `wait` is told.
     const isUnseen = isTakenAway && slot.isBeforeWait;
@@ -199,6 +225,8 @@ export class Holds {
     slot.session = "";
     slot.request = "";
     slot.sessionless = undefined;
+    if (slot.round) output.events.push({ type: "round_over", session, request, mark: fence });
+    slot.round = undefined;
     this.#pool.giveBack(slot);
     this.#books.touch(at);
     output.changes.slots.add(slot);
@@ -215,7 +243,7 @@ export class Holds {
   promote(context: CommandContext, freedAt: readonly number[] = []): void {
     const queue = this.#queue;
     let next = 0;
-    for (let head = queue.head; head; head = queue.head) {
+    for (let head = queue.head; head && head.pausedUntil <= context.now; head = queue.head) {
       const slot = this.#pool.takeFree();
       if (!slot) return;
       const expiredAt = freedAt[next];
@@ -250,14 +278,12 @@ export class Holds {
 
   #grant(slot: Slot, request: LockRequest, context: CommandContext): void {
     this.#hold(slot, request, context);
-    slot.isReported = true;
-    const granted = { type: "granted", how: "immediate", ...identityOf(slot), at: context.now, waitMs: 0 } as const;
-    this.#books.output.observations.push(granted);
+    this.handOver(slot, "immediate", context.now);
   }
 
   /** False if no fence is left: nothing can be granted, and the waiter stays in the queue. */
   #promoteTo(slot: Slot, waiter: Waiter, context: CommandContext): boolean {
-    const { session, openRequest, leaseSeconds, sessionless, isEnqueued, joinedAt } = waiter;
+    const { session, openRequest, leaseSeconds, sessionless, quorum, isEnqueued, joinedAt } = waiter;
     try {
       this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless }, context);
     } catch (error) {
@@ -267,9 +293,21 @@ export class Holds {
     this.#queue.promote(waiter, slot);
     slot.since = joinedAt;
     if (isEnqueued) this.addRecord(slot);
+    if (quorum) {
+      this.#openRound(slot, context.now);
+      return true;
+    }
     if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, context.now + PICK_UP_MS);
     this.#notices.send(slot, context.now);
     return true;
+  }
+
+  #openRound(slot: Slot, now: number): void {
+    const { session, request, fence: mark, leaseSeconds } = slot;
+    slot.round = "open";
+    this.leaseUntil(slot, now + ROUND_MS, now);
+    const leaseMs = Math.round(leaseSeconds * 1000);
+    this.#books.output.events.push({ type: "round", session, request, mark, leaseMs });
   }
 
   /** Makes a free slot a hold with a new token. If no fence is left it throws, and nothing has changed. */

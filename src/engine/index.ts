@@ -1,7 +1,9 @@
 export type * from "./commands.ts";
 export { KeyEngine } from "./engine.ts";
 export { type Fence, FenceExhaustedError, fenceFromHex, fenceToHex } from "./fence.ts";
-export type { Answer, EndReason, KeyEvent, LossReason, NoticeKind, Observation } from "./output.ts";
+export type { Answer, EndReason, KeyEvent, LossReason, NoticeKind, Observation, RoundEvent } from "./output.ts";
+export type { RelayAnswer, RelayQuestion } from "./relay-holds.ts";
+export type { RoundEnd, RoundOf } from "./rounds.ts";
 export type {
   ClaimCommand,
   ClaimOutcome,
@@ -12,7 +14,7 @@ export type {
   RemoveOutcome,
   Which,
 } from "./sessionless.ts";
-export { Slot } from "./slots.ts";
+export { type Round, Slot } from "./slots.ts";
 export type { Changes, StoredKey } from "./storage.ts";
 export type { HolderView, KeyView, ReportedHold, WaiterView } from "./views.ts";
 export { Waiter } from "./waiters.ts";

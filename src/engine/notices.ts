@@ -26,7 +26,9 @@ export class Notices {
     const { session } = subject;
     const { request, kind, hasPlace } = subject instanceof Slot ? promotionOf(subject) : endOf(subject);
     if (!kind) return;
-    this.#books.output.events.push({ type: "notice", session, request, kind, ...(hasPlace && { hasPlace }) });
+    const refusal = subject instanceof Slot ? undefined : subject.refusal;
+    const more = { ...(hasPlace && { hasPlace }), ...(refusal && { refusal }) };
+    this.#books.output.events.push({ type: "notice", session, request, kind, ...more });
   }
 
   repeat(subject: SlotOrWaiter, now: number): void {
@@ -50,6 +52,7 @@ function promotionOf({ request, hasRecord, isBeforeWait }: Slot): Content {
   return { request, kind: isBeforeWait ? "promoted" : "granted", hasPlace: hasRecord && !isBeforeWait };
 }
 
-function endOf({ openRequest, outcome, isEnqueued, waitRequest }: Waiter): Content {
-  return { request: openRequest, kind: outcome, hasPlace: isEnqueued && waitRequest !== undefined };
+function endOf({ openRequest, status, isEnqueued, waitRequest }: Waiter): Content {
+  const kind = status === "queued" ? undefined : status;
+  return { request: openRequest, kind, hasPlace: isEnqueued && waitRequest !== undefined };
 }

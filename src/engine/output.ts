@@ -1,8 +1,9 @@
+import type { RoundRefusal } from "./commands.ts";
 import { Changes } from "./storage.ts";
 
 /**
  * A message for a waiting session. `granted`: pick the hold up. `promoted`: an enqueued waiter became a hold. `timeout`
- * and `lease_expired` are final.
+ * and `lease_expired` are final. A request that needs a quorum is told `timeout` when it was refused, and why.
  */
 export type NoticeKind = "granted" | "promoted" | "timeout" | "lease_expired";
 
@@ -22,8 +23,19 @@ export type KeyEvent =
       readonly kind: NoticeKind;
       /** The request is a `wait` on an enqueued waiter: another `wait` may replace it. */
       readonly hasPlace?: true;
+      readonly refusal?: RoundRefusal;
     }
-  | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason };
+  | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason }
+  | RoundEvent;
+
+/**
+ * For the relay of this deployment. `round`: ask the others whether this request may have the lock. `round_over`: the
+ * hold, or the request before it became one, has ended. `mark` is the slot's fence at this time, 16 hex digits.
+ */
+export type RoundEvent = { readonly session: string; readonly request: string; readonly mark: string } & (
+  | { readonly type: "round"; readonly leaseMs: number }
+  | { readonly type: "round_over" }
+);
 
 /** Why a slot became free, for statistics. `gone`: the request was withdrawn, or its client never picked the hold up. */
 export type EndReason = "released" | "expired" | "disconnect" | "gone" | "stolen";

@@ -5,6 +5,8 @@ import type { Waiter } from "./waiters.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 
+export type Round = "open" | "fenced" | "agreed";
+
 /** One of a key's `limit` slots. A free slot keeps its last token, so its fence is not forgotten. */
 export class Slot implements Due {
   readonly index: number;
@@ -26,6 +28,11 @@ export class Slot implements Due {
   place = 0;
   /** Set while the holder has no session. */
   sessionless: Sessionless | undefined;
+  /**
+   * Set if other deployments have to agree. `open`: they are being asked. `fenced`: they are being told the fence.
+   * `agreed`: the hold counts. Until then nobody has the lock, and nobody else can get it.
+   */
+  round: Round | undefined;
   /** The waiter that became this hold, until its session has answered. */
   waiter: Waiter | undefined;
   /** When to notify the session of the promotion (again). */
@@ -46,6 +53,11 @@ export class Slot implements Due {
   /** A two-phase hold whose session has not sent its `wait` yet. */
   get isBeforeWait(): boolean {
     return this.hasRecord && !this.waiter?.waitRequest;
+  }
+
+  /** Other deployments have not agreed yet. */
+  get isInRound(): boolean {
+    return this.round === "open" || this.round === "fenced";
   }
 
   /** The reply to the request that is granted this hold. */

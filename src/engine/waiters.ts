@@ -1,5 +1,5 @@
 import type { Bookkeeping } from "./bookkeeping.ts";
-import type { LockRequest, Sessionless } from "./commands.ts";
+import type { LockRequest, Quorum, RoundRefusal, Sessionless } from "./commands.ts";
 import type { Due } from "./deadlines.ts";
 import { type Linked, LinkedList } from "./linked-list.ts";
 import type { Notices } from "./notices.ts";
@@ -8,7 +8,7 @@ import type { StoredKey } from "./storage.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-export type FinalOutcome = "timeout" | "lease_expired";
+export type FinalOutcome = "timeout" | "lease_expired" | RoundRefusal["status"];
 
 /**
  * A request in the queue. It outlives the queue until its session has answered: first it is queued, then either promoted
@@ -24,7 +24,12 @@ export class Waiter implements Due, Linked<Waiter> {
   readonly leaseSeconds: number;
   readonly joinedAt: number;
   readonly sessionless: Sessionless | undefined;
+  readonly quorum: Quorum | undefined;
   deadline: number;
+  /** It keeps its place, and until then neither it nor those behind it are promoted. */
+  pausedUntil = 0;
+  /** Why other deployments did not agree. */
+  refusal: RoundRefusal | undefined;
   /** The `wait` in progress on an enqueued waiter. */
   waitRequest: string | undefined;
   slot: Slot | undefined;
@@ -41,6 +46,7 @@ export class Waiter implements Due, Linked<Waiter> {
   constructor(
     from: Pick<Waiter, "place" | "session" | "request" | "isEnqueued" | "leaseSeconds" | "joinedAt" | "deadline"> & {
       readonly sessionless?: Sessionless | undefined;
+      readonly quorum?: Quorum | undefined;
     },
   ) {
     this.place = from.place;
@@ -50,6 +56,7 @@ export class Waiter implements Due, Linked<Waiter> {
     this.leaseSeconds = from.leaseSeconds;
     this.joinedAt = from.joinedAt;
     this.sessionless = from.sessionless;
+    this.quorum = from.quorum;
     this.deadline = from.deadline;
   }
 
@@ -62,9 +69,16 @@ export class Waiter implements Due, Linked<Waiter> {
     return this.waitRequest ?? this.request;
   }
 
+  /** What its session is told. */
+  get status(): "queued" | "timeout" | "lease_expired" {
+    if (this.outcome === undefined) return "queued";
+    return this.outcome === "lease_expired" ? this.outcome : "timeout";
+  }
+
   get dueAt(): number {
     if (this.isSettled || this.slot) return NEVER;
-    return this.outcome ? this.notifyAt : this.deadline;
+    if (this.outcome) return this.notifyAt;
+    return this.pausedUntil > 0 ? Math.min(this.deadline, this.pausedUntil) : this.deadline;
   }
 }
 
@@ -94,13 +108,13 @@ export class WaitQueue {
 
   /** Adds a waiter at the end. */
   join(
-    { session, request, leaseSeconds, sessionless }: LockRequest,
+    { session, request, leaseSeconds, sessionless, quorum }: LockRequest,
     { isEnqueued, deadline }: Pick<Waiter, "isEnqueued" | "deadline">,
     now: number,
   ): Waiter {
     const place = this.#nextPlace++;
-    const joined = { place, session, request, leaseSeconds, sessionless, isEnqueued, deadline, joinedAt: now };
-    const waiter = new Waiter(joined);
+    const asked = { session, request, leaseSeconds, sessionless, quorum };
+    const waiter = new Waiter({ ...asked, place, isEnqueued, deadline, joinedAt: now });
     this.#list.push(waiter);
     this.#books.requests.add(waiter);
     this.#books.deadlines.schedule(waiter);
@@ -145,10 +159,25 @@ export class WaitQueue {
     slot.place = waiter.place;
   }
 
+  /** The promotion of a waiter came to nothing: it is back in its place, with nobody ahead of it. */
+  stepBack(waiter: Waiter, pausedUntil: number): void {
+    waiter.slot = undefined;
+    waiter.pausedUntil = pausedUntil;
+    this.#books.requests.set(waiter.openRequest, waiter);
+    this.#books.deadlines.schedule(waiter);
+    this.#insert(waiter);
+  }
+
+  /** The pause is over. */
+  resume(waiter: Waiter): void {
+    waiter.pausedUntil = 0;
+    this.#books.deadlines.schedule(waiter);
+  }
+
   /** The wait has ended without a hold; its session is notified until it answers. */
   end(waiter: Waiter, outcome: FinalOutcome, now: number): void {
     const { requests, records, output } = this.#books;
-    if (outcome === "timeout") this.#list.remove(waiter);
+    if (outcome !== "lease_expired") this.#list.remove(waiter);
     waiter.outcome = outcome;
     requests.set(waiter.openRequest, waiter);
     records.remove(waiter);
@@ -199,7 +228,7 @@ export class WaitQueue {
 
   #restorePromoted(waiter: Waiter, slot: Slot): void {
     slot.waiter = waiter;
-    slot.notifyAt = 0;
+    if (!slot.isInRound) slot.notifyAt = 0;
     this.#books.deadlines.schedule(slot);
     this.#books.requests.addToSession(waiter);
   }
@@ -221,6 +250,10 @@ export class WaitQueue {
     waiter.notifyAt = NEVER;
     waiter.notices = 0;
     this.#books.records.add(waiter);
+    this.#insert(waiter);
+  }
+
+  #insert(waiter: Waiter): void {
     this.#list.insert(waiter, ({ place }) => place > waiter.place);
   }
 }

@@ -3,6 +3,7 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { createSecureContext } from "node:tls";
 import { TcpFront } from "./carriage/tcp.ts";
+import { TCP_PROTOCOLS, type TcpProtocolName } from "./carriage/tcp-protocols.ts";
 import { refusal, sayGoodbye } from "./http/refusals.ts";
 import { httpFront } from "./http/server.ts";
 import { ADMISSION, type AdmissionLimits, AdmissionQueue } from "./limits/admission.ts";
@@ -14,6 +15,9 @@ import type { Upstream } from "./workerd/supervisor.ts";
 export interface DoorOptions {
   readonly tcp: Address;
   readonly http: Address;
+  readonly godistlock?: Address | undefined;
+  /** For relays of other deployments. */
+  readonly relay?: Address | undefined;
   readonly tls: { readonly cert: Buffer; readonly key: Buffer } | undefined;
   readonly caps: ConnectionCaps;
   /** How fast connections are admitted. */
@@ -34,6 +38,9 @@ export interface DoorOptions {
 /** Refused connections that may be sent an answer at a time; any beyond that are closed without one. */
 const MAX_GOODBYES = 32;
 
+/** What a listener accepts. */
+type Kind = TcpProtocolName | "http";
+
 /** A secret for one run of the server, used if the operator has set none. */
 export const newBridgeSecret = () => randomBytes(24).toString("hex");
 
@@ -46,9 +53,9 @@ export class FrontDoor {
   readonly #admission: AdmissionQueue;
   readonly #options: DoorOptions;
   readonly #http: Server;
-  readonly #tcp: TcpFront;
+  readonly #tcp: Readonly<Record<TcpProtocolName, TcpFront>>;
   readonly #sockets = new Set<Socket>();
-  readonly #listeners: Listener[] = [];
+  readonly #listeners = new Map<Kind, Listener>();
   #goodbyes = 0;
 
   private constructor(options: DoorOptions) {
@@ -59,21 +66,24 @@ export class FrontDoor {
     const shared = { upstream, connections: this.#connections, admission: this.#admission, writeTimeoutMs };
     const { bridgeSecret, clientIpHeader, ownSecret } = options;
     this.#http = httpFront({ ...shared, bridgeSecret, clientIpHeader, headTimeoutMs: readTimeoutMs, tls });
-    this.#tcp = new TcpFront({
-      ...shared,
-      readTimeoutMs,
-      bridgeSecret: ownSecret,
-      tls: tls && createSecureContext(tls),
-      log,
-    });
+    const carried = { ...shared, readTimeoutMs, bridgeSecret: ownSecret, tls: tls && createSecureContext(tls), log };
+    this.#tcp = {
+      dflockd: new TcpFront({ ...carried, protocol: TCP_PROTOCOLS.dflockd }),
+      godistlock: new TcpFront({ ...carried, protocol: TCP_PROTOCOLS.godistlock }),
+      relay: new TcpFront({ ...carried, protocol: TCP_PROTOCOLS.relay }),
+    };
   }
 
-  /** Resolves once both listeners accept connections. */
+  /** Resolves once all listeners accept connections. */
   static async open(options: DoorOptions): Promise<FrontDoor> {
     const door = new FrontDoor(options);
+    const { tcp: dflockd, http, godistlock, relay } = options;
     try {
-      door.#listeners.push(await listen(options.tcp, (client) => door.#accept(client, "tcp")));
-      door.#listeners.push(await listen(options.http, (client) => door.#accept(client, "http")));
+      for (const [kind, address] of Object.entries({ dflockd, http, godistlock, relay }) as [
+        Kind,
+        Address | undefined,
+      ][])
+        if (address) door.#listeners.set(kind, await listen(address, (client) => door.#accept(client, kind)));
     } catch (error) {
       door.stopListening();
       throw error;
@@ -82,11 +92,25 @@ export class FrontDoor {
   }
 
   get tcpPort(): number {
-    return this.#listeners[0]?.port ?? 0;
+    return this.#portOf("dflockd");
   }
 
   get httpPort(): number {
-    return this.#listeners[1]?.port ?? 0;
+    return this.#portOf("http");
+  }
+
+  /** 0 if there is no such listener. */
+  get godistlockPort(): number {
+    return this.#portOf("godistlock");
+  }
+
+  /** 0 if there is no such listener. */
+  get relayPort(): number {
+    return this.#portOf("relay");
+  }
+
+  #portOf(kind: Kind): number {
+    return this.#listeners.get(kind)?.port ?? 0;
   }
 
   /** Connections waiting to be admitted. */
@@ -95,17 +119,17 @@ export class FrontDoor {
   }
 
   stopListening(): void {
-    for (const listener of this.#listeners) void listener.close();
+    for (const listener of this.#listeners.values()) void listener.close();
   }
 
   /** Drops every connection. */
   cut(): void {
-    this.#tcp.cut();
+    for (const front of Object.values(this.#tcp)) front.cut();
     for (const socket of this.#sockets) socket.destroy();
     this.#http.close();
   }
 
-  #accept(client: Socket, kind: "tcp" | "http"): void {
+  #accept(client: Socket, kind: Kind): void {
     if (kind === "http" && this.#connections.isHttpFull(client)) {
       this.#refuse(client, kind, "max_connections_per_ip");
       return;
@@ -124,7 +148,7 @@ export class FrontDoor {
     });
   }
 
-  #take(client: Socket, kind: "tcp" | "http"): void {
+  #take(client: Socket, kind: Kind): void {
     client.once("close", this.#connections.open());
     if (kind === "http") client.once("close", this.#connections.openHttp(client));
     this.#sockets.add(client);
@@ -132,18 +156,18 @@ export class FrontDoor {
     // Until another handler takes over, a reset only needs the close that follows it.
     client.on("error", () => client.destroy());
     if (kind === "http") this.#http.emit("connection", client);
-    else void this.#tcp.accept(client);
+    else void this.#tcp[kind].accept(client);
   }
 
   /** Refuses a connection because the limit of open files is reached. */
-  #refuseForFiles(client: Socket, kind: "tcp" | "http"): void {
+  #refuseForFiles(client: Socket, kind: Kind): void {
     const { caps, log } = this.#options;
     log(`a connection was refused: ${caps.sockets} are open, and the limit of open files allows no more`);
     this.#refuse(client, kind, "max_connections");
   }
 
-  #refuse(client: Socket, kind: "tcp" | "http", error: ConnectionRefusal): void {
-    if (kind === "tcp" || this.#options.tls || this.#goodbyes >= MAX_GOODBYES) {
+  #refuse(client: Socket, kind: Kind, error: ConnectionRefusal): void {
+    if (kind !== "http" || this.#options.tls || this.#goodbyes >= MAX_GOODBYES) {
       client.on("error", () => {});
       client.destroy();
       return;

@@ -17,6 +17,9 @@ export interface ServiceOptions {
   /** Port 0 picks a free port. */
   readonly tcp: Address;
   readonly http: Address;
+  readonly godistlock?: Address | undefined;
+  /** Port for relays of other deployments, if there is one. */
+  readonly relay?: Address | undefined;
   readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
   /** Connections of one address to the HTTP port, without WebSockets; 0 means no limit. */
   readonly httpMaxConnectionsPerIp?: number | undefined;
@@ -29,6 +32,10 @@ export interface ServiceOptions {
 export interface RunningService {
   readonly tcpPort: number;
   readonly httpPort: number;
+  /** 0 if there is none. */
+  readonly godistlockPort: number;
+  /** 0 if there is none. */
+  readonly relayPort: number;
   /** The process id of the current or last workerd. */
   readonly workerdPid: number;
   readonly budget: FileBudget;
@@ -73,6 +80,8 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
     door = await FrontDoor.open({
       tcp: options.tcp,
       http: options.http,
+      godistlock: options.godistlock,
+      relay: options.relay,
       tls: options.tls,
       caps: {
         sockets: budget.connections,
@@ -116,6 +125,8 @@ function running(supervisor: Supervisor, door: FrontDoor, budget: FileBudget, cl
   return {
     tcpPort: door.tcpPort,
     httpPort: door.httpPort,
+    godistlockPort: door.godistlockPort,
+    relayPort: door.relayPort,
     get workerdPid() {
       return supervisor.pid ?? 0;
     },

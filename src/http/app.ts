@@ -2,8 +2,10 @@ import { Hono } from "hono";
 import { deleteFile, getFile, putFile } from "./files/handlers.ts";
 import { giveUpKey, removeHolder } from "./handlers/admin.ts";
 import { getConsole, getConsoleScript, getConsoleStyle } from "./handlers/console.ts";
+import { openGodistlock } from "./handlers/godistlock.ts";
 import { getKey, getMetrics, getOpenAPI, getReference, getStats } from "./handlers/introspection.ts";
 import { keyOperation } from "./handlers/locks.ts";
+import { openRelay } from "./handlers/relay.ts";
 import { createSession, deleteSession, pingSession } from "./handlers/sessions.ts";
 import { createTicket } from "./handlers/ticketing.ts";
 import { upgrade } from "./handlers/upgrade.ts";
@@ -29,6 +31,8 @@ const HANDLERS: Readonly<Record<OperationId, Handler>> = {
   getStats,
   getKey,
   openWebSocket: upgrade,
+  openGodistlock,
+  openRelay,
   createSession,
   deleteSession,
   pingSession,

@@ -5,6 +5,7 @@ import type { HttpSessionObject } from "./http-session/http-session-object.ts";
 import type { KeyObject } from "./key/key-object.ts";
 import type { MetricsObject } from "./metrics/metrics-object.ts";
 import type { RateLimitObject } from "./rate-limit.ts";
+import type { RelayObject } from "./relay/relay-object.ts";
 import type { SessionObject } from "./session/session-object.ts";
 import type { StorageProbeObject } from "./storage-probe.ts";
 
@@ -21,6 +22,7 @@ export interface Env {
   readonly METRICS: DurableObjectNamespace<MetricsObject>;
   readonly RATE_LIMIT: DurableObjectNamespace<RateLimitObject>;
   readonly STORAGE_PROBE: DurableObjectNamespace<StorageProbeObject>;
+  readonly RELAY: DurableObjectNamespace<RelayObject>;
   /** Set if `holdfast serve` runs the Worker: its disk may fill up. */
   readonly SELF_HOSTED?: string;
   /** The platform's own rate limiter, if one is bound: checked in addition to ours, never instead. */

@@ -31,6 +31,8 @@ export interface Outcome {
   readonly leaseSeconds?: number;
   /** The statistics, as one line of JSON. */
   readonly document?: string;
+  /** Why other deployments did not agree; `fence` is that of the holder they named, or 0. */
+  readonly refusal?: { readonly status: "refused" | "no_quorum"; readonly fence: bigint };
 }
 
 /** A reply line of the wire protocol without its line feed and without a tag. */

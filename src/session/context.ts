@@ -7,7 +7,10 @@ export type SessionConfig = Pick<
   Config,
   "authToken" | "adminToken" | "autoRelease" | "defaultLeaseSeconds" | "draining" | "httpSessionIdleMs"
 > &
-  Pick<Config, "readTimeoutMs" | "resumeGraceMs">;
+  Pick<Config, "readTimeoutMs" | "resumeGraceMs" | "serverId" | "relay"> & {
+    /** How clients know the version of this service. */
+    readonly version: string;
+  };
 
 interface PendingCall {
   answered(outcome: KeyOutcome): void;

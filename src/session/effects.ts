@@ -1,5 +1,5 @@
 import type { Scope } from "../auth/scope.ts";
-import type { Answer, LossReason, NoticeKind } from "../engine/index.ts";
+import type { Answer, LossReason, NoticeKind, RoundRefusal } from "../engine/index.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
 import type { KeyCall, KeyRequest } from "./key-calls.ts";
@@ -11,6 +11,8 @@ export interface Notice {
   readonly kind: NoticeKind;
   /** The request is a `wait` for a place taken earlier: if its client is gone, another `wait` may claim the place. */
   readonly hasPlace?: true;
+  /** Why other deployments did not agree. */
+  readonly refusal?: RoundRefusal;
 }
 
 /** A hold of the session that ended without the session releasing it. */
@@ -20,7 +22,8 @@ export interface Loss {
   readonly reason: LossReason;
 }
 
-export type ReportRequest = Extract<Request, { readonly type: "stats" | "query" }>;
+/** `counts`: the service in a few numbers, as one JSON object. */
+export type ReportRequest = Extract<Request, { readonly type: "stats" | "query" }> | { readonly type: "counts" };
 
 /** Events that the metrics count; codes as in the protocol's table of errors. */
 export type Happening =

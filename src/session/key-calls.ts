@@ -4,6 +4,8 @@ import type {
   EnqueueCommand,
   EnqueueOutcome,
   PickUpOutcome,
+  Quorum,
+  Refusal,
   ReleaseOutcome,
   RenewOutcome,
   WaitCommand,
@@ -21,9 +23,18 @@ export type KeyCall =
   | { readonly type: "wait"; readonly command: WaitCommand }
   | { readonly type: "release"; readonly token: string; readonly session: string }
   | { readonly type: "renew"; readonly token: string; readonly leaseSeconds: number }
+  /** Like `renew`, for a hold that other deployments have agreed to. */
+  | { readonly type: "prolong"; readonly token: string; readonly session: string; readonly leaseMs: number }
+  | { readonly type: "fenceOfHolder" }
   | { readonly type: "pickUp"; readonly request: string }
   | { readonly type: "cancel"; readonly request: string }
   | { readonly type: "leave"; readonly session: string; readonly keepsReported: boolean };
+
+/** `kept`: the hold is as it was, because too few deployments would keep it for longer. */
+export type ProlongOutcome = Refusal<"prolonged" | "kept" | "not_held">;
+
+/** The highest fence of those that have the lock, 0 if it is not known here. */
+export type FenceOutcome = { readonly status: "held"; readonly fence: bigint } | Refusal<"free">;
 
 interface Outcomes {
   acquire: AcquireOutcome;
@@ -31,6 +42,8 @@ interface Outcomes {
   wait: WaitOutcome;
   release: ReleaseOutcome;
   renew: RenewOutcome;
+  prolong: ProlongOutcome;
+  fenceOfHolder: FenceOutcome;
   pickUp: PickUpOutcome;
   cancel: undefined;
   leave: undefined;
@@ -51,6 +64,8 @@ export interface Circumstances {
   readonly takesOver?: boolean;
   /** A steal was already started under this id: it is not repeated, only its outcome is fetched. */
   readonly hasBegun?: boolean;
+  /** Other deployments have to agree. */
+  readonly quorum?: Quorum;
 }
 
 /** Who makes a request. */
@@ -61,13 +76,14 @@ interface Maker {
 }
 
 /** The call that carries out a request. */
-export function callOf(request: KeyRequest, maker: Maker, { mayWait, takesOver }: Circumstances): KeyCall {
+export function callOf(request: KeyRequest, maker: Maker, { mayWait, takesOver, quorum }: Circumstances): KeyCall {
   const { session, id, defaultLeaseSeconds } = maker;
   const leaseSeconds = ("leaseSeconds" in request ? request.leaseSeconds : undefined) ?? defaultLeaseSeconds;
   switch (request.type) {
     case "acquire": {
       const { limit, waitSeconds, steals } = request;
-      const command = { session, request: id, limit, leaseSeconds, waitMs: waitSeconds * 1000, mayWait };
+      const asked = { session, request: id, limit, leaseSeconds, waitMs: waitSeconds * 1000, mayWait };
+      const command = quorum ? { ...asked, quorum } : asked;
       return { type: "acquire", command: steals ? { ...command, steals } : command };
     }
     case "enqueue":

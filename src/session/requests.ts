@@ -143,7 +143,8 @@ export class Requests {
       else if (!entry.isQueued) reply("later");
       else {
         this.#holdings.drop(notice.key, notice.request);
-        this.#answer(entry, { status: notice.kind });
+        const { kind: status, refusal } = notice;
+        this.#answer(entry, refusal ? { status, refusal } : { status });
         reply("taken");
       }
     }

@@ -1,19 +1,26 @@
 import type { Principal } from "../auth/principal.ts";
 import { SessionContext, type SessionOrigin } from "./context.ts";
 import type { Loss, Notice } from "./effects.ts";
+import { GodistlockConversation } from "./godistlock/conversation.ts";
+import { GODISTLOCK_STATE_VERSION } from "./godistlock/protocol.ts";
 import { Holdings } from "./holdings.ts";
 import { Leaving } from "./leaving.ts";
 import { RequestTable } from "./request-table.ts";
 import { Requests } from "./requests.ts";
 import { Resumption } from "./resumption.ts";
 import type { Rights } from "./rights.ts";
+import type { ConversationHost, SocketConversation, SocketState } from "./socket-conversation.ts";
 import type { Timer } from "./timers.ts";
 import { Conversation } from "./wire/conversation.ts";
-import type { ConversationHost } from "./wire/conversation-host.ts";
-import { CLOSE, type ConversationState, STATE_VERSION } from "./wire/protocol.ts";
+import { CLOSE, STATE_VERSION } from "./wire/protocol.ts";
+
+/** What is spoken on a socket. */
+export type SocketProtocol = "dflockd" | "godistlock";
 
 /** A client on a new socket. */
 export interface SocketClient {
+  /** dflockd's if absent. */
+  readonly protocol?: SocketProtocol;
   readonly isAuthenticated: boolean;
   readonly rights: Rights;
   /** The address of a client that may resume its session on another socket. */
@@ -43,7 +50,7 @@ export class SocketSession {
   readonly requests: Requests;
   readonly resumption: Resumption;
   readonly #leaving: Leaving;
-  #conversation: Conversation | undefined;
+  #conversation: SocketConversation | undefined;
   #handshakeTimer: Timer | undefined;
   #isOpening = false;
   /** The server closed first. */
@@ -64,7 +71,7 @@ export class SocketSession {
   }
 
   /** The conversation on the current socket. */
-  get conversation(): Conversation | undefined {
+  get conversation(): SocketConversation | undefined {
     return this.#conversation;
   }
 
@@ -114,30 +121,41 @@ export class SocketSession {
   }
 
   opened(client: SocketClient): void {
-    const { authToken, adminToken } = this.context.config;
-    const isKnown = authToken === undefined || client.isAuthenticated;
-    const { isOn } = this.resumption;
+    const isKnown = this.context.config.authToken === undefined || client.isAuthenticated;
     if (isKnown) this.resumption.attach();
-    const conversation = this.#converse(client, {
-      version: STATE_VERSION,
-      phase: !isKnown ? "handshake" : (authToken ?? adminToken) === undefined ? "open" : "greeted",
-      rights: client.rights,
-      isResumable: isOn,
-      isResumed: isOn,
-      openedAt: this.context.now,
-      isWatching: false,
-      partial: new Uint8Array(0),
-      midFrameSince: 0,
-      turns: [],
-      waiting: [],
-    });
+    const conversation = this.#converse(client, this.#beginning(client, isKnown));
     if (isKnown) this.context.emit({ type: "known" });
     else this.#watchHandshake(conversation);
     this.opening(false);
   }
 
+  #beginning({ protocol, rights }: SocketClient, isKnown: boolean): SocketState {
+    const { authToken, adminToken } = this.context.config;
+    const openedAt = this.context.now;
+    const partial = new Uint8Array(0);
+    if (protocol === "godistlock") {
+      const phase = isKnown ? "open" : "handshake";
+      const begun = { phase, rights, openedAt, partial, midLineSince: 0, holds: [], parked: [] } as const;
+      return { ...begun, protocol, version: GODISTLOCK_STATE_VERSION };
+    }
+    const { isOn } = this.resumption;
+    return {
+      version: STATE_VERSION,
+      phase: !isKnown ? "handshake" : (authToken ?? adminToken) === undefined ? "open" : "greeted",
+      rights,
+      isResumable: isOn,
+      isResumed: isOn,
+      openedAt,
+      isWatching: false,
+      partial,
+      midFrameSince: 0,
+      turns: [],
+      waiting: [],
+    };
+  }
+
   /** The object has started again, and the socket has outlived that. */
-  restored(client: Pick<SocketClient, "resumableFrom">, state: ConversationState): void {
+  restored(client: Pick<SocketClient, "resumableFrom">, state: SocketState): void {
     const conversation = this.#converse(client, state);
     if (conversation.isKnown) return;
     this.context.emit({ type: "wake", by: Math.min(conversation.readDeadline, this.resumption.endsAt) });
@@ -258,7 +276,7 @@ export class SocketSession {
     this.context.timers.run(due);
   }
 
-  #converse({ resumableFrom }: Pick<SocketClient, "resumableFrom">, state: ConversationState): Conversation {
+  #converse({ resumableFrom }: Pick<SocketClient, "resumableFrom">, state: SocketState): SocketConversation {
     const { context, requests, resumption } = this;
     const host: ConversationHost = {
       context,
@@ -268,7 +286,7 @@ export class SocketSession {
       known: () => this.#known(),
       close: (code) => this.close(code),
     };
-    this.#conversation = new Conversation(host, state);
+    this.#conversation = "protocol" in state ? new GodistlockConversation(host, state) : new Conversation(host, state);
     return this.#conversation;
   }
 
@@ -284,7 +302,7 @@ export class SocketSession {
     this.#conversation = undefined;
   }
 
-  #watchHandshake(conversation: Conversation): void {
+  #watchHandshake(conversation: SocketConversation): void {
     this.#stopHandshakeTimer();
     const { timers, now } = this.context;
     const { readDeadline } = conversation;

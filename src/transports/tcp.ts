@@ -1,13 +1,18 @@
 import type { Config } from "../config.ts";
 import { type Env, readConfigOf } from "../objects/env.ts";
 import { SendWindow } from "../protocols/carrier/window.ts";
+import { errorLine, NO_NONCE } from "../protocols/godistlock/errors.ts";
 import { wireReply } from "../protocols/statuses.ts";
 import { ALL_BUT_ADMIN } from "../session/rights.ts";
+import { openRelay } from "./relay.ts";
 import { openSession } from "./session.ts";
 
 /** Limit for unwritten replies, in characters; a client that lets more pile up is cut off. */
 const MAX_UNWRITTEN = 16 * 1024 * 1024;
 const CHUNK = 65_536;
+/** As in wrangler.toml. */
+const GODISTLOCK_PORT = "10000";
+const RELAY_PORT = "20000";
 
 /** Carries one TCP connection over a WebSocket to its session, byte for byte. The connection ends with the session. */
 export async function serveTcp(socket: Socket, env: Env): Promise<void> {
@@ -16,17 +21,29 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
     await refuse(socket, `${wireReply("error")}\n`);
     return;
   }
-  const { remoteAddress } = await socket.opened;
+  const { remoteAddress, localAddress } = await socket.opened;
   // Without an address it did not come from the TCP listener: plain workerd passes on HTTP's CONNECT as well (2026-11).
   if (remoteAddress === undefined) {
     await socket.close();
     return;
   }
   const address = remoteAddress.replace(/:\d+$/, "");
-  const entry = { transport: "tcp", address, isAuthenticated: false, rights: ALL_BUT_ADMIN, hasWindow: true } as const;
-  const { webSocket } = await openSession(env, entry);
+  const port = /:(\d+)$/.exec(localAddress ?? "")?.[1];
+  if (port === RELAY_PORT && !config.config.relay) {
+    await refuse(socket, errorLine({ word: "unknown-relay", nonce: NO_NONCE }));
+    return;
+  }
+  const { webSocket } = await upstreamOf(env, address, port);
   if (webSocket) await new Carriage(socket, webSocket, config.config).run();
   else await socket.close();
+}
+
+/** The port tells the protocol. */
+function upstreamOf(env: Env, address: string, port: string | undefined): Promise<Response> {
+  if (port === RELAY_PORT) return openRelay(env, { isKnown: false, hasWindow: true });
+  const protocol = port === GODISTLOCK_PORT ? "godistlock" : "dflockd";
+  const rights = ALL_BUT_ADMIN;
+  return openSession(env, { protocol, transport: "tcp", address, isAuthenticated: false, rights, hasWindow: true });
 }
 
 async function refuse(socket: Socket, line: string): Promise<void> {

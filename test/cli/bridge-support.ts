@@ -86,6 +86,7 @@ export async function startTestBridge(to: URL, settings: Partial<BridgeSettings>
     {
       listen: { host: "127.0.0.1", port: 0 },
       to,
+      protocol: "dflockd",
       tls: undefined,
       expectsProxyHeader: false,
       secret: undefined,

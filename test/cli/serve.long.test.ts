@@ -59,7 +59,14 @@ describe("holdfast serve", () => {
   }, async () => {
     const dataDir = temporaryDir();
     for (let round = 0; round < 12; round += 1) {
-      const listeners = ["--port", String(await freePort()), "--http-port", String(await freePort())];
+      const listeners = [
+        "--port",
+        String(await freePort()),
+        "--http-port",
+        String(await freePort()),
+        "--godistlock-port",
+        "0",
+      ];
       const running = holdfast(["serve", ...listeners, "--data-dir", dataDir]);
       // The first moment in which workerd exists, and a little later each time.
       rmSync(join(dataDir, "workerd.pid"), { force: true });

@@ -79,7 +79,7 @@ describe("holdfast serve", () => {
       other.close();
     });
     const ports = { port: await freePort(), httpPort: await freePort(), [which]: taken };
-    const args = ["--port", String(ports.port), "--http-port", String(ports.httpPort), "--data-dir", temporaryDir()];
+    const args = ["--port", String(ports.port), "--http-port", String(ports.httpPort), "--godistlock-port", "0"];
     expect(await outcome(["serve", ...args])).toEqual({
       code: 1,
       signal: null,
@@ -116,7 +116,14 @@ describe("holdfast serve", () => {
 
   test("a second server on the same data directory is refused, and the first goes on", async () => {
     const server = await startServe();
-    const ports = ["--port", String(await freePort()), "--http-port", String(await freePort())];
+    const ports = [
+      "--port",
+      String(await freePort()),
+      "--http-port",
+      String(await freePort()),
+      "--godistlock-port",
+      "0",
+    ];
     expect(await outcome(["serve", ...ports, "--data-dir", server.dataDir])).toMatchObject({
       code: 1,
       stderr: `holdfast: data directory ${server.dataDir} is in use by another holdfast\n`,

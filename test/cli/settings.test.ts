@@ -29,6 +29,8 @@ describe("settings of serve", () => {
       port: 6388,
       httpHost: "127.0.0.1",
       httpPort: 6389,
+      godistlockPort: 10_000,
+      relayPort: undefined,
       dataDir: ".holdfast",
       tls: undefined,
       httpMaxConnectionsPerIp: undefined,
@@ -64,7 +66,23 @@ describe("settings of serve", () => {
       "--admin-token-file": "DFLOCKD_ADMIN_TOKEN_FILE",
       "--ticket-secret": "DFLOCKD_TICKET_SECRET",
       "--ticket-secret-file": "DFLOCKD_TICKET_SECRET_FILE",
+      "--godistlock-port": "DFLOCKD_GODISTLOCK_PORT",
+      "--server-id": "DFLOCKD_SERVER_ID",
+      "--relay-id": "DFLOCKD_RELAY_ID",
+      "--relay-peers": "DFLOCKD_RELAY_PEERS",
+      "--relay-token": "DFLOCKD_RELAY_TOKEN",
+      "--relay-token-file": "DFLOCKD_RELAY_TOKEN_FILE",
+      "--relay-port": "DFLOCKD_RELAY_PORT",
     });
+  });
+
+  test("the port for relays is open in a group only, and each of the additional ports may be off", () => {
+    const group = { "--relay-id": "s0", "--relay-peers": "s1=tcp://127.0.0.1:1", "--relay-token": "x".repeat(16) };
+    expect(readSettings(group, {}).relayPort).toBe(20_000);
+    expect(readSettings({ ...group, "--relay-port": "0" }, {}).relayPort).toBeUndefined();
+    expect(readSettings({ "--godistlock-port": "0" }, {}).godistlockPort).toBeUndefined();
+    expect(complaint({ "--relay-peers": "s1=tcp://127.0.0.1:1" })).toBe("--relay-id must be set if RELAY_PEERS is");
+    expect(complaint({ "--relay-port": "65536" })).toBe("--relay-port must be a whole number from 1 to 65535, or 0");
   });
 
   test("the cap on HTTP connections of an address is a whole number", () => {

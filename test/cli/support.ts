@@ -135,7 +135,8 @@ export async function startServe(
   const dataDir = options.dataDir ?? temporaryDir();
   const port = options.port ?? (await freePort());
   const httpPort = options.httpPort ?? (await freePort());
-  const listeners = ["--port", String(port), "--http-port", String(httpPort), "--data-dir", dataDir];
+  const ports = ["--port", String(port), "--http-port", String(httpPort), "--godistlock-port", "0"];
+  const listeners = [...ports, "--data-dir", dataDir];
   const running = holdfast(["serve", ...listeners, ...(options.args ?? [])], options.env, options.openFiles);
   await eventually("ready line or exit", () => running.stdout.includes("\n") || running.child.exitCode !== null);
   if (running.child.exitCode !== null) throw new Error(`serve ended: ${running.stderr}`);

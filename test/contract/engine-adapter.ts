@@ -100,7 +100,7 @@ class VirtualService {
   }
 
   #tell(key: string, event: KeyEvent): void {
-    if (event.type === "lost") return;
+    if (event.type !== "notice") return;
     const { request } = event;
     this.call(key, { do: "answer", request, answer: this.#deliver(key, event) });
   }

@@ -9,6 +9,11 @@ import {
   KeyEngine,
   type KeyEvent,
   type Observation,
+  type Quorum,
+  type RelayQuestion,
+  type Round,
+  type RoundEnd,
+  type RoundOf,
   type Sessionless,
   Slot,
   type StoredKey,
@@ -28,6 +33,7 @@ export interface SlotRow {
   readonly isReported: boolean;
   readonly hasRecord: boolean;
   readonly sessionless: Sessionless | undefined;
+  readonly round?: Round;
 }
 
 export interface WaiterRow {
@@ -41,6 +47,7 @@ export interface WaiterRow {
   readonly deadline: number;
   readonly outcome: "timeout" | "lease_expired" | undefined;
   readonly sessionless: Sessionless | undefined;
+  readonly quorum?: Quorum;
 }
 
 export interface KeyRow {
@@ -116,6 +123,10 @@ export type Call =
   | { readonly do: "collect"; readonly request: string }
   | { readonly do: "refresh"; readonly command: Parameters<KeyEngine["refresh"]>[0] }
   | { readonly do: "remove"; readonly selector: Parameters<KeyEngine["remove"]>[0] }
+  | { readonly do: "relay"; readonly question: RelayQuestion }
+  | { readonly do: "keepRound" | "agreeRound"; readonly of: RoundOf }
+  | { readonly do: "fenceRound"; readonly of: RoundOf; readonly floor: bigint }
+  | { readonly do: "failRound"; readonly of: RoundOf; readonly end: RoundEnd }
   | { readonly do: "tick" }
   /** The object is evicted; the next access builds the engine from the rows. */
   | { readonly do: "reload" }
@@ -181,6 +192,16 @@ export class StoredEngine {
         return engine.refresh(call.command, context);
       case "remove":
         return engine.remove(call.selector, context);
+      case "relay":
+        return engine.relays.ask(call.question, context);
+      case "keepRound":
+        return engine.rounds.keep(call.of, context);
+      case "agreeRound":
+        return engine.rounds.agree(call.of, context);
+      case "fenceRound":
+        return engine.rounds.fence(call.of, call.floor, context);
+      case "failRound":
+        return engine.rounds.fail(call.of, call.end, context);
       case "tick":
         return engine.tick(context);
       case "reload":
@@ -197,15 +218,17 @@ export class StoredEngine {
 
 function slotRow(slot: Slot): SlotRow {
   const { index, token, session, request, leaseSeconds, expiresAt, since, place } = slot;
-  const { isHeld, isReported, hasRecord, sessionless } = slot;
+  const { isHeld, isReported, hasRecord, sessionless, round } = slot;
   const row = { index, token, session, request, leaseSeconds, expiresAt, since, place };
-  return { ...row, isHeld, isReported, hasRecord, sessionless };
+  return { ...row, isHeld, isReported, hasRecord, sessionless, ...(round && { round }) };
 }
 
 function waiterRow(waiter: Waiter): WaiterRow {
-  const { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, outcome } = waiter;
+  const { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, quorum } = waiter;
+  // As in the database, a refusal by other deployments is not stored: after a restart the request asks them again.
+  const outcome = waiter.outcome === "timeout" || waiter.outcome === "lease_expired" ? waiter.outcome : undefined;
   const row = { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, outcome };
-  return { ...row, sessionless: waiter.sessionless };
+  return { ...row, sessionless: waiter.sessionless, ...(quorum && { quorum }) };
 }
 
 function slotFrom({ index, ...row }: SlotRow): Slot {

@@ -165,6 +165,8 @@ test("a bearer token is asked for everywhere but where nobody has one", () => {
     getOpenAPI: [],
     getReference: [],
     openWebSocket: [{}, { bearerAuth: [] }],
+    openGodistlock: [{}, { bearerAuth: [] }],
+    openRelay: [{}, { bearerAuth: [] }],
     getFile: bearerOrBasic,
     putFile: bearerOrBasic,
     deleteFile: bearerOrBasic,

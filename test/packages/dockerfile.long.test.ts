@@ -87,7 +87,11 @@ it("the Dockerfile makes an image that serves", { timeout: 300_000 }, async () =
   if (!stage) throw new Error("the Dockerfile has no stage");
 
   const httpPort = await freePort();
-  const ports = { DFLOCKD_PORT: String(await freePort()), DFLOCKD_HTTP_PORT: String(httpPort) };
+  const ports = {
+    DFLOCKD_PORT: String(await freePort()),
+    DFLOCKD_HTTP_PORT: String(httpPort),
+    DFLOCKD_GODISTLOCK_PORT: "0",
+  };
   const [file = "", ...args] = stage.command;
   const child = spawn(file, args, {
     env: { ...stage.environment, ...ports },

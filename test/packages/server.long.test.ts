@@ -25,7 +25,7 @@ describe("holdfast, packed and installed in an empty folder", () => {
 
   it("serves, and runs a command under a lock", async () => {
     const [port, httpPort] = [await freePort(), await freePort()];
-    const ports = ["--port", String(port), "--http-port", String(httpPort)];
+    const ports = ["--port", String(port), "--http-port", String(httpPort), "--godistlock-port", "0"];
     await using server = await serve(folder, ports);
     expect(server.said).toContain(`http://127.0.0.1:${httpPort}`);
     const url = `http://127.0.0.1:${httpPort}`;

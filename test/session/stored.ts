@@ -10,6 +10,9 @@ export const CONFIG: SessionConfig = {
   httpSessionIdleMs: 20_000,
   readTimeoutMs: 30_000,
   resumeGraceMs: 10_000,
+  serverId: "holdfast",
+  relay: undefined,
+  version: "holdfast/1.0.0",
 };
 
 /** What a session has stored, in memory. */

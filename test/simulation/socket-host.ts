@@ -1,8 +1,8 @@
 import type { SessionOrigin } from "../../src/session/context.ts";
 import type { Effect, Notice } from "../../src/session/effects.ts";
 import { ALL_BUT_ADMIN } from "../../src/session/rights.ts";
+import type { SocketState } from "../../src/session/socket-conversation.ts";
 import { SocketSession, VANISHED } from "../../src/session/socket-session.ts";
-import type { ConversationState } from "../../src/session/wire/protocol.ts";
 import { SessionHost } from "./session-host.ts";
 import type { SimulatedSocket } from "./socket.ts";
 
@@ -12,7 +12,7 @@ const CLIENT = { isAuthenticated: true, rights: { ...ALL_BUT_ADMIN, isAdmin: tru
 export class SocketHost extends SessionHost<SocketSession> {
   #socket: SimulatedSocket | undefined;
   /** Kept with the socket while the object sleeps. */
-  #attachment: ConversationState | undefined;
+  #attachment: SocketState | undefined;
   #savedRevision: number | undefined;
   readonly #attempts = new Map<number, SimulatedSocket>();
   #lastAttempt = 0;

@@ -12,11 +12,17 @@ const START_DEADLINE_MS = 20_000;
 
 export interface ServerOptions {
   readonly variables?: Readonly<Record<string, string>>;
+  /** With a port for relays: this one, or any free one. */
+  readonly relayPort?: number;
+  readonly hasRelay?: boolean;
 }
 
 export interface TestServer extends AsyncDisposable {
   readonly tcpPort: number;
   readonly httpPort: number;
+  /** 0 if there is none. */
+  readonly relayPort: number;
+  readonly godistlockPort: number;
   readonly dataDir: string;
   /** The process id of workerd. */
   readonly pid: number;
@@ -34,6 +40,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   if (!existsSync(WORKER)) throw new Error(`${WORKER} is missing: run \`npm run build\` first`);
   const dataDir = await mkdtemp(join(tmpdir(), "holdfast-test-"));
   const variables: Record<string, string> = { ...options.variables };
+  const hasRelay = options.hasRelay === true || options.relayPort !== undefined;
   let log = "";
 
   const start = async () => {
@@ -42,6 +49,8 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
       dataDir,
       tcp: { host: "127.0.0.1", port: 0 },
       http: { host: "127.0.0.1", port: 0 },
+      godistlock: { host: "127.0.0.1", port: 0 },
+      relay: hasRelay ? { host: "127.0.0.1", port: options.relayPort ?? 0 } : undefined,
       variables,
       log: (text) => {
         log += text;
@@ -69,6 +78,12 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     },
     get httpPort() {
       return current.httpPort;
+    },
+    get relayPort() {
+      return current.relayPort;
+    },
+    get godistlockPort() {
+      return current.godistlockPort;
     },
     get pid() {
       return current.workerdPid;

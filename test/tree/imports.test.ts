@@ -17,9 +17,10 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   protocols: [],
   metrics: ["protocols"],
   auth: ["config.ts", "jose"],
+  relay: ["engine", "protocols"],
   session: ["engine", "protocols", "auth", "config.ts"],
-  objects: ["engine", "session", "protocols", "metrics", "auth", "reports", ...COMMON, "cloudflare:workers"],
-  reports: ["engine", "objects", "auth", "log.ts"],
+  objects: ["engine", "relay", "session", "protocols", "metrics", "auth", "reports", ...COMMON, /^cloudflare:/],
+  reports: ["engine", "objects", "metrics", "auth", "log.ts"],
   transports: ["objects", "session", "protocols", "config.ts"],
   http: [
     "engine",

@@ -10,6 +10,7 @@ import { reach } from "../workerd/reach.ts";
 import type { Upstream } from "../workerd/supervisor.ts";
 import { watchHangUp } from "./hang-up.ts";
 import { Pump } from "./pump.ts";
+import type { TcpProtocol } from "./tcp-protocols.ts";
 import { secured } from "./tls-handshake.ts";
 
 const HANDSHAKE_LIMIT_MS = 10_000;
@@ -18,6 +19,7 @@ const RETRY_WITHIN_MS = 5_000;
 const RETRY_EVERY_MS = 20;
 
 export interface TcpFrontOptions {
+  readonly protocol: TcpProtocol;
   readonly upstream: Upstream;
   readonly connections: Connections;
   readonly admission: AdmissionQueue;
@@ -92,8 +94,8 @@ export class TcpFront {
     const pump = new Pump(client, socket, writeTimeoutMs, {
       refused: (reason) => {
         log(`a TCP connection was not let in: ${reason}`);
-        // A service that cannot serve says so; one that is full closes without a byte.
-        if (reason.endsWith(" 500")) client.write("error\n");
+        const line = this.#options.protocol.refusals[Number(/ ([0-9]{3})$/.exec(reason)?.[1])];
+        if (line !== undefined) client.write(line);
       },
       broke: () => {
         this.#pumps.delete(pump);
@@ -108,7 +110,8 @@ export class TcpFront {
   }
 
   #open(connection: Socket, address: string): WebSocket {
-    return new WebSocket("ws://localhost/v1/ws", "dflockd.v2", {
+    const { path, subprotocol } = this.#options.protocol;
+    return new WebSocket(`ws://localhost${path}`, subprotocol, {
       headers: {
         [WINDOW_HEADER]: "1",
         "X-Holdfast-Bridge": this.#options.bridgeSecret,

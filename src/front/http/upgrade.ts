@@ -4,6 +4,7 @@ import type { Duplex } from "node:stream";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
 import { watchHangUp } from "../carriage/hang-up.ts";
 import { splice } from "../carriage/splice.ts";
+import { TCP_PROTOCOLS } from "../carriage/tcp-protocols.ts";
 import { type AdmissionQueue, AdmissionTimeoutError } from "../limits/admission.ts";
 import { reach } from "../workerd/reach.ts";
 import { forwardedHeaders, keptHeaders } from "./headers.ts";
@@ -15,13 +16,13 @@ const ANSWERED_WITHIN_MS = 10_000;
 /** The subprotocol with which a client resumes its session. */
 const RESUME = /(?:^|,)\s*holdfast\.resume\.[0-9a-f]{32}\.[0-9a-f]{32}\s*(?:,|$)/;
 
-/** The only route that speaks WebSocket. */
-const WEBSOCKET_PATH = "/v1/ws";
+/** The routes that speak WebSocket. */
+const WEBSOCKET_PATHS: ReadonlySet<string | undefined> = new Set(Object.values(TCP_PROTOCOLS).map(({ path }) => path));
 
 /** Whether a request asks for a WebSocket on the path that has one. Elsewhere `Upgrade` has no effect. */
 export function asksForWebSocket({ method, url = "", headers }: IncomingMessage): boolean {
   if (method !== "GET" || headers.upgrade?.toLowerCase() !== "websocket") return false;
-  return URL.parse(url.startsWith("/") ? `http://holdfast${url}` : url)?.pathname === WEBSOCKET_PATH;
+  return WEBSOCKET_PATHS.has(URL.parse(url.startsWith("/") ? `http://holdfast${url}` : url)?.pathname);
 }
 
 /** Whether a body follows the head: workerd skips the body of an upgrade and parses what follows as frames. */

@@ -9,6 +9,8 @@ export interface WorkerdLayout {
   readonly http: Listen;
   /** Raw TCP without a front door, for benchmarks. */
   readonly tcp?: Address | undefined;
+  /** The Worker may connect to addresses of private networks too: that is where its peers may be. */
+  readonly reachesPeers?: boolean;
   /** Names of the variables; the values travel in workerd's environment (see `environmentName`). */
   readonly variables: readonly string[];
 }
@@ -28,7 +30,12 @@ export const NAMESPACES = {
   METRICS: "MetricsObject",
   RATE_LIMIT: "RateLimitObject",
   STORAGE_PROBE: "StorageProbeObject",
+  RELAY: "RelayObject",
 } as const;
+
+/** A network service of its own: the default one reaches public addresses only (workerd 2026-11). */
+const PEERS = `
+    (name = "peers", network = (allow = ["public", "private", "local"], tlsOptions = (trustBrowserCas = true))),`;
 
 export const environmentName = (variable: string) => `HOLDFAST_VAR_${variable}`;
 
@@ -51,7 +58,7 @@ export function workerdConfig(layout: WorkerdLayout): string {
 const config :Workerd.Config = (
   services = [
     (name = "main", worker = .holdfast),
-    (name = "disk", disk = (path = ${text(layout.storage)}, writable = true)),
+    (name = "disk", disk = (path = ${text(layout.storage)}, writable = true)),${layout.reachesPeers ? PEERS : ""}
   ],
   sockets = [
     ${sockets.join(",\n    ")},
@@ -67,7 +74,7 @@ const holdfast :Workerd.Worker = (
   durableObjectNamespaces = [
     ${classes.join(",\n    ")},
   ],
-  durableObjectStorage = (localDisk = "disk"),
+  durableObjectStorage = (localDisk = "disk"),${layout.reachesPeers ? '\n  globalOutbound = "peers",' : ""}
 );
 `;
 }

@@ -129,7 +129,8 @@ function writeConfig({ worker, dataDir, http, tcp, variables }: WorkerdOptions):
     rmSync(path, { force: true });
     // The socket of a killed workerd is still there and would be in the way.
     if ("path" in http) rmSync(http.path, { force: true });
-    const layout = { worker: resolve(worker), storage, http, tcp, variables: Object.keys(variables) };
+    const reachesPeers = variables.RELAY_PEERS !== undefined;
+    const layout = { worker: resolve(worker), storage, http, tcp, reachesPeers, variables: Object.keys(variables) };
     writeFileSync(path, workerdConfig(layout), { mode: 0o600 });
     return path;
   } catch (error) {

@@ -52,7 +52,7 @@ interface OpenedSocket {
 }
 
 /** The client's end of a new or resumed session's socket, or the reason why there is none. */
-async function socketFor(
+export async function socketFor(
   { env }: AppContext,
   entry: ClientEntry,
   credential: Credential | undefined,
@@ -89,7 +89,7 @@ function credentialIn(offered: readonly string[]): Credential | undefined {
  * Without a list, a service without a token serves only pages of this machine: an open service is not open to every
  * page its users visit.
  */
-function isOriginAllowed({ req, var: { config } }: AppContext): boolean {
+export function isOriginAllowed({ req, var: { config } }: AppContext): boolean {
   const origin = req.header("Origin");
   if (origin === undefined || origin === new URL(req.url).origin) return true;
   if (config.corsOrigins.length > 0) return allowedOrigin(config, origin) !== undefined;
@@ -98,7 +98,7 @@ function isOriginAllowed({ req, var: { config } }: AppContext): boolean {
 }
 
 /** The authenticated principal; undefined if the upgrade carries no credential, so that the first command must. */
-async function principalOf({ req, var: { config } }: AppContext): Promise<Principal | "nobody" | undefined> {
+export async function principalOf({ req, var: { config } }: AppContext): Promise<Principal | "nobody" | undefined> {
   const authorization = req.header("Authorization");
   if (authorization !== undefined) return (await authenticate(config, authorization)) ?? "nobody";
   // Browsers cannot set the header. The token itself is never taken from a URL: URLs end up in logs.

@@ -25,6 +25,8 @@ const WITHOUT_AUTH = new Set([
   "/v1/openapi.json",
   "/docs",
   "/v1/ws",
+  "/v1/godistlock",
+  "/v1/godistlock/relay",
 ]);
 
 type Middleware = MiddlewareHandler<AppEnv>;

@@ -1,6 +1,7 @@
 import { createRoute } from "@hono/zod-openapi";
 import { consoleOperations } from "./routes/console.ts";
 import { fileOperations } from "./routes/files.ts";
+import { godistlockOperations } from "./routes/godistlock.ts";
 import { introspectionOperations } from "./routes/introspection.ts";
 import { lockOperations, semaphoreOperations } from "./routes/keys.ts";
 import type { Operation } from "./routes/operation.ts";
@@ -12,6 +13,7 @@ import { terraformOperations } from "./routes/terraform.ts";
 export const OPERATIONS = {
   ...consoleOperations,
   ...introspectionOperations,
+  ...godistlockOperations,
   ...sessionOperations,
   ...lockOperations,
   ...semaphoreOperations,

@@ -5,6 +5,8 @@ import type {
   HoldSelector,
   RefreshCommand,
   RefreshOutcome,
+  RelayAnswer,
+  RelayQuestion,
   ReleaseOutcome,
   RemoveOutcome,
 } from "../../engine/index.ts";
@@ -13,6 +15,7 @@ import { hasRoom, noteUse, roomToWake, type Urgency } from "../awake/awake-keys.
 import { isResting } from "../awake/resting.ts";
 import type { Env } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
+import type { RoundStep } from "../key/rounds.ts";
 import { Turns } from "../pacing/turns.ts";
 import { StorageHealth } from "../storage-probe.ts";
 import { isPlatformFault, logUnreadable } from "./key-file.ts";
@@ -29,8 +32,17 @@ export interface SessionlessKeys {
   listen(key: string, request: string): Promise<WebSocket>;
 }
 
+/** How the relay of this deployment calls keys. */
+export interface RelayKeys {
+  relay(key: string, question: RelayQuestion): Promise<RelayAnswer | null>;
+  round(key: string, step: RoundStep): Promise<bigint | boolean | undefined>;
+}
+
 /** A key's methods as its stub offers them; arguments and results are plain values. */
-type KeyStub = Pick<KeyObject, KeyCall["type"] | "giveBack" | Exclude<keyof SessionlessKeys, "listen">> &
+type KeyStub = Pick<
+  KeyObject,
+  KeyCall["type"] | "giveBack" | Exclude<keyof SessionlessKeys, "listen"> | keyof RelayKeys
+> &
   Pick<Fetcher, "fetch">;
 
 /** A stub and the number of calls in flight on it. */
@@ -51,7 +63,7 @@ const MAX_OPEN_STUBS = 256;
 const CALLS = { width: 16, perPause: 16 };
 
 /** Keys behind their Durable Objects. Retryable platform errors are retried: every call is safe to repeat. */
-export class RemoteKeys implements SessionlessKeys {
+export class RemoteKeys implements SessionlessKeys, RelayKeys {
   readonly #env: Env;
   /** One per key: only calls on the same stub are guaranteed to arrive in order. */
   readonly #stubs = new Map<string, OpenStub>();
@@ -93,6 +105,14 @@ export class RemoteKeys implements SessionlessKeys {
 
   remove(key: string, selector: HoldSelector): Promise<RemoveOutcome> {
     return this.#call(key, (stub) => stub.remove(selector));
+  }
+
+  relay(key: string, question: RelayQuestion): Promise<RelayAnswer | null> {
+    return this.#call(key, (stub) => stub.relay(question));
+  }
+
+  round(key: string, step: RoundStep): Promise<bigint | boolean | undefined> {
+    return this.#call(key, (stub) => stub.round(step));
   }
 
   listen(key: string, request: string): Promise<WebSocket> {
@@ -176,6 +196,10 @@ function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
       return stub.release(call.token, call.session);
     case "renew":
       return stub.renew(call.token, call.leaseSeconds);
+    case "prolong":
+      return stub.prolong(call.token, call.session, call.leaseMs);
+    case "fenceOfHolder":
+      return stub.fenceOfHolder();
     case "pickUp":
       return stub.pickUp(call.request);
     case "cancel":

@@ -1,4 +1,4 @@
-import type { Answer, CommandContext, KeyEngine, KeyEvent } from "../../engine/index.ts";
+import type { Answer, CommandContext, KeyEngine, KeyEvent, RoundEvent } from "../../engine/index.ts";
 import { log } from "../../log.ts";
 import { isLimited } from "../awake/awake-sessions.ts";
 import { sessionlessProtocolOf, sessionObject } from "../calls/session-names.ts";
@@ -6,6 +6,7 @@ import type { Env } from "../env.ts";
 import { Turns } from "../pacing/turns.ts";
 import type { KeyListeners } from "./listeners.ts";
 import type { KeyMeter } from "./meter.ts";
+import type { RoundNews } from "./rounds.ts";
 
 export type Decision<Outcome> = (engine: KeyEngine, context: CommandContext) => Outcome;
 
@@ -19,6 +20,7 @@ interface Owner {
   readonly name: string;
   readonly listeners: KeyListeners;
   readonly meter: KeyMeter;
+  readonly rounds: RoundNews;
   /** Runs a command, unless the key has been loaded again since. */
   run<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome | undefined;
 }
@@ -32,8 +34,9 @@ export class KeyNews {
     this.#owner = owner;
   }
 
-  /** If open files are limited, many sessions are not woken at once. A slow session delays others only briefly. */
+  /** The relay's news are told at once, so that they arrive in order. If open files are limited, many sessions are not woken at once. A slow session delays others only briefly. */
   async tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
+    if (event.type === "round" || event.type === "round_over") return this.#tellRelay(engine, event);
     if (!isLimited(this.#owner.env)) return this.#tell(engine, event);
     let told: Promise<void> | undefined;
     await this.#turns.run(() => {
@@ -44,7 +47,7 @@ export class KeyNews {
   }
 
   /** Notifies a session, or a listener of this key. A notice that gets no answer is repeated from the alarm. */
-  async #tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
+  async #tell(engine: KeyEngine, event: Exclude<KeyEvent, RoundEvent>): Promise<void> {
     const { env, name: key, meter } = this.#owner;
     try {
       if (sessionlessProtocolOf(event.session)) {
@@ -56,12 +59,23 @@ export class KeyNews {
         await session.lose({ key, token: event.token, reason: event.reason });
         return;
       }
-      const { request, kind, hasPlace } = event;
-      const answer = await session.deliver({ key, request, kind, ...(hasPlace && { hasPlace }) });
+      const { request, kind, hasPlace, refusal } = event;
+      const more = { ...(hasPlace && { hasPlace }), ...(refusal && { refusal }) };
+      const answer = await session.deliver({ key, request, kind, ...more });
       meter.answered(answer);
       this.#owner.run(engine, (_, context) => engine.answer(request, answer, context));
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });
+    }
+  }
+
+  /** A round whose session is gone is withdrawn instead: nobody waits behind a client that was lost in a crash. */
+  async #tellRelay(engine: KeyEngine, event: RoundEvent): Promise<void> {
+    try {
+      if (await this.#owner.rounds.tell(event)) return;
+      this.#owner.run(engine, (_, context) => engine.cancel(event.request, context));
+    } catch (error) {
+      log("warn", "relay_unreachable", { error: String(error) });
     }
   }
 

@@ -17,6 +17,8 @@ import {
   type RefreshCommand,
   type RefreshOutcome,
   type Refusal,
+  type RelayAnswer,
+  type RelayQuestion,
   type ReleaseOutcome,
   type RemoveOutcome,
   type RenewOutcome,
@@ -26,6 +28,7 @@ import {
 } from "../../engine/index.ts";
 import { randomHex } from "../../hex.ts";
 import { log } from "../../log.ts";
+import type { FenceOutcome, ProlongOutcome } from "../../session/key-calls.ts";
 import { Activity } from "../awake/activity.ts";
 import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "../awake/awake-keys.ts";
 import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
@@ -41,6 +44,7 @@ import { KeyLife } from "./key-life.ts";
 import { type Decision, KeyNews } from "./key-news.ts";
 import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
+import { RoundNews, type RoundStep, takeRoundStep } from "./rounds.ts";
 import { KeyStore } from "./rows.ts";
 
 /** A key's current state, optionally with its history. */
@@ -72,6 +76,7 @@ export class KeyObject extends DurableObject<Env> {
   readonly #activity = new Activity();
   readonly #listeners: KeyListeners;
   readonly #news: KeyNews;
+  readonly #rounds: RoundNews;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -79,6 +84,7 @@ export class KeyObject extends DurableObject<Env> {
     this.#store = new KeyStore(ctx.storage);
     this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
     this.#listeners = new KeyListeners(ctx, this);
+    this.#rounds = new RoundNews(env, this.#name);
     this.#meter = new KeyMeter(new Meter(env, this.#name, (report) => ctx.waitUntil(report)));
     this.#life = new KeyLife({
       env,
@@ -95,6 +101,7 @@ export class KeyObject extends DurableObject<Env> {
       name: this.#name,
       listeners: this.#listeners,
       meter: this.#meter,
+      rounds: this.#rounds,
       run: (engine, decide) => (this.#life.engine === engine ? this.#run(engine, decide) : undefined),
     });
     noteAwake(env, this.#name);
@@ -110,6 +117,7 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   acquire(command: AcquireCommand): Promise<AcquireOutcome> {
+    if (command.quorum) this.#rounds.came(command.request);
     return this.#useFounded(command.limit, (engine, context) => engine.acquire(command, context));
   }
 
@@ -167,6 +175,38 @@ export class KeyObject extends DurableObject<Env> {
 
   remove(selector: HoldSelector): Promise<RemoveOutcome> {
     return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.remove(selector, context));
+  }
+
+  /** What the relay of another deployment asks. Null if the key can hold nothing for it. Only a proposal creates it. */
+  async relay(question: RelayQuestion): Promise<RelayAnswer | null> {
+    const ask = (engine: KeyEngine, context: CommandContext) => engine.relays.ask(question, context);
+    if (question.type !== "propose") return this.#useUnlessLost({ status: "not_held", floor: 0n }, ask);
+    const answer = await this.#useFounded(1, ask);
+    return "floor" in answer ? answer : null;
+  }
+
+  /** A step of a round for a request that needs a quorum. False or undefined if the key has given the round up. */
+  round(step: RoundStep): Promise<bigint | boolean | undefined> {
+    return this.#use<bigint | boolean | undefined>(false, (engine, context) => takeRoundStep(engine, step, context));
+  }
+
+  /** Like `renew`, for a hold that other deployments have agreed to: a majority of them has to keep it for longer. */
+  async prolong(token: string, session: string, leaseMs: number): Promise<ProlongOutcome> {
+    const askedAt = this.#clock.now();
+    const agreed = await this.#use(undefined, (engine, context) => engine.rounds.agreed(token, session, context));
+    if (!agreed) return { status: "not_held" };
+    if (!(await this.#rounds.prolong(agreed, leaseMs))) return { status: "kept" };
+    const isLonger = await this.#use(false, (engine, context) =>
+      engine.rounds.prolong(token, leaseMs, askedAt, context),
+    );
+    return { status: isLonger ? "prolonged" : "not_held" };
+  }
+
+  fenceOfHolder(): Promise<FenceOutcome> {
+    return this.#useUnlessLost<FenceOutcome>({ status: "free" }, (engine, context) => {
+      const fence = engine.relays.fenceOfHolder(context);
+      return fence === undefined ? { status: "free" } : { status: "held", fence };
+    });
   }
 
   /**

@@ -3,6 +3,8 @@ import {
   type Fence,
   fenceFromHex,
   fenceToHex,
+  type Quorum,
+  type Round,
   Slot,
   type StoredKey,
   Waiter,
@@ -60,6 +62,13 @@ const WAITER_COLUMNS = "place, session, request, wait_request, is_enqueued, leas
 const HELD = 1;
 const REPORTED = 2;
 const RECORD = 4;
+/** Of slots whose holder needs a quorum. */
+const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
+
+/** Values of `is_enqueued`. */
+const WAITS = 0;
+const ENQUEUED = 1;
+const QUORUMS: Readonly<Record<Quorum, number>> = { once: 2, until_agreed: 3 };
 
 type SlotRow = {
   slot: number;
@@ -218,7 +227,7 @@ export class KeyStore {
       slot.expiresAt,
       slot.since,
       slot.place,
-      (slot.isHeld ? HELD : 0) | (slot.isReported ? REPORTED : 0) | (slot.hasRecord ? RECORD : 0),
+      flagsOf(slot),
       ...values,
     );
   }
@@ -235,7 +244,7 @@ export class KeyStore {
       waiter.session,
       waiter.request,
       waiter.waitRequest ?? null,
-      waiter.isEnqueued ? 1 : 0,
+      waiter.quorum ? QUORUMS[waiter.quorum] : waiter.isEnqueued ? ENQUEUED : WAITS,
       waiter.leaseSeconds,
       waiter.joinedAt,
       Number.isFinite(waiter.deadline) ? waiter.deadline : null,
@@ -265,6 +274,10 @@ export class KeyStore {
   }
 }
 
+function flagsOf({ isHeld, isReported, hasRecord, round }: Slot): number {
+  return (isHeld ? HELD : 0) | (isReported ? REPORTED : 0) | (hasRecord ? RECORD : 0) | (round ? ROUNDS[round] : 0);
+}
+
 function slotFrom(row: SlotRow): Slot {
   const slot = new Slot(row.slot);
   slot.isHeld = (row.flags & HELD) !== 0;
@@ -277,6 +290,7 @@ function slotFrom(row: SlotRow): Slot {
   slot.place = row.place;
   slot.isReported = (row.flags & REPORTED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
+  slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);
   if (slot.isHeld && row.sessionless) slot.sessionless = decodeSessionless(row.sessionless);
   return slot;
 }
@@ -286,7 +300,8 @@ function waiterFrom(row: WaiterRow, slot: Slot | undefined): Waiter {
     place: row.place,
     session: row.session,
     request: row.request,
-    isEnqueued: row.is_enqueued === 1,
+    isEnqueued: row.is_enqueued === ENQUEUED,
+    quorum: (Object.keys(QUORUMS) as Quorum[]).find((quorum) => row.is_enqueued === QUORUMS[quorum]),
     leaseSeconds: row.lease_s,
     joinedAt: row.joined_at,
     deadline: row.deadline ?? Number.POSITIVE_INFINITY,

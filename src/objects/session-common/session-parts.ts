@@ -1,6 +1,8 @@
 import type { Config } from "../../config.ts";
 import { randomHex } from "../../hex.ts";
+import { versionName } from "../../protocols/godistlock/relay.ts";
 import type { SessionOrigin } from "../../session/context.ts";
+import { VERSION } from "../../version.ts";
 import type { Activity } from "../awake/activity.ts";
 import { WakeUp } from "../awake/wake-up.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
@@ -43,6 +45,13 @@ export function sessionPartsOf(
     storage,
     wakeUp: new WakeUp(ctx.storage, book),
     activity,
-    origin: { session, config, records: store, random, isStorageWell, now: Date.now() },
+    origin: {
+      session,
+      config: { ...config, version: versionName(VERSION) },
+      records: store,
+      random,
+      isStorageWell,
+      now: Date.now(),
+    },
   };
 }

@@ -1,8 +1,11 @@
 import type { Rights } from "../../session/rights.ts";
+import type { SocketProtocol } from "../../session/socket-session.ts";
 import type { Transport } from "../directory/directory-object.ts";
 
 /** How a client connected. Travels in this header of the upgrade, which only the Worker sets. */
 export interface ClientEntry {
+  /** Absent if it is dflockd's. */
+  readonly protocol?: SocketProtocol | undefined;
   readonly transport: Transport;
   readonly address: string;
   /** The upgrade has authenticated the client. */

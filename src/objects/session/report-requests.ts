@@ -1,4 +1,5 @@
 import type { Scope } from "../../auth/scope.ts";
+import { gatherCounts } from "../../reports/counts.ts";
 import { keyDocument, statsDocument } from "../../reports/stats.ts";
 import type { ReportRequest } from "../../session/effects.ts";
 import type { Env } from "../env.ts";
@@ -37,15 +38,30 @@ export class Reports {
         resolve(undefined);
         return;
       }
-      const document = await (request.type === "query"
-        ? this.#key(request.key, asked)
-        : this.#stats(scope, asked, joined));
+      const document = await this.#document(request, scope, asked, joined);
       resolve(document);
       // The turn ends when the answer has had time to be sent.
       await scheduler.wait(document.length / CHARS_PER_MS);
     };
     this.#turns.run(make).catch(reject);
     return promise;
+  }
+
+  async #document(
+    request: ReportRequest,
+    scope: Scope | undefined,
+    asked: Moment,
+    joined: Promise<unknown>,
+  ): Promise<string> {
+    switch (request.type) {
+      case "query":
+        return this.#key(request.key, asked);
+      case "stats":
+        return this.#stats(scope, asked, joined);
+      case "counts":
+        await joined;
+        return JSON.stringify(await gatherCounts(this.#env));
+    }
   }
 
   async #stats(scope: Scope | undefined, asked: Moment, joined: Promise<unknown>): Promise<string> {

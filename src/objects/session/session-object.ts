@@ -211,7 +211,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
         this.#socket?.close(effect.code);
         break;
       case "known":
-        this.#keepalives.begin();
+        if (this.#entry?.protocol !== "godistlock") this.#keepalives.begin();
         break;
       case "detached":
         this.#dropSocket();
@@ -293,8 +293,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   #open(socket: WebSocket, entry: ClientEntry): void {
     this.#listenTo(SessionSocket.open(socket, this.#own.store, entry));
-    const { isAuthenticated, rights } = entry;
-    this.#runner.run(() => this.#session.opened({ isAuthenticated, rights, resumableFrom: resumableFrom(entry) }));
+    const { protocol = "dflockd", isAuthenticated, rights } = entry;
+    const client = { protocol, isAuthenticated, rights, resumableFrom: resumableFrom(entry) };
+    this.#runner.run(() => this.#session.opened(client));
     this.#debug("session_opened", { transport: entry.transport });
   }
 

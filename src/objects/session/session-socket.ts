@@ -1,8 +1,9 @@
 import { randomHex } from "../../hex.ts";
 import { ReceiveWindow } from "../../protocols/carrier/window.ts";
+import { GODISTLOCK_STATE_VERSION } from "../../session/godistlock/protocol.ts";
 import { ALL_BUT_ADMIN } from "../../session/rights.ts";
-import type { Conversation } from "../../session/wire/conversation.ts";
-import { type ConversationState, type Phase, STATE_VERSION } from "../../session/wire/protocol.ts";
+import type { SocketConversation, SocketState } from "../../session/socket-conversation.ts";
+import { STATE_VERSION } from "../../session/wire/protocol.ts";
 import { closeSocket } from "../calls/closing.ts";
 import type { SessionStore } from "../session-common/session-store.ts";
 import type { ClientEntry } from "./client-entry.ts";
@@ -15,7 +16,7 @@ const SAVE_EVERY_MS = 250;
 interface Attachment {
   readonly id: string;
   readonly entry: ClientEntry;
-  readonly state: ConversationState | undefined;
+  readonly state: SocketState | undefined;
 }
 
 /** One socket of a session: its input and output, and the state kept with it while the object sleeps. */
@@ -50,12 +51,12 @@ export class SessionSocket {
   static restore(
     socket: WebSocket,
     store: SessionStore,
-  ): { readonly line: SessionSocket; readonly state: ConversationState | undefined } {
+  ): { readonly line: SessionSocket; readonly state: SocketState | undefined } {
     const attachment = socket.deserializeAttachment() as Attachment;
     const line = new SessionSocket(socket, store, attachment);
     line.#isSpilled = attachment.state === undefined;
-    const state = attachment.state ?? (store.spilled() as ConversationState | undefined);
-    return { line, state: state?.version === STATE_VERSION ? state : undefined };
+    const state = attachment.state ?? (store.spilled() as SocketState | undefined);
+    return { line, state: state && isReadable(state) ? state : undefined };
   }
 
   /** How the client of a socket connected; for a socket that wakes its object by closing, this is the only source. */
@@ -64,9 +65,9 @@ export class SessionSocket {
   }
 
   /** The phase that the client of such a socket had reached. */
-  static phaseOf(socket: WebSocket, store: SessionStore): Phase | undefined {
+  static phaseOf(socket: WebSocket, store: SessionStore): SocketState["phase"] | undefined {
     const attachment = socket.deserializeAttachment() as Attachment | null;
-    const state = attachment?.state ?? (store.spilled() as ConversationState | undefined);
+    const state = attachment?.state ?? (store.spilled() as SocketState | undefined);
     return state?.phase;
   }
 
@@ -75,7 +76,7 @@ export class SessionSocket {
   }
 
   /** The conversation has been built from what was saved. */
-  restored(conversation: Conversation): void {
+  restored(conversation: SocketConversation): void {
     this.#savedRevision = conversation.revision;
     this.#acknowledged = -conversation.unconsumed;
   }
@@ -104,7 +105,7 @@ export class SessionSocket {
   }
 
   /** Saves what a sleep would lose, and tells the carrier how much has been consumed. */
-  progressed(conversation: Conversation): void {
+  progressed(conversation: SocketConversation): void {
     this.flush();
     if (conversation.revision !== this.#savedRevision) this.#saveInTime(conversation);
     if (!this.entry.hasWindow || this.#isOver) return;
@@ -125,7 +126,7 @@ export class SessionSocket {
     closeSocket(this.#socket, code);
   }
 
-  #save({ state, revision }: Conversation): void {
+  #save({ state, revision }: SocketConversation): void {
     this.#savedRevision = revision;
     // The rights are part of the state too, which may be too large for a socket.
     const [id, entry] = [this.#id, { ...this.entry, rights: ALL_BUT_ADMIN }];
@@ -145,7 +146,7 @@ export class SessionSocket {
    * Saves small state immediately. A long backlog is not rewritten with every message behind it: the pending timer
    * keeps the object awake until it is saved, and what is lost in a crash is lost with the socket.
    */
-  #saveInTime(conversation: Conversation): void {
+  #saveInTime(conversation: SocketConversation): void {
     if (conversation.weight <= LIGHT_BYTES) this.#save(conversation);
     else {
       this.#saveTimer ??= setTimeout(() => {
@@ -154,4 +155,8 @@ export class SessionSocket {
       }, SAVE_EVERY_MS);
     }
   }
+}
+
+function isReadable(state: SocketState): boolean {
+  return state.version === ("protocol" in state ? GODISTLOCK_STATE_VERSION : STATE_VERSION);
 }

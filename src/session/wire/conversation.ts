@@ -7,10 +7,10 @@ import type { SessionContext } from "../context.ts";
 import type { Loss, Notice, ReportRequest } from "../effects.ts";
 import type { KeyRequest } from "../key-calls.ts";
 import { type Entry, newEntry } from "../request-table.ts";
-import type { RequestOwner, Requests } from "../requests.ts";
+import type { Requests } from "../requests.ts";
 import { allows, rightsOf } from "../rights.ts";
+import type { ConversationHost, SocketConversation } from "../socket-conversation.ts";
 import { Backlog } from "./backlog.ts";
-import type { ConversationHost } from "./conversation-host.ts";
 import { Handshake } from "./handshake.ts";
 import { CLOSE, type ConversationState, FAILURES, STATE_VERSION, type Standing } from "./protocol.ts";
 import { Replies } from "./replies.ts";
@@ -20,7 +20,7 @@ import { RequestNames } from "./request-names.ts";
  * One client's side of the wire protocol: bytes in, lines out. Untagged requests run one at a time in the order sent,
  * tagged ones concurrently.
  */
-export class Conversation implements RequestOwner {
+export class Conversation implements SocketConversation {
   readonly #host: ConversationHost;
   readonly #context: SessionContext;
   readonly #requests: Requests;

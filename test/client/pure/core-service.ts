@@ -200,7 +200,7 @@ export class CoreService implements Host {
       for (const event of events) {
         const hosted = this.#sessions.get(event.session);
         if (event.type === "notice") this.#deliver(hosted, event);
-        else if (hosted) this.#lose(hosted, event);
+        else if (event.type === "lost" && hosted) this.#lose(hosted, event);
       }
     }
     this.engine.takeChanges();

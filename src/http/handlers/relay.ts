@@ -1,0 +1,26 @@
+import { sameSecret } from "../../auth/secrets.ts";
+import { RELAY_SUBPROTOCOL } from "../../objects/relay/link.ts";
+import { WINDOW_HEADER } from "../../protocols/carrier/window.ts";
+import { openRelay as connectRelay } from "../../transports/relay.ts";
+import { refuse } from "../middleware/checks.ts";
+import { fail } from "../reply/errors.ts";
+import type { AppContext } from "../request/context.ts";
+import { isOriginAllowed } from "./upgrade.ts";
+
+/** `GET /v1/godistlock/relay`: a connection of another deployment, straight to the relay of this one. */
+export async function openRelay(context: AppContext): Promise<Response> {
+  const { req, env } = context;
+  const { relay } = context.get("config");
+  if (!relay) return fail(context, "not_found");
+  if (req.header("Upgrade")?.toLowerCase() !== "websocket") return fail(context, "upgrade_required");
+  if (!isOriginAllowed(context)) return fail(context, "origin_forbidden");
+  const offered = (req.header("Sec-WebSocket-Protocol") ?? "").split(",").map((name) => name.trim());
+  if (!offered.includes(RELAY_SUBPROTOCOL))
+    return fail(context, "bad_request", `offer the subprotocol ${RELAY_SUBPROTOCOL}`);
+  const authorization = req.header("Authorization");
+  const bearer = /^bearer\s+(.*)$/is.exec(authorization?.trim() ?? "")?.[1]?.trim() ?? "";
+  if (authorization !== undefined && !(await sameSecret(bearer, relay.token))) return refuse(context, "ws");
+  const hasWindow = req.header(WINDOW_HEADER) !== undefined;
+  const { webSocket } = await connectRelay(env, { isKnown: authorization !== undefined, hasWindow });
+  return new Response(null, { status: 101, webSocket, headers: { "Sec-WebSocket-Protocol": RELAY_SUBPROTOCOL } });
+}

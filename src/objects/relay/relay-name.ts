@@ -1,0 +1,17 @@
+import type { Turn } from "../../relay/effects.ts";
+import type { ProlongCommand } from "../../relay/relay.ts";
+import type { Env } from "../env.ts";
+
+/** What a key asks of the relay of its deployment. */
+export interface RelayStub {
+  /** Peers heard from in the last seconds. */
+  present(): Promise<readonly string[]>;
+  begin(turn: Turn & { readonly leaseMs: number }): Promise<void>;
+  over(turn: Turn): Promise<void>;
+  prolong(command: Omit<ProlongCommand, "call">): Promise<boolean>;
+}
+
+/** The one relay object of this deployment: all that it asks a peer goes over one connection, in order. */
+export function relayOf(env: Env): RelayStub & Pick<Fetcher, "fetch"> {
+  return env.RELAY.getByName("relay") as unknown as RelayStub & Pick<Fetcher, "fetch">;
+}

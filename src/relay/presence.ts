@@ -1,0 +1,35 @@
+/** A peer counts as present for this long after its last line. */
+const HEARD_MS = 10_000;
+
+/** Which peers have been heard from, and whether that makes a quorum. */
+export class Presence {
+  readonly #peers: readonly string[];
+  readonly #need: number;
+  readonly #heardAt = new Map<string, number>();
+
+  constructor(peers: readonly string[], need: number) {
+    this.#peers = peers;
+    this.#need = need;
+  }
+
+  heard(peer: string, now: number): void {
+    this.#heardAt.set(peer, now);
+  }
+
+  present(now: number): string[] {
+    return this.#peers.filter((peer) => this.#isPresent(peer, now));
+  }
+
+  missing(now: number): string[] {
+    return this.#peers.filter((peer) => !this.#isPresent(peer, now));
+  }
+
+  seesQuorum(now: number): boolean {
+    return 1 + this.present(now).length >= this.#need;
+  }
+
+  #isPresent(peer: string, now: number): boolean {
+    const at = this.#heardAt.get(peer);
+    return at !== undefined && now - at <= HEARD_MS;
+  }
+}

@@ -1,0 +1,11 @@
+import type { Env } from "../objects/env.ts";
+import { relayOf } from "../objects/relay/relay-name.ts";
+import { KNOWN_HEADER, RELAY_WINDOW_HEADER } from "../objects/relay/relay-object.ts";
+
+/** Opens a connection of another deployment. */
+export function openRelay(env: Env, entry: { isKnown: boolean; hasWindow: boolean }): Promise<Response> {
+  const headers = new Headers({ Upgrade: "websocket" });
+  if (entry.isKnown) headers.set(KNOWN_HEADER, "1");
+  if (entry.hasWindow) headers.set(RELAY_WINDOW_HEADER, "1");
+  return relayOf(env).fetch("http://relay/", { headers });
+}
