@@ -43,10 +43,7 @@ export class PolledSession implements RequestOwner {
     for (const { id, key, type, told } of parked) {
       const isQueued = true;
       if (told === "nothing") table.add(newEntry({ id, key, type, tag: id, isQueued, state: "waiting" }));
-      else {
-        const isGrant = told === "grant";
-        table.addUnlisted(newEntry({ id, key, type, tag: id, isQueued, isGrant, state: "answered" }));
-      }
+      else table.addUnlisted(newEntry({ id, key, type, tag: id, isQueued, state: "answered" }));
     }
     this.requests = new Requests(this.context, holdings, table);
     this.requests.attach(this);
@@ -117,16 +114,17 @@ export class PolledSession implements RequestOwner {
   }
 
   /** The client no longer polls: it has the answer, or has hung up. A grant that it has not is withdrawn. */
-  pollClosed(id: string, key: string, isDelivered: boolean): void {
+  pollClosed({ id, key, told }: Parked, isDelivered: boolean): void {
     if (!this.#isOver) {
       this.#life.saw();
       this.#watch();
     }
     const entry = this.requests.table.get(id);
     if (entry?.state === "withdrawing") return;
-    const isHeard = entry?.state === "answered" && (isDelivered || !entry.isGrant);
-    if (isHeard) this.requests.table.remove(entry);
-    else this.requests.withdraw(id, key);
+    // A close that wakes the object is all that is known of its poll.
+    if (told === "refusal" || (told === "grant" && isDelivered)) {
+      if (entry) this.requests.table.remove(entry);
+    } else this.requests.withdraw(id, key);
   }
 
   /** `isThere`: the client of the request, if it polls, still does. */

@@ -1,4 +1,3 @@
-import type { Outcome } from "../protocols/statuses.ts";
 import type { KeyRequest } from "./key-calls.ts";
 import type { Timer } from "./timers.ts";
 
@@ -22,8 +21,6 @@ export interface Entry {
   state: RequestState;
   /** The key has answered that the request is in its queue. */
   isQueued: boolean;
-  /** The answer, if the client has to confirm it, was a grant. */
-  isGrant: boolean;
   /** Unanswered notices that the request is granted. */
   readonly notices: number[];
   /** How it goes on when the storage has been checked. */
@@ -44,7 +41,7 @@ export interface Waiting {
 }
 
 export function newEntry(entry: Pick<Entry, "id" | "key" | "type" | "tag"> & Partial<Entry>): Entry {
-  const begin = { state: "sent", isQueued: false, isGrant: false, notices: [], isCancelling: false } as const;
+  const begin = { state: "sent", isQueued: false, notices: [], isCancelling: false } as const;
   return { ...begin, notices: [], afterCheck: undefined, next: undefined, timer: undefined, ...entry };
 }
 
@@ -141,10 +138,10 @@ export class RequestTable {
     this.#revision += 1;
   }
 
-  answered(entry: Entry, { token }: Outcome): void {
+  answered(entry: Entry): void {
     const isKept = this.#keepsAnswered && entry.isQueued;
     this.unlist(entry);
-    if (isKept) Object.assign(entry, { state: "answered", isGrant: token !== undefined });
+    if (isKept) entry.state = "answered";
     else if (entry.state !== "withdrawing") this.remove(entry);
   }
 

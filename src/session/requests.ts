@@ -92,7 +92,9 @@ export class Requests {
   /** Withdraws a request, also one that is no longer known: the answer may not have reached the client. */
   withdraw(id: string, key: string, afterwards?: () => void): void {
     const entry = this.table.get(id) ?? newEntry({ id, key, type: "acquire", tag: undefined });
+    const isUnanswered = this.table.isListed(entry) && !entry.isQueued;
     this.table.unlist(entry);
+    if (isUnanswered) this.#owner?.dropped(entry);
     this.table.addUnlisted(entry);
     this.#withdrawals.begin(entry, afterwards);
   }
@@ -118,7 +120,8 @@ export class Requests {
     const start = entry?.afterCheck;
     if (!entry || !start) return;
     entry.afterCheck = undefined;
-    if (isWell) start();
+    if (this.#isOver) this.#dismiss(entry);
+    else if (isWell) start();
     else this.#answer(entry, { status: "unavailable" });
   }
 
@@ -157,6 +160,10 @@ export class Requests {
 
   #start(entry: Entry, request: KeyRequest, circumstances: Circumstances): void {
     if (!this.#isSent(entry)) return;
+    if (this.#isOver) {
+      this.#dismiss(entry);
+      return;
+    }
     const { config } = this.#context;
     const isNew = request.type === "acquire" || request.type === "enqueue";
     if (isNew && config.draining) this.#answer(entry, { status: "draining" });
@@ -370,7 +377,7 @@ export class Requests {
   }
 
   #answer(entry: Entry, outcome: Outcome): void {
-    this.table.answered(entry, outcome);
+    this.table.answered(entry);
     this.#owner?.answered(entry, outcome);
   }
 

@@ -121,14 +121,14 @@ export class PolledClient {
       isThere = false;
       this.#hangUp = undefined;
       this.#soon(() => {
-        if (isParked) session.pollClosed(id, key, false);
+        if (isParked) session.pollClosed(id, false);
       });
     };
     this.#hangUp = hangUp;
     const hear = (reply: Reply) => {
       if (reply === "parked") {
         isParked = true;
-        if (!isThere) session.pollClosed(id, key, false);
+        if (!isThere) session.pollClosed(id, false);
         else if (schedule.happens(0.3) && !this.#isLeaving)
           schedule.after(schedule.between(1, 3_000), () => {
             if (!isThere) return;
@@ -139,7 +139,7 @@ export class PolledClient {
         return;
       }
       // The Worker has the answer: it reaches the client, or the client has left.
-      if (isParked) session.pollClosed(id, key, isThere && reply !== "failed");
+      if (isParked) session.pollClosed(id, isThere && reply !== "failed");
       else if (!isThere && typeof reply === "object" && reply.token) session.withdraw(id, key);
       if (!isThere) return;
       isThere = false;

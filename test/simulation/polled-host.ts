@@ -46,9 +46,11 @@ export class PolledHost extends SessionHost<PolledSession> {
   }
 
   /** The answer has reached the client, or the client has hung up. */
-  pollClosed(id: string, key: string, isDelivered: boolean): void {
-    if (!this.#polls.delete(id)) return;
-    this.run((session) => session.pollClosed(id, key, isDelivered));
+  pollClosed(id: string, isDelivered: boolean): void {
+    const poll = this.#polls.get(id);
+    if (!poll) return;
+    this.#polls.delete(id);
+    this.run((session) => session.pollClosed(poll.parked, isDelivered));
   }
 
   /** The answer to a request has not reached its client. */

@@ -55,7 +55,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   /** Those who wait for what becomes of a request, by its id. */
   readonly #results = new Map<string, (result: Result) => void>();
   /** Those who wait for a withdrawal, by request. */
-  readonly #withdrawals = new Map<string, () => void>();
+  readonly #withdrawals = new Map<string, (() => void)[]>();
   #ending: Promise<void> | undefined;
   /** The directory is being asked to admit the session. */
   #isOpening = false;
@@ -140,7 +140,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   withdraw(key: string, id: string): Promise<void> {
     return this.#atWork(async () => {
       const { promise, resolve } = Promise.withResolvers<void>();
-      this.#withdrawals.set(id, resolve);
+      this.#withdrawals.set(id, [...(this.#withdrawals.get(id) ?? []), resolve]);
       this.#runner.run(() => this.#session.withdraw(id, key));
       await promise;
     });
@@ -239,7 +239,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
         else if (this.#polls.answer(effect.id, effect.outcome)) countAnswer(this.#meter, effect.outcome.status);
         break;
       case "withdrawn":
-        this.#withdrawals.get(effect.id)?.();
+        for (const resolve of this.#withdrawals.get(effect.id) ?? []) resolve();
         this.#withdrawals.delete(effect.id);
         break;
       case "relabel": {
@@ -270,17 +270,18 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   /** Records that the client is alive, and what it has released; or ends the session if its time is up. */
   async #saw(label: string | undefined, released: readonly Released[] = []): Promise<boolean> {
+    const wasOver = this.#session.isOver;
     const isThere = this.#runner.run(() => {
       for (const { key, token } of released) this.#session.released(key, token);
       return this.#session.saw(label);
     });
-    if (!isThere) await this.#ending;
+    if (!isThere && !wasOver) await this.#ending;
     return isThere;
   }
 
   #pollClosed(socket: WebSocket, code: number): void {
-    const { id, key } = this.#polls.closed(socket);
-    this.#runner.run(() => this.#session.pollClosed(id, key, code === POLL_CLOSE.delivered));
+    const parked = this.#polls.closed(socket);
+    this.#runner.run(() => this.#session.pollClosed(parked, code === POLL_CLOSE.delivered));
   }
 
   /** Resolves when the keys have been left, and the session is no longer listed. */

@@ -48,9 +48,9 @@ export class KeyLife {
     return this.#transition !== undefined;
   }
 
-  /** Resolves when the key is neither being founded nor pruned. */
+  /** Resolves when the transition under way, if any, is over. Another may have begun by then: look again. */
   async settled(): Promise<void> {
-    while (this.#transition) await this.#transition;
+    await this.#transition;
   }
 
   /** Loads the stored state, discarding memory. Throws if it is unreadable. */
@@ -78,7 +78,7 @@ export class KeyLife {
   /** Lets a key that has lost its rows be founded again. Returns false and changes nothing if its rows are intact. */
   async giveUp(): Promise<boolean> {
     const { env, name } = this.#owner;
-    await this.settled();
+    while (this.#transition) await this.#transition;
     if (this.exists) return false;
     let hasGivenUp = false;
     await this.#inTransition(async () => {

@@ -331,7 +331,7 @@ export class KeyObject extends DurableObject<Env> {
   /** Runs a command on a key that exists; returns `missing` for one that does not. */
   #use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     return this.#atWork(async () => {
-      if (this.#life.isInTransition) await this.#life.settled();
+      while (this.#life.isInTransition) await this.#life.settled();
       const { engine, exists } = this.#life;
       return engine && exists ? this.#run(engine, decide) : missing;
     });
@@ -340,7 +340,7 @@ export class KeyObject extends DurableObject<Env> {
   /** Like `#use`, but throws for a key that has existed and lost its rows: `missing` might be wrong. */
   #useUnlessLost<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     return this.#atWork(async () => {
-      if (this.#life.isInTransition) await this.#life.settled();
+      while (this.#life.isInTransition) await this.#life.settled();
       if (!this.#life.exists) await this.#life.checkRows();
       return this.#use(missing, decide);
     });
@@ -356,7 +356,7 @@ export class KeyObject extends DurableObject<Env> {
   ): Promise<Outcome | Refusal<"max_locks" | "fence_persistence">> {
     return this.#atWork(async () => {
       for (;;) {
-        if (this.#life.isInTransition) await this.#life.settled();
+        while (this.#life.isInTransition) await this.#life.settled();
         const { engine, isListed } = this.#life;
         if (engine && isListed) return this.#runUnlessExhausted(engine, decide);
         await this.#life.found(limit);

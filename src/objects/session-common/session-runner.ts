@@ -11,6 +11,8 @@ import type { SessionStore } from "./session-store.ts";
 
 type CallEffect = Extract<Effect, { readonly type: "callKey" }>;
 
+const STORES: ReadonlySet<Effect["type"]> = new Set(["storeKey", "forgetKeys", "put"]);
+
 /** A session's state machine. */
 export interface Machine {
   readonly context: SessionContext;
@@ -57,11 +59,14 @@ export class SessionRunner {
   run<Result>(command: () => Result): Result {
     const { context } = this.#machine;
     context.now = Date.now();
-    const result = command();
-    this.#carryOut(context.takeEffects());
-    this.#parts.progressed();
-    this.#arm();
-    return result;
+    try {
+      return command();
+    } finally {
+      // Also if the command failed half-way: what it has decided until then is part of its state.
+      this.#carryOut(context.takeEffects());
+      this.#parts.progressed();
+      this.#arm();
+    }
   }
 
   /** Runs a command that answers a notice. */
@@ -89,7 +94,7 @@ export class SessionRunner {
         try {
           this.#one(effect);
         } catch (error) {
-          fault ??= error;
+          if (STORES.has(effect.type)) fault ??= error;
           log("error", "effect_failed", { effect: effect.type, error: String(error) });
         }
       }

@@ -108,7 +108,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       this.ctx.acceptWebSocket(ours);
       this.#open(ours, entry);
     } finally {
-      if (!this.#socket) this.#runner.run(() => this.#session.opening(false));
+      if (!this.#session.conversation) this.#runner.run(() => this.#session.opening(false));
     }
     return new Response(null, { status: 101, webSocket: theirs });
   }
@@ -167,7 +167,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
    */
   async #outliveLauncher(): Promise<void> {
     if (this.env.SELF_HOSTED === undefined) return;
-    this.#session.conversation?.hangUp();
+    this.#session.hangUp();
     await scheduler.wait(GUARD_KILLS_WITHIN_MS);
   }
 
@@ -229,9 +229,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
         this.ctx.waitUntil(this.#ending);
         break;
       case "authenticate":
-        void authenticateSecret(this.#own.config, effect.secret).then((principal) =>
-          this.#runner.run(() => this.#session.authenticated(principal)),
-        );
+        void this.#authenticate(effect.secret);
         break;
       case "report":
         void this.#own.activity.during(() => this.#report(effect));
@@ -347,9 +345,16 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return this.#session.conversation?.isKnown ?? SessionSocket.phaseOf(socket, this.#own.store) !== "handshake";
   }
 
+  /** The answer concerns the client that asked, not one that has taken its place since. */
+  async #authenticate(secret: Uint8Array | string): Promise<void> {
+    const asker = this.#session.conversation;
+    const principal = await authenticateSecret(this.#own.config, secret);
+    if (this.#session.conversation === asker) this.#runner.run(() => this.#session.authenticated(principal));
+  }
+
   async #report({ id, ask, scope }: Extract<Effect, { readonly type: "report" }>): Promise<void> {
     const { requests } = this.#session;
-    const isWanted = () => requests.table.get(id) !== undefined;
+    const isWanted = () => !this.#session.isOver && requests.table.get(id) !== undefined;
     const outcome = await this.#reports
       .make(ask, scope, isWanted, this.#listing.joined)
       .then((document) => document !== undefined && ({ status: "ok", document } as const))

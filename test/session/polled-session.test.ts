@@ -1,0 +1,62 @@
+import { describe, expect, it } from "vitest";
+import type { Effect } from "../../src/session/effects.ts";
+import type { KeyRequest } from "../../src/session/key-calls.ts";
+import { type Parked, PolledSession } from "../../src/session/polled-session.ts";
+import { origin, Stored } from "./stored.ts";
+
+const ACQUIRE: KeyRequest = { type: "acquire", key: "key", limit: 1, waitSeconds: 10, leaseSeconds: 5 };
+
+/** An open session, and what it makes its host do. */
+function opened(parked: readonly Parked[] = [], isStorageWell = true) {
+  const stored = new Stored();
+  stored.take({ type: "put", name: "life", value: { address: "192.0.2.1", label: undefined, seenAt: 0 } });
+  const session = new PolledSession(origin(stored, { isStorageWell: () => isStorageWell }), parked);
+  const effects = () => {
+    const taken = session.context.takeEffects();
+    for (const effect of taken) stored.take(effect);
+    return taken;
+  };
+  const calls = () =>
+    effects().filter((effect): effect is Extract<Effect, { type: "callKey" }> => effect.type === "callKey");
+  return { session, effects, calls };
+}
+
+describe("the end of a poll", () => {
+  const poll = { id: "r", key: "key", type: "acquire" } as const;
+
+  it.each([
+    ["a grant that arrived stays", "grant", true, []],
+    ["a grant that did not arrive is withdrawn", "grant", false, ["cancel"]],
+    ["a refusal needs nothing", "refusal", false, []],
+    ["a wait without an answer is withdrawn", "nothing", false, ["cancel"]],
+  ] as const)("is understood also by an object that it wakes: %s", (_, told, isDelivered, asked) => {
+    const { session, calls } = opened();
+    session.pollClosed({ ...poll, told }, isDelivered);
+    expect(calls().map(({ ask }) => ask.type)).toEqual(asked);
+  });
+});
+
+describe("a session that has ended", () => {
+  it("sends nothing that waited for the storage to be checked, and says that it is gone", () => {
+    const { session, effects } = opened([], false);
+    session.begin("r", ACQUIRE);
+    expect(effects()).toEqual([{ type: "checkStorage", id: "r" }]);
+    session.end();
+    effects();
+    session.requests.storageChecked("r", true);
+    expect(effects()).toEqual([{ type: "reply", id: "r", outcome: "gone" }]);
+  });
+});
+
+describe("a request that is withdrawn while it is carried out", () => {
+  it("is answered: whoever asked does not wait for ever", () => {
+    const { session, effects } = opened();
+    session.begin("r", ACQUIRE);
+    effects();
+    session.withdraw("r", "key");
+    expect(effects()).toMatchObject([
+      { type: "reply", id: "r", outcome: "gone" },
+      { type: "callKey", ask: { type: "cancel", request: "r" } },
+    ]);
+  });
+});
