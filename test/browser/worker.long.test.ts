@@ -67,6 +67,8 @@ describe("a worker keeps its lock beyond its lease", () => {
 
   it("while its page is hidden, and would itself be too slow for the lease", async () => {
     const page = await stage().open("employer", { isOrdinary: true });
+    // A page that freezes while it connects breaks the connection off, and says so.
+    await page.evaluate(() => locks.ready());
     await hide(page);
     await keeps(page);
   });
