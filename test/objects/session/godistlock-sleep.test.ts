@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { Client, fresh, sessionsOn, until } from "./support.ts";
+import { Client, fresh, sessionsOn, until } from "../support.ts";
 
 const open = () => {
   const headers = { Upgrade: "websocket", "Sec-WebSocket-Protocol": "godistlock.v1" };
