@@ -202,7 +202,7 @@ export class KeyEngine {
     this.tick(context);
     const subject = this.#books.requests.get(request);
     if (subject instanceof Slot) this.#holds.free(subject, "withdrawn", context);
-    else if (subject) this.#queue.remove(subject, context.now);
+    else if (subject) this.#holds.passOver(subject, context);
   }
 
   /**

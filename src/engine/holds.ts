@@ -124,12 +124,20 @@ export class Holds {
     return slot;
   }
 
-  /** Gives the hold another fence, above every fence so far. */
-  refence(slot: Slot, fence: Fence): void {
+  /** Gives the hold another fence, above every fence so far. A grant with the old one has ended. */
+  refence(slot: Slot, fence: Fence, now: number): void {
+    if (slot.isReported) this.#countEnd(slot, "returned", now);
+    slot.isReported = false;
     this.#held.delete(slot.token);
     this.#lastFence = fence;
     slot.token = fenceToHex(fence) + slot.token.slice(16);
     this.#held.set(slot.token, slot);
+    this.#books.output.changes.slots.add(slot);
+  }
+
+  /** Stores the note of a holder without a session. */
+  note(slot: Slot, note: string): void {
+    if (slot.sessionless) slot.sessionless = { ...slot.sessionless, note };
     this.#books.output.changes.slots.add(slot);
   }
 
@@ -195,6 +203,12 @@ export class Holds {
     this.#queue.settle(waiter);
   }
 
+  /** Drops a waiter. Those behind it may have waited for the end of its pause. */
+  passOver(waiter: Waiter, context: CommandContext): void {
+    this.#queue.remove(waiter, context.now);
+    this.promote(context);
+  }
+
   /** Ends a hold and gives its slot to the queue, in one step. */
   free(slot: Slot, end: End, context: CommandContext): void {
     this.end(slot, end, context.now);
@@ -204,7 +218,7 @@ export class Holds {
   /** Ends a hold at `at`. The caller must call `promote` afterwards. */
   end(slot: Slot, end: End, at: number, now = at): void {
     const { requests, records, output } = this.#books;
-    const { session, request, token, fence, since, waiter, isReported, sessionless } = slot;
+    const { session, request, token, fence, waiter, isReported, sessionless } = slot;
     const isTakenAway = end === "expired" || end === "stolen";
     // Its session does not know yet; the next `wait` is told.
     const isUnseen = isTakenAway && slot.isBeforeWait;
@@ -218,6 +232,7 @@ export class Holds {
       if (isTakenAway && !isUnseen) this.#queue.end(waiter, "lease_expired", now);
       else this.#queue.settle(waiter);
     }
+    this.#countEnd(slot, end, at);
     slot.isHeld = false;
     slot.isReported = false;
     slot.expiresAt = at;
@@ -232,8 +247,6 @@ export class Holds {
     output.changes.slots.add(slot);
     const isLoss = isTakenAway || end === "released";
     if (isLoss && isReported && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
-    const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
-    output.observations.push({ type: "ended", fence, reason, holdMs: isReported ? elapsed(since, at) : undefined });
   }
 
   /**
@@ -274,6 +287,12 @@ export class Holds {
     // In grant order, not slot order: tokens start with their fence.
     const held = slots.filter(({ isHeld }) => isHeld).sort((a, b) => (a.token < b.token ? -1 : 1));
     for (const slot of held) this.#held.set(slot.token, slot);
+  }
+
+  #countEnd({ fence, isReported, since }: Slot, end: End, at: number): void {
+    const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
+    const holdMs = isReported ? elapsed(since, at) : undefined;
+    this.#books.output.observations.push({ type: "ended", fence, reason, holdMs });
   }
 
   #grant(slot: Slot, request: LockRequest, context: CommandContext): void {

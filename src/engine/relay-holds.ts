@@ -1,4 +1,4 @@
-import type { CommandContext, Sessionless } from "./commands.ts";
+import type { CommandContext } from "./commands.ts";
 import { type Fence, fenceOfToken } from "./fence.ts";
 import type { Holds } from "./holds.ts";
 import type { Slot } from "./slots.ts";
@@ -98,15 +98,14 @@ export class RelayHolds {
     }
     if (question.type === "commit") this.#commit(slot, question, context);
     else if (!slot.isReported) this.#holds.leaseUntil(slot, context.now + PRELIMINARY_MS, context.now);
-    const { fence } = noteOf(slot);
-    note(slot, { ...noteWith(question.order), fence });
+    const { fence = noteOf(slot).fence } = question.type === "commit" ? { fence: question.fence?.toString() } : {};
+    this.#holds.note(slot, JSON.stringify({ ...noteWith(question.order), fence }));
     return "agreed";
   }
 
   #commit(slot: Slot, { leaseMs, fence }: Extract<RelayQuestion, { type: "commit" }>, context: CommandContext): void {
     // The row of a slot holds the highest fence of the key, so it never gets a lower one.
-    if (fence !== undefined && fence > this.#holds.lastFence) this.#holds.refence(slot, fence);
-    if (fence !== undefined) note(slot, { fence: fence.toString() });
+    if (fence !== undefined && fence > this.#holds.lastFence) this.#holds.refence(slot, fence, context.now);
     slot.leaseSeconds = leaseMs / 1000;
     if (!slot.isReported) this.#holds.handOver(slot, "immediate", context.now);
     this.#holds.leaseUntil(slot, context.now + leaseMs, context.now);
@@ -131,8 +130,4 @@ function noteOf({ sessionless }: Slot): Note {
 
 function noteWith(order: bigint | undefined): Note {
   return { order: order?.toString() };
-}
-
-function note(slot: Slot, content: Note): void {
-  slot.sessionless = { ...(slot.sessionless as Sessionless), note: JSON.stringify(content) };
 }

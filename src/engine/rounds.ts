@@ -62,20 +62,21 @@ export class Rounds {
     return { status: "queued" };
   }
 
-  /** The round goes on: it has another phase's time. */
+  /** The round goes on: it has another phase's time. The last phase, which its fence begins, cannot be made longer. */
   keep(of: RoundOf, context: CommandContext): boolean {
-    const slot = this.#inRound(of, context);
-    if (slot) this.#holds.leaseUntil(slot, context.now + ROUND_MS, context.now);
-    return slot !== undefined;
+    const slot = this.#slotOf(of, context);
+    if (slot?.round !== "open") return false;
+    this.#holds.leaseUntil(slot, context.now + ROUND_MS, context.now);
+    return true;
   }
 
   /** The fence of the grant, above all fences of this key and above `floor`. The last phase begins. */
   fence(of: RoundOf, floor: Fence, context: CommandContext): Fence | undefined {
-    const slot = this.#inRound(of, context);
-    if (!slot) return undefined;
+    const slot = this.#slotOf(of, context);
+    if (slot?.round !== "open") return undefined;
     const above = floor > context.fenceFloor ? floor : context.fenceFloor;
     const fence = nextFence(this.#holds.lastFence, above, context.now);
-    this.#holds.refence(slot, fence);
+    this.#holds.refence(slot, fence, context.now);
     slot.round = "fenced";
     this.#holds.leaseUntil(slot, context.now + ROUND_MS, context.now);
     return fence;
@@ -100,8 +101,8 @@ export class Rounds {
 
   /** The others have not agreed. A request that asks once has failed; any other one is back in its place. */
   fail(of: RoundOf, end: RoundEnd, context: CommandContext): void {
-    const slot = this.#inRound(of, context);
-    if (!slot) return;
+    const slot = this.#slotOf(of, context);
+    if (!slot?.isInRound) return;
     // The relay knows already.
     slot.round = undefined;
     this.#stepBack(slot, end, context.now);
@@ -142,11 +143,6 @@ export class Rounds {
     const { status, fence } = end;
     waiter.refusal = { status, fence };
     this.#queue.end(waiter, end.status, now);
-  }
-
-  #inRound(of: RoundOf, context: CommandContext): Slot | undefined {
-    const slot = this.#slotOf(of, context);
-    return slot?.isInRound ? slot : undefined;
   }
 
   #slotOf({ request, mark }: RoundOf, context: CommandContext): Slot | undefined {

@@ -3,7 +3,7 @@ import { deleteFile, getFile, putFile } from "./files/handlers.ts";
 import { giveUpKey, removeHolder } from "./handlers/admin.ts";
 import { getConsole, getConsoleScript, getConsoleStyle } from "./handlers/console.ts";
 import { openGodistlock } from "./handlers/godistlock.ts";
-import { getKey, getMetrics, getOpenAPI, getReference, getStats } from "./handlers/introspection.ts";
+import { getKey, getMetrics, getOpenAPI, getReference, getRelay, getStats } from "./handlers/introspection.ts";
 import { keyOperation } from "./handlers/locks.ts";
 import { openRelay } from "./handlers/relay.ts";
 import { createSession, deleteSession, pingSession } from "./handlers/sessions.ts";
@@ -30,6 +30,7 @@ const HANDLERS: Readonly<Record<OperationId, Handler>> = {
   getReference,
   getStats,
   getKey,
+  getRelay,
   openWebSocket: upgrade,
   openGodistlock,
   openRelay,

@@ -1,6 +1,15 @@
 /** A peer counts as present for this long after its last line. */
 const HEARD_MS = 10_000;
 
+/** One peer, as it was last heard from. */
+export interface PeerView {
+  readonly id: string;
+  /** It counts towards a quorum. */
+  readonly isPresent: boolean;
+  /** Undefined if nothing has been heard since the relay last slept. */
+  readonly silentMs: number | undefined;
+}
+
 /** Which peers have been heard from, and whether that makes a quorum. */
 export class Presence {
   readonly #peers: readonly string[];
@@ -26,6 +35,13 @@ export class Presence {
 
   seesQuorum(now: number): boolean {
     return 1 + this.present(now).length >= this.#need;
+  }
+
+  view(now: number): PeerView[] {
+    return this.#peers.map((id) => {
+      const at = this.#heardAt.get(id);
+      return { id, isPresent: this.#isPresent(id, now), silentMs: at === undefined ? at : Math.max(0, now - at) };
+    });
   }
 
   #isPresent(peer: string, now: number): boolean {

@@ -36,6 +36,8 @@ const HANDSHAKE_SOON_MS = 2_000;
 /** Asks the client to send anything at all. */
 export const PROBE = "! present";
 const MAX_PROBE_MS = 2_000;
+/** The host opens the socket of a client that may resume at once. */
+const MAX_OPENING_MS = 1_000;
 /** The client on the new socket needs most of the grace period itself. */
 const PROBE_PART_OF_GRACE = 1 / 4;
 
@@ -61,6 +63,7 @@ export class SocketSession {
   /** Clients that want to resume, oldest first. The first may be waiting for the old client to be heard. */
   readonly #attempts: number[] = [];
   #probeTimer: Timer | undefined;
+  #openingTimer: Timer | undefined;
 
   /** A session whose object starts without a socket has lost it, if it is a session at all. */
   constructor(origin: SessionOrigin) {
@@ -118,6 +121,7 @@ export class SocketSession {
 
   /** A client is connecting. */
   opening(isOpening: boolean): void {
+    this.context.timers.stop(this.#openingTimer);
     this.#isOpening = isOpening;
     if (!isOpening) this.#nextAttempt();
   }
@@ -361,6 +365,8 @@ export class SocketSession {
         this.loseSocket();
       } else this.resumption.detach();
       this.#isOpening = true;
+      // A client that vanished in this moment must not keep the next from resuming.
+      this.#openingTimer = this.context.timers.at(this.context.now + MAX_OPENING_MS, () => this.opening(false));
     }
     this.context.emit({ type: "resumed", attempt, refusal: reason });
     if (reason !== undefined) this.#nextAttempt();

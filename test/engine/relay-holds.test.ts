@@ -142,4 +142,27 @@ describe("what another deployment asks of a key", () => {
     story.ask("s1", "off");
     expect(story.observations.filter(({ type }) => type === "granted")).toHaveLength(1);
   });
+
+  it("is ignored if it was overtaken before a restart, also by a question about a firm hold", () => {
+    const story = new RelayStory();
+    story.ordered("propose", 5n);
+    story.put({ relay: "s1", type: "commit", leaseMs: 60_000, order: 6n });
+    story.ordered("propose", 9n);
+    story.reload();
+    expect(story.ordered("off", 7n)).toBe("held_for_another");
+  });
+
+  it("ends the grant before it in statistics, if the relay's `OFF` of that was lost", () => {
+    const story = new RelayStory();
+    story.ask("s1", "propose");
+    const first = story.engine.lastFence + 10n;
+    story.commit("s1", 60_000, first);
+    story.ask("s1", "propose");
+    story.commit("s1", 60_000, first + 10n);
+    story.ask("s1", "off");
+    const fences = [first, first + 10n].map((fence) => fence.toString(16).padStart(16, "0"));
+    const of = (type: string) => story.observations.filter((seen) => seen.type === type);
+    expect(of("granted")).toMatchObject(fences.map((fence) => ({ fence })));
+    expect(of("ended")).toMatchObject(fences.map((fence) => ({ fence, reason: "released", holdMs: 0 })));
+  });
 });

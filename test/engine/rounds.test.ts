@@ -261,4 +261,26 @@ describe("a request that needs a quorum", () => {
     expect(rounds.prolong(token, seconds(10), askedAt, story.context())).toBe(true);
     expect(story.engine.view().holders[0]?.expiresAt).toBe(askedAt + seconds(11));
   });
+
+  it("that is withdrawn while it pauses lets the next one have its round at once", () => {
+    const story = new RoundStory();
+    story.ask("ada");
+    story.ask("ben");
+    story.fail(story.begun(), 100);
+    expect(story.take()).toEqual([]);
+    story.cancel("ada-r");
+    expect(story.begun()).toMatchObject({ session: "ben" });
+  });
+
+  it("has no more than one last phase: the others count from its fence", () => {
+    const story = new RoundStory();
+    story.ask("ada");
+    const fence = story.fence(story.begun());
+    const of = { request: "ada-r", mark: fence.toString(16).padStart(16, "0") };
+    story.now += 900;
+    expect(story.key.run({ do: "keepRound", of }, story.context()).outcome).toBe(false);
+    expect(story.key.run({ do: "fenceRound", of, floor: 0n }, story.context()).outcome).toBeUndefined();
+    story.now += 200;
+    expect(story.agree("ada-r", fence)).toBe(false);
+  });
 });

@@ -127,6 +127,9 @@ export type Call =
   | { readonly do: "keepRound" | "agreeRound"; readonly of: RoundOf }
   | { readonly do: "fenceRound"; readonly of: RoundOf; readonly floor: bigint }
   | { readonly do: "failRound"; readonly of: RoundOf; readonly end: RoundEnd }
+  | { readonly do: "agreedHold"; readonly token: string; readonly session: string }
+  | { readonly do: "prolong"; readonly token: string; readonly leaseMs: number; readonly askedAt: number }
+  | { readonly do: "fenceOfHolder" }
   | { readonly do: "tick" }
   /** The object is evicted; the next access builds the engine from the rows. */
   | { readonly do: "reload" }
@@ -202,6 +205,12 @@ export class StoredEngine {
         return engine.rounds.fence(call.of, call.floor, context);
       case "failRound":
         return engine.rounds.fail(call.of, call.end, context);
+      case "agreedHold":
+        return engine.rounds.agreed(call.token, call.session, context);
+      case "prolong":
+        return engine.rounds.prolong(call.token, call.leaseMs, call.askedAt, context);
+      case "fenceOfHolder":
+        return engine.relays.fenceOfHolder(context);
       case "tick":
         return engine.tick(context);
       case "reload":

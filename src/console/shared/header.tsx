@@ -1,6 +1,7 @@
 import { useEffect, useMemo } from "hono/jsx/dom";
 import { useLive } from "./live.ts";
 import { page } from "./page-settings.ts";
+import { Peers } from "./peers.tsx";
 import { hrefOf, type Route } from "./route.ts";
 import type { Service } from "./service.ts";
 import { type Throughput, ThroughputWatch } from "./throughput.ts";
@@ -59,6 +60,7 @@ export function Header({ service, route, onLeave }: HeaderProps) {
         </dl>
       )}
       {value && !value.flow && <p class="note">This ticket shows no figures of the whole service.</p>}
+      {page.hasPeers && <Peers service={service} />}
       {service.credential !== undefined && (
         <button type="button" class="quiet" onClick={() => onLeave()}>
           Sign out

@@ -26,7 +26,11 @@ const ICON =
 export function getConsole(context: AppContext): Response {
   const config = context.get("config");
   return context.body(
-    pageOf({ needsToken: config.authToken !== undefined, origin: new URL(context.req.url).origin }),
+    pageOf({
+      needsToken: config.authToken !== undefined,
+      hasPeers: config.relay !== undefined,
+      origin: new URL(context.req.url).origin,
+    }),
     200,
     {
       ...PAGE_HEADERS,
@@ -46,7 +50,13 @@ export function getConsoleStyle(context: AppContext): Response {
 }
 
 /** What the script must know before its first request is in the page. */
-function pageOf({ needsToken, origin }: { readonly needsToken: boolean; readonly origin: string }): string {
+interface Settings {
+  readonly needsToken: boolean;
+  readonly hasPeers: boolean;
+  readonly origin: string;
+}
+
+function pageOf({ needsToken, hasPeers, origin }: Settings): string {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -56,6 +66,7 @@ function pageOf({ needsToken, origin }: { readonly needsToken: boolean; readonly
 <meta name="description" content="Who holds which lock, and who waits for it.">
 <meta name="holdfast-version" content="${VERSION}">
 <meta name="holdfast-access" content="${needsToken ? "token" : "open"}">
+<meta name="holdfast-peers" content="${hasPeers ? "yes" : "no"}">
 <title>holdfast</title>
 <link rel="icon" href="${ICON}">
 <link rel="stylesheet" href="/console.css">

@@ -1,6 +1,7 @@
 import { isTrusted, mayUse } from "../../auth/principal.ts";
 import { logged } from "../../log.ts";
 import { momentNow, sharedAnswer } from "../../objects/pacing/shared-answers.ts";
+import { groupDocument } from "../../reports/group.ts";
 import { keyDocument, statsDocument } from "../../reports/stats.ts";
 import { renderMetrics } from "../middleware/metrics.ts";
 import { openApiDocument } from "../openapi/document.ts";
@@ -41,6 +42,16 @@ export async function getKey(context: AppContext): Promise<Response> {
   try {
     const document = await keyDocument(context.env, key, query.value, momentNow());
     return document ? jsonText(context, document) : fail(context, "not_found");
+  } catch (error) {
+    logged("stats_failed")(error);
+    return fail(context, "unavailable");
+  }
+}
+
+export async function getRelay(context: AppContext): Promise<Response> {
+  if (!mayUse(context.get("principal"), "stats")) return fail(context, "forbidden");
+  try {
+    return jsonText(context, await sharedAnswer("group", momentNow(), () => groupDocument(context.env)));
   } catch (error) {
     logged("stats_failed")(error);
     return fail(context, "unavailable");

@@ -1,30 +1,28 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Config } from "../../config.ts";
-import {
-  type AcquireCommand,
-  type AcquireOutcome,
-  type ClaimCommand,
-  type ClaimOutcome,
-  type CommandContext,
-  type CurrentHold,
-  type EnqueueCommand,
-  type EnqueueOutcome,
-  FenceExhaustedError,
-  type HoldSelector,
-  type KeyEngine,
-  type KeyView,
-  type PickUpOutcome,
-  type RefreshCommand,
-  type RefreshOutcome,
-  type Refusal,
-  type RelayAnswer,
-  type RelayQuestion,
-  type ReleaseOutcome,
-  type RemoveOutcome,
-  type RenewOutcome,
-  type StealOutcome,
-  type WaitCommand,
-  type WaitOutcome,
+import type {
+  AcquireCommand,
+  AcquireOutcome,
+  ClaimCommand,
+  ClaimOutcome,
+  CommandContext,
+  CurrentHold,
+  EnqueueCommand,
+  EnqueueOutcome,
+  HoldSelector,
+  KeyEngine,
+  KeyView,
+  PickUpOutcome,
+  RefreshCommand,
+  RefreshOutcome,
+  RelayAnswer,
+  RelayQuestion,
+  ReleaseOutcome,
+  RemoveOutcome,
+  RenewOutcome,
+  StealOutcome,
+  WaitCommand,
+  WaitOutcome,
 } from "../../engine/index.ts";
 import { randomHex } from "../../hex.ts";
 import { log } from "../../log.ts";
@@ -40,8 +38,9 @@ import { configOf, type Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
 import { KeyClock } from "./clock.ts";
 import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
+import { KeyCommands } from "./key-commands.ts";
 import { KeyLife } from "./key-life.ts";
-import { type Decision, KeyNews } from "./key-news.ts";
+import { KeyNews } from "./key-news.ts";
 import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
 import { RoundNews, type RoundStep, takeRoundStep } from "./rounds.ts";
@@ -77,6 +76,7 @@ export class KeyObject extends DurableObject<Env> {
   readonly #listeners: KeyListeners;
   readonly #news: KeyNews;
   readonly #rounds: RoundNews;
+  readonly #commands: KeyCommands;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -102,7 +102,19 @@ export class KeyObject extends DurableObject<Env> {
       listeners: this.#listeners,
       meter: this.#meter,
       rounds: this.#rounds,
-      run: (engine, decide) => (this.#life.engine === engine ? this.#run(engine, decide) : undefined),
+      run: (engine, decide) => (this.#life.engine === engine ? this.#commands.run(engine, decide) : undefined),
+    });
+    this.#commands = new KeyCommands({
+      life: this.#life,
+      activity: this.#activity,
+      began: () => noteAwake(env, this.#name),
+      context: () => this.#context(),
+      store: (engine) => {
+        this.#store.write(engine.takeChanges());
+        this.#wakeUp.by(this.#nextWake(engine));
+      },
+      stored: (engine) => this.#tell(engine),
+      restart: (why) => ctx.abort(why),
     });
     noteAwake(env, this.#name);
     ctx.blockConcurrencyWhile(async () => {
@@ -118,27 +130,31 @@ export class KeyObject extends DurableObject<Env> {
 
   acquire(command: AcquireCommand): Promise<AcquireOutcome> {
     if (command.quorum) this.#rounds.came(command.request);
-    return this.#useFounded(command.limit, (engine, context) => engine.acquire(command, context));
+    return this.#commands.useFounded(command.limit, (engine, context) => engine.acquire(command, context));
   }
 
   enqueue(command: EnqueueCommand): Promise<EnqueueOutcome> {
-    return this.#useFounded(command.limit, (engine, context) => engine.enqueue(command, context));
+    return this.#commands.useFounded(command.limit, (engine, context) => engine.enqueue(command, context));
   }
 
   wait(command: WaitCommand): Promise<WaitOutcome> {
-    return this.#useUnlessLost({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
+    return this.#commands.useUnlessLost({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
   }
 
   release(token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.release(token, session, context));
+    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) =>
+      engine.release(token, session, context),
+    );
   }
 
   giveBack(token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.giveBack(token, session, context));
+    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) =>
+      engine.giveBack(token, session, context),
+    );
   }
 
   async renew(token: string, leaseSeconds: number): Promise<RenewOutcome> {
-    const outcome = await this.#useUnlessLost(undefined, (engine, context) =>
+    const outcome = await this.#commands.useUnlessLost(undefined, (engine, context) =>
       engine.renew(token, leaseSeconds, context),
     );
     if (outcome) return outcome;
@@ -151,59 +167,65 @@ export class KeyObject extends DurableObject<Env> {
    * `fence` is the first half of the hold's token.
    */
   steal(fence: string): Promise<StealOutcome> {
-    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.steal(fence, context));
+    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.steal(fence, context));
   }
 
   /** Takes the lock for a holder without a session. One that waits needs a listener: see `fetch`. */
   claim(command: ClaimCommand): Promise<ClaimOutcome> {
-    return this.#useFounded(1, (engine, context) => engine.claim(command, context));
+    return this.#commands.useFounded(1, (engine, context) => engine.claim(command, context));
   }
 
   /** The outcome of a claim that was answered `queued`. */
   collect(request: string): Promise<ClaimOutcome> {
-    return this.#use<ClaimOutcome>({ status: "lease_expired" }, (engine, context) => engine.collect(request, context));
+    return this.#commands.use<ClaimOutcome>({ status: "lease_expired" }, (engine, context) =>
+      engine.collect(request, context),
+    );
   }
 
   /** The hold with the highest fence, or null if the key is free. Changes nothing except what is due to expire. */
   current(): Promise<CurrentHold | null> {
-    return this.#useUnlessLost<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
+    return this.#commands.useUnlessLost<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
   }
 
   refresh(command: RefreshCommand): Promise<RefreshOutcome> {
-    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
+    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
   }
 
   remove(selector: HoldSelector): Promise<RemoveOutcome> {
-    return this.#useUnlessLost({ status: "not_held" }, (engine, context) => engine.remove(selector, context));
+    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.remove(selector, context));
   }
 
   /** What the relay of another deployment asks. Null if the key can hold nothing for it. Only a proposal creates it. */
   async relay(question: RelayQuestion): Promise<RelayAnswer | null> {
     const ask = (engine: KeyEngine, context: CommandContext) => engine.relays.ask(question, context);
-    if (question.type !== "propose") return this.#useUnlessLost({ status: "not_held", floor: 0n }, ask);
-    const answer = await this.#useFounded(1, ask);
+    if (question.type !== "propose") return this.#commands.useUnlessLost({ status: "not_held", floor: 0n }, ask);
+    const answer = await this.#commands.useFounded(1, ask);
     return "floor" in answer ? answer : null;
   }
 
   /** A step of a round for a request that needs a quorum. False or undefined if the key has given the round up. */
   round(step: RoundStep): Promise<bigint | boolean | undefined> {
-    return this.#use<bigint | boolean | undefined>(false, (engine, context) => takeRoundStep(engine, step, context));
+    return this.#commands.use<bigint | boolean | undefined>(false, (engine, context) =>
+      takeRoundStep(engine, step, context),
+    );
   }
 
   /** Like `renew`, for a hold that other deployments have agreed to: a majority of them has to keep it for longer. */
   async prolong(token: string, session: string, leaseMs: number): Promise<ProlongOutcome> {
     const askedAt = this.#clock.now();
-    const agreed = await this.#use(undefined, (engine, context) => engine.rounds.agreed(token, session, context));
+    const agreed = await this.#commands.use(undefined, (engine, context) =>
+      engine.rounds.agreed(token, session, context),
+    );
     if (!agreed) return { status: "not_held" };
     if (!(await this.#rounds.prolong(agreed, leaseMs))) return { status: "kept" };
-    const isLonger = await this.#use(false, (engine, context) =>
+    const isLonger = await this.#commands.use(false, (engine, context) =>
       engine.rounds.prolong(token, leaseMs, askedAt, context),
     );
     return { status: isLonger ? "prolonged" : "not_held" };
   }
 
   fenceOfHolder(): Promise<FenceOutcome> {
-    return this.#useUnlessLost<FenceOutcome>({ status: "free" }, (engine, context) => {
+    return this.#commands.useUnlessLost<FenceOutcome>({ status: "free" }, (engine, context) => {
       const fence = engine.relays.fenceOfHolder(context);
       return fence === undefined ? { status: "free" } : { status: "held", fence };
     });
@@ -230,15 +252,15 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   pickUp(request: string): Promise<PickUpOutcome> {
-    return this.#use({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
+    return this.#commands.use({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
   }
 
   cancel(request: string): Promise<void> {
-    return this.#use(undefined, (engine, context) => engine.cancel(request, context));
+    return this.#commands.use(undefined, (engine, context) => engine.cancel(request, context));
   }
 
   leave(session: string, options: { keepsReported: boolean }): Promise<void> {
-    return this.#use(undefined, (engine, context) => engine.leave(session, options, context));
+    return this.#commands.use(undefined, (engine, context) => engine.leave(session, options, context));
   }
 
   /**
@@ -246,7 +268,7 @@ export class KeyObject extends DurableObject<Env> {
    * its newest grants. Changes nothing except what is due to expire.
    */
   async describe({ detail, history = false }: DescribeOptions = { detail: false }): Promise<KeyDescription | null> {
-    const view = await this.#useUnlessLost<KeyView | null>(null, (engine, context) => {
+    const view = await this.#commands.useUnlessLost<KeyView | null>(null, (engine, context) => {
       engine.tick(context);
       return engine.isPrunable(context) ? null : engine.view({ detail });
     });
@@ -297,7 +319,7 @@ export class KeyObject extends DurableObject<Env> {
   async #wake(): Promise<void> {
     this.#wakeUp.clear();
     try {
-      await this.#use(undefined, (engine, context) => engine.tick(context));
+      await this.#commands.use(undefined, (engine, context) => engine.tick(context));
       const { engine, isInTransition } = this.#life;
       if (!engine?.isPrunable(this.#context()) || engine.hasNews || isInTransition) return;
       await this.#life.prune(engine);
@@ -318,92 +340,7 @@ export class KeyObject extends DurableObject<Env> {
     return { now: this.#clock.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
   }
 
-  /** Discards memory and continues from the stored state. If that cannot be read, the object restarts. */
-  #reload(): void {
-    try {
-      this.#life.load();
-    } catch (error) {
-      this.ctx.abort(`key unreadable: ${error}`);
-      throw error;
-    }
-  }
-
-  /** Runs a command on a key that exists; returns `missing` for one that does not. */
-  #use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
-    return this.#atWork(async () => {
-      while (this.#life.isInTransition) await this.#life.settled();
-      const { engine, exists } = this.#life;
-      return engine && exists ? this.#run(engine, decide) : missing;
-    });
-  }
-
-  /** Like `#use`, but throws for a key that has existed and lost its rows: `missing` might be wrong. */
-  #useUnlessLost<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
-    return this.#atWork(async () => {
-      while (this.#life.isInTransition) await this.#life.settled();
-      if (!this.#life.exists) await this.#life.checkRows();
-      return this.#use(missing, decide);
-    });
-  }
-
-  /**
-   * Runs a command on the key, founding it with `limit` first if needed and if the cap on keys allows it. Refuses if no
-   * fences are left to grant.
-   */
-  #useFounded<Outcome>(
-    limit: number,
-    decide: Decision<Outcome>,
-  ): Promise<Outcome | Refusal<"max_locks" | "fence_persistence">> {
-    return this.#atWork(async () => {
-      for (;;) {
-        while (this.#life.isInTransition) await this.#life.settled();
-        const { engine, isListed } = this.#life;
-        if (engine && isListed) return this.#runUnlessExhausted(engine, decide);
-        await this.#life.found(limit);
-        if (!this.#life.isListed) return { status: "max_locks" };
-      }
-    });
-  }
-
-  #atWork<Result>(task: () => Promise<Result>): Promise<Result> {
-    noteAwake(this.env, this.#name);
-    return this.#activity.during(task);
-  }
-
-  #runUnlessExhausted<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome | Refusal<"fence_persistence"> {
-    try {
-      return this.#run(engine, decide);
-    } catch (error) {
-      if (error instanceof FenceExhaustedError) return { status: "fence_persistence" };
-      throw error;
-    }
-  }
-
-  /**
-   * Runs one command: decide, store, then answer. If either step fails, memory is discarded along with the answer: half
-   * a decision must not be stored. Running out of fences is a regular decision and is stored.
-   */
-  #run<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome {
-    let outcome: Outcome;
-    try {
-      outcome = decide(engine, this.#context());
-    } catch (error) {
-      if (error instanceof FenceExhaustedError) this.#commit(engine);
-      else this.#reload();
-      throw error;
-    }
-    this.#commit(engine);
-    return outcome;
-  }
-
-  #commit(engine: KeyEngine): void {
-    try {
-      this.#store.write(engine.takeChanges());
-      this.#wakeUp.by(this.#nextWake(engine));
-    } catch (error) {
-      this.#reload();
-      throw error;
-    }
+  #tell(engine: KeyEngine): void {
     const observations = engine.takeObservations();
     this.#meter.countAll(observations, engine.limit);
     this.#history.note(observations);

@@ -55,6 +55,8 @@ export class Link {
   #hasFences = false;
   #failedAt = Number.NEGATIVE_INFINITY;
   #idle: ReturnType<typeof setTimeout> | undefined;
+  /** Waits for the next line of the peer. */
+  #sign: PromiseWithResolvers<boolean> | undefined;
 
   constructor(options: LinkOptions) {
     this.#options = options;
@@ -83,8 +85,31 @@ export class Link {
     return attempt.opened.promise;
   }
 
+  /** Like `open`. If the connection is open already, the peer has to say something on it. */
+  reach(): Promise<boolean> {
+    const carrier = this.#attempt?.isOpen ? this.#attempt.carrier : undefined;
+    if (!carrier) return this.open();
+    if (this.#sign) return this.#sign.promise;
+    const sign = Promise.withResolvers<boolean>();
+    this.#sign = sign;
+    const timer = setTimeout(() => this.#heardSign(false), OPEN_MS);
+    void sign.promise.then(() => clearTimeout(timer));
+    carrier.send(this.#hello);
+    return sign.promise;
+  }
+
+  get #hello(): string {
+    const { ownId, version } = this.#options;
+    return formatRelayRequest({ type: "hello", id: ownId, version, nonce: HELLO_NONCE });
+  }
+
+  #heardSign(isThere: boolean): void {
+    this.#sign?.resolve(isThere);
+    this.#sign = undefined;
+  }
+
   async #dial(attempt: Attempt): Promise<void> {
-    const { peer, ownId, version, token } = this.#options;
+    const { peer, token } = this.#options;
     const isTcp = peer.url.startsWith("tcp:");
     const carrier = isTcp ? this.#dialTcp(attempt) : await this.#dialWebSocket(attempt);
     if (this.#attempt !== attempt) {
@@ -93,7 +118,7 @@ export class Link {
     }
     attempt.carrier = carrier;
     const auth = isTcp ? formatRelayRequest({ type: "auth", token, nonce: AUTH_NONCE }) : "";
-    carrier.send(auth + formatRelayRequest({ type: "hello", id: ownId, version, nonce: HELLO_NONCE }));
+    carrier.send(auth + this.#hello);
   }
 
   async #dialWebSocket(attempt: Attempt): Promise<Carrier> {
@@ -146,6 +171,7 @@ export class Link {
         return;
       }
       this.#options.heard();
+      this.#heardSign(true);
       const { reply } = parsed.message;
       if (reply.type === "howdy") this.#greeted(attempt, reply);
       else this.#options.answered(reply);
@@ -190,6 +216,7 @@ export class Link {
     }
     if (!attempt.isOpen) this.#failedAt = Date.now();
     attempt.opened.resolve(false);
+    this.#heardSign(false);
     this.#drop();
   }
 

@@ -1,4 +1,5 @@
 import type { Turn } from "../../relay/effects.ts";
+import type { PeerView } from "../../relay/presence.ts";
 import type { ProlongCommand } from "../../relay/relay.ts";
 import type { Env } from "../env.ts";
 
@@ -6,6 +7,8 @@ import type { Env } from "../env.ts";
 export interface RelayStub {
   /** Peers heard from in the last seconds. */
   present(): Promise<readonly string[]>;
+  /** All peers. Silent ones are asked for a sign of life first. */
+  peers(): Promise<readonly PeerView[]>;
   begin(turn: Turn & { readonly leaseMs: number }): Promise<void>;
   over(turn: Turn): Promise<void>;
   prolong(command: Omit<ProlongCommand, "call">): Promise<boolean>;

@@ -5,7 +5,7 @@ import { log } from "../../log.ts";
 import { exchangesFences, type RelayReply, STAT, versionName } from "../../protocols/godistlock/relay.ts";
 import type { Question, RelayEffect, Turn } from "../../relay/effects.ts";
 import { orderOf } from "../../relay/nonces.ts";
-import { Presence } from "../../relay/presence.ts";
+import { type PeerView, Presence } from "../../relay/presence.ts";
 import { type ProlongCommand, Relay } from "../../relay/relay.ts";
 import { VERSION } from "../../version.ts";
 import { answerClose } from "../calls/closing.ts";
@@ -19,7 +19,7 @@ import type { RelayStub } from "./relay-name.ts";
 export const KNOWN_HEADER = "X-Holdfast-Relay-Known";
 export const RELAY_WINDOW_HEADER = "X-Holdfast-Relay-Window";
 
-/** How long missing peers are dialled before a proposal is answered that there is no quorum. */
+/** How long missing peers are waited for before a proposal is answered that there is no quorum. */
 const SEARCH_MS = 500;
 /** The outcome of such a search is kept for this long. */
 const SEARCHED_MS = 5_000;
@@ -42,7 +42,7 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
   readonly #prolongations = new Map<string, (isAgreed: boolean) => void>();
   #calls = 0;
   #timer: { readonly at: number; readonly handle: ReturnType<typeof setTimeout> } | undefined;
-  #search: { readonly at: number; readonly done: Promise<unknown> } | undefined;
+  #search: { readonly at: number; readonly dials: readonly Promise<boolean>[] } | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -112,6 +112,14 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
     return this.#presence.present(Date.now());
   }
 
+  /** All peers. Silent ones are asked for a sign of life first. */
+  async peers(): Promise<readonly PeerView[]> {
+    const now = Date.now();
+    if (this.#presence.missing(now).length > 0)
+      await Promise.race([Promise.all(this.#seek(now)), scheduler.wait(SEARCH_MS)]);
+    return this.#presence.view(Date.now());
+  }
+
   #on(socket: WebSocket): IncomingSocket {
     const known = this.#incoming.get(socket);
     if (known) return known;
@@ -160,19 +168,26 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
     }
   }
 
-  /** Whether enough peers have been heard from. If not, the missing ones are dialled first. */
+  /** Whether enough peers have been heard from. If not, the missing ones are asked for a sign of life first. */
   async #seesQuorum(): Promise<boolean> {
     const now = Date.now();
     if (this.#presence.seesQuorum(now)) return true;
-    if (!this.#search || now - this.#search.at > SEARCHED_MS) {
-      const dials = this.#presence.missing(now).map((peer) => this.#links.get(peer)?.open());
-      const isEnough = new Promise<void>((resolve) => {
-        for (const dial of dials) void dial?.then(() => this.#presence.seesQuorum(Date.now()) && resolve());
-      });
-      this.#search = { at: now, done: Promise.race([isEnough, Promise.all(dials), scheduler.wait(SEARCH_MS)]) };
-    }
-    await this.#search.done;
+    const dials = this.#seek(now);
+    const isEnough = new Promise<void>((resolve) => {
+      for (const dial of dials) void dial.then(() => this.#presence.seesQuorum(Date.now()) && resolve());
+    });
+    const leftMs = Math.max(0, (this.#search?.at ?? now) + SEARCH_MS - now);
+    await Promise.race([isEnough, Promise.all(dials), scheduler.wait(leftMs)]);
     return this.#presence.seesQuorum(Date.now());
+  }
+
+  /** Asks the peers that have not been heard from, unless that was done a moment ago. */
+  #seek(now: number): readonly Promise<boolean>[] {
+    if (!this.#search || now - this.#search.at > SEARCHED_MS) {
+      const missing = this.#presence.missing(now).flatMap((peer) => this.#links.get(peer) ?? []);
+      this.#search = { at: now, dials: missing.map((link) => link.reach()) };
+    }
+    return this.#search.dials;
   }
 
   #linkTo(peer: RelayConfig["peers"][number], version: string): Link {

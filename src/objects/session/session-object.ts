@@ -101,7 +101,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   async #receive(headers: Headers): Promise<Response> {
     const entry = decodeEntry(headers);
     const secret = headers.get(RESUME_HEADER);
-    const refusal = secret === null ? await this.#admit(entry) : await this.#resume(secret);
+    const reason = secret === null ? await this.#admit(entry) : await this.#resume(secret);
+    // Another client may have been let in meanwhile.
+    const refusal = reason ?? (this.#session.conversation && "session_in_use");
     if (refusal) return new Response(null, { status: 503, headers: { [REFUSAL_HEADER]: refusal } });
     const { 0: theirs, 1: ours } = new WebSocketPair();
     try {

@@ -1,27 +1,37 @@
 /** What follows from the model's state: rows that must be stored, notices that must be outstanding. */
 import type { SlotRow, WaiterRow } from "../stored-engine.ts";
 import type { KeyModel } from "./key-model.ts";
-import { type Notice, openRequestOf, promotionOf } from "./types.ts";
+import { endNoticeOf, isInRound, type Notice, openRequestOf, promotionOf } from "./types.ts";
 
 export function expectedSlotRows({ holds }: KeyModel): Omit<SlotRow, "index" | "place">[] {
-  return holds.map(({ isRecord, unanswered: _, ...row }) => ({ ...row, hasRecord: isRecord, isHeld: true }));
+  return holds.map(({ isRecord, unanswered: _, round, ...row }) => {
+    return { ...row, hasRecord: isRecord, isHeld: true, ...(round && { round }) };
+  });
 }
 
 export function expectedWaiterRows({ holds, ended, queue }: KeyModel): Omit<WaiterRow, "place">[] {
   const promoted = holds.flatMap(({ unanswered }) => (unanswered ? [unanswered] : []));
-  const ends = ended.map(({ waiter, outcome }) => ({ waiter, outcome: outcome === "timeout" ? undefined : outcome }));
+  const ends = ended.map(({ waiter, outcome }) => ({
+    waiter,
+    outcome: outcome === "lease_expired" ? outcome : undefined,
+  }));
   const others = [...queue, ...promoted].map((waiter) => ({ waiter, outcome: undefined }));
   return [...ends, ...others]
     .sort((a, b) => a.waiter.place - b.waiter.place)
-    .map(({ waiter: { place: _, ...row }, outcome }) => ({ ...row, outcome }));
+    .map(({ waiter: { place: _, pausedUntil: __, quorum, ...row }, outcome }) => {
+      return { ...row, outcome, ...(quorum && { quorum }) };
+    });
 }
 
 /** Notices that sessions have not answered yet. */
 export function unansweredNotices({ holds, ended }: KeyModel): Notice[] {
-  const ends = ended.map(({ waiter, outcome: kind }) => {
-    return { session: waiter.session, request: openRequestOf(waiter), kind };
-  });
-  return [...ends, ...holds.filter(({ unanswered }) => unanswered).map(promotionOf)];
+  const promotions = holds.filter((hold) => hold.unanswered && !isInRound(hold)).map(promotionOf);
+  return [...ended.map(endNoticeOf), ...promotions];
+}
+
+/** The request of whoever waits first. */
+export function headOf({ queue }: KeyModel): string | undefined {
+  return queue[0] && openRequestOf(queue[0]);
 }
 
 /** Whether `request` is an enqueue whose `wait` has taken over. */

@@ -87,7 +87,9 @@ export class Invariants {
 
   /** Every notice is sent at once and is true; every loss is told exactly once. */
   #checkEvents(events: readonly KeyEvent[], unansweredBefore: readonly Notice[]): Notice[] {
-    const { notices, losses } = this.#model;
+    const { notices, losses, rounds } = this.#model;
+    const told = events.filter(({ type }) => type === "round" || type === "round_over");
+    assert.deepEqual(told, rounds);
     const lost = events.flatMap((event) => (event.type === "lost" ? [event] : []));
     assert.deepEqual(lost.sort(byToken), losses.map((loss) => ({ type: "lost", ...loss })).sort(byToken));
     const sent = events.flatMap((event) => {
@@ -132,7 +134,8 @@ export class Invariants {
     assert.equal(waiters, this.#model.queue.length);
     assert.ok(holders.filter(({ expiresAt }) => expiresAt > now).length <= limit, "at most `limit` holders");
     const isDecided = call.do !== "reload" && call.do !== "answer";
-    assert.ok(!(isDecided && holders.length < limit && waiters > 0), "a free slot beside a waiter");
+    const isPaused = (this.#model.queue[0]?.pausedUntil ?? 0) > now;
+    assert.ok(!(isDecided && holders.length < limit && waiters > 0 && !isPaused), "a free slot beside a waiter");
   }
 
   #checkGrants(): void {
@@ -157,7 +160,8 @@ export class Invariants {
   #checkWake(call: Call, now: number): void {
     const wake = this.nextWake;
     for (const { expiresAt } of this.#model.holds) assert.ok(wake <= expiresAt, "wakes in time");
-    for (const { deadline } of this.#model.queue) assert.ok(wake <= deadline, "wakes in time");
+    for (const { deadline, pausedUntil } of this.#model.queue)
+      assert.ok(wake <= (pausedUntil > 0 ? Math.min(deadline, pausedUntil) : deadline), "wakes in time");
     const { gcMaxIdleMs } = this.#rules;
     if (this.#model.isIdle && unansweredNotices(this.#model).length === 0)
       assert.ok(wake <= this.#model.activity.latest + gcMaxIdleMs + 1 + GRACE_MS, "wakes in time");

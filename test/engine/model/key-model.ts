@@ -17,7 +17,16 @@
  */
 import type { AcquireCommand, Answer, LockRequest, WaitCommand } from "../../../src/engine/index.ts";
 import { ModelState } from "./model-state.ts";
-import { type EndedWait, grantedOf, type Hold, openRequestOf, type Seen, tagOf } from "./types.ts";
+import {
+  type EndedWait,
+  endNoticeOf,
+  grantedOf,
+  type Hold,
+  isInRound,
+  openRequestOf,
+  type Seen,
+  tagOf,
+} from "./types.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -25,11 +34,21 @@ export class KeyModel extends ModelState {
   acquire(command: AcquireCommand, now: number, seen: Seen): object {
     this.arrive(command.limit, now, seen);
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
+    if (command.quorum) return this.acquireInRound(command, now);
     if (this.hasRoom && this.queue.length === 0) return grantedOf(this.grant(command, now, { isReported: true }));
     if (this.isQueueFull) return { status: "max_waiters" };
     if (command.waitMs === 0) return this.timeoutAtOnce();
     if (!command.mayWait) return { status: "would_wait" };
     this.join(command, { isEnqueued: false, deadline: now + command.waitMs }, now);
+    return { status: "queued" };
+  }
+
+  /** Waits in any case: for its turn, and then for the other deployments. */
+  private acquireInRound(command: AcquireCommand, now: number): object {
+    if (!this.isIdle && command.quorum === "once") return this.timeoutAtOnce();
+    if (!this.isIdle && this.isQueueFull) return { status: "max_waiters" };
+    this.join(command, { isEnqueued: false, deadline: NEVER }, now);
+    this.promote(now);
     return { status: "queued" };
   }
 
@@ -112,11 +131,11 @@ export class KeyModel extends ModelState {
   pickUp(request: string, now: number): object {
     this.evaluate(now);
     const hold = this.holds.find((held) => held.request === request);
-    if (hold) return this.report(hold, now);
+    if (hold) return isInRound(hold) ? { status: "queued" } : this.report(hold, now);
     if (this.queue.some((waiter) => openRequestOf(waiter) === request)) return { status: "queued" };
     const end = this.ended.find(({ waiter }) => openRequestOf(waiter) === request);
     if (end) this.tell(end);
-    return { status: end?.outcome ?? "unknown" };
+    return { status: end ? endNoticeOf(end).kind : "unknown" };
   }
 
   /** The reply to the same request again, after time has passed; undefined if the key does not know it. */
@@ -137,6 +156,8 @@ export class KeyModel extends ModelState {
     const before = this.queue.length;
     this.queue = this.queue.filter((waiter) => openRequestOf(waiter) !== request);
     if (this.queue.length < before) this.touch(now);
+    // Those behind it may have waited for the end of its pause.
+    this.promote(now);
     this.forgetEnd(request);
   }
 
@@ -152,6 +173,7 @@ export class KeyModel extends ModelState {
     }
     if (!hold || hold.isReported) return;
     if (answer === "gone") this.cancel(request, now);
+    else if (isInRound(hold)) return;
     else if (answer === "later") this.startLease(hold, now);
     else if (answer === "noted" && hold.isRecord && hold.unanswered) this.interruptHold(hold, now);
   }
@@ -204,7 +226,7 @@ export class KeyModel extends ModelState {
   }
 
   /** A key that may be pruned is, and takes the limit asked for. */
-  private arrive(limit: number, now: number, seen: Seen): void {
+  arrive(limit: number, now: number, seen: Seen): void {
     this.evaluate(now);
     const isReset = this.isPrunable(now) ?? (limit === this.limit ? seen.hasNoLapses : !seen.isMismatch);
     if (!isReset) return;

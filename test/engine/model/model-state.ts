@@ -1,9 +1,11 @@
-import type { EndReason, LockRequest, Observation } from "../../../src/engine/index.ts";
+import type { EndReason, LockRequest, Observation, RoundEvent } from "../../../src/engine/index.ts";
 import {
   type EndedWait,
+  endNoticeOf,
   fenceOf,
   grantedOf,
   type Hold,
+  isInRound,
   type Loss,
   type Notice,
   openRequestOf,
@@ -15,6 +17,8 @@ import {
 
 export const SALT = "0123456789abcdef";
 const PICK_UP_MS = 5_000;
+/** A round of which nothing is heard for this long is given up. */
+export const ROUND_MS = 1_250;
 
 /** The state of one key, and the steps that its commands are made of. */
 export class ModelState {
@@ -31,6 +35,8 @@ export class ModelState {
   notices: Notice[] = [];
   promoted: Waiter[] = [];
   grants: Hold[] = [];
+  /** What the relay of this deployment is told. */
+  rounds: RoundEvent[] = [];
   /** Number of holds that it has ended. */
   endings = 0;
   /** All but repeated notices. */
@@ -64,6 +70,7 @@ export class ModelState {
     this.notices = [];
     this.promoted = [];
     this.grants = [];
+    this.rounds = [];
     this.endings = 0;
     this.observations = [];
   }
@@ -77,7 +84,10 @@ export class ModelState {
 
   /** What the protocol calls evaluating the key. */
   evaluate(now: number): void {
-    const expired = this.holds.filter((hold) => hold.expiresAt <= now).sort((a, b) => a.expiresAt - b.expiresAt);
+    const due = this.holds.filter((hold) => hold.expiresAt <= now).sort((a, b) => a.expiresAt - b.expiresAt);
+    for (const hold of due.filter(isInRound)) this.stepBack(hold, now);
+    for (const waiter of this.queue) if (waiter.pausedUntil <= now) waiter.pausedUntil = 0;
+    const expired = due.filter((hold) => !isInRound(hold));
     for (const hold of expired) this.takeAway(hold, "expired", hold.expiresAt);
     for (const { expiresAt } of expired) {
       this.timeOut((waiter) => waiter.deadline < expiresAt, now);
@@ -94,9 +104,11 @@ export class ModelState {
 
   /** `shownActivity` is the last activity that the rows show. */
   reload(shownActivity: number): void {
-    const undecided = this.ended.filter(({ outcome }) => outcome === "timeout").map(({ waiter }) => waiter);
-    this.ended = this.ended.filter(({ outcome }) => outcome !== "timeout").map((end) => ({ ...end, isTold: false }));
+    const undecided = this.ended.filter(({ outcome }) => outcome !== "lease_expired").map(({ waiter }) => waiter);
+    const decided = this.ended.filter(({ outcome }) => outcome === "lease_expired");
+    this.ended = decided.map((end) => ({ ...end, isTold: false }));
     this.queue = [...this.queue, ...undecided].sort((a, b) => a.place - b.place);
+    for (const waiter of this.queue) waiter.pausedUntil = 0;
     this.activity.earliest = Math.min(this.activity.earliest, shownActivity);
   }
 
@@ -118,24 +130,20 @@ export class ModelState {
   }
 
   protected join(request: LockRequest, kind: Pick<Waiter, "isEnqueued" | "deadline">, now: number): void {
-    const { session, request: id, leaseSeconds, sessionless } = request;
-    const joined = { place: this.#nextPlace++, session, request: id, leaseSeconds, sessionless, joinedAt: now };
-    this.queue.push({ ...joined, ...kind, waitRequest: undefined });
+    const { session, request: id, leaseSeconds, sessionless, quorum } = request;
+    const joined = { place: this.#nextPlace++, session, request: id, leaseSeconds, sessionless, quorum, joinedAt: now };
+    this.queue.push({ ...joined, ...kind, waitRequest: undefined, pausedUntil: 0 });
     this.touch(now);
   }
 
-  protected grant(
+  grant(
     { session, request, leaseSeconds, sessionless }: LockRequest,
     now: number,
     { isReported }: { isReported: boolean },
   ): Hold {
-    const { fenceFloor } = this.#rules;
-    const above = (this.lastFence > fenceFloor ? this.lastFence : fenceFloor) + 1n;
-    const clock = BigInt(now) * 1_000_000n;
-    this.lastFence = above > clock ? above : clock;
-    const token = this.lastFence.toString(16).padStart(16, "0") + SALT;
+    const token = this.mint(now);
     const expiresAt = now + leaseSeconds * 1000;
-    const is = { isReported, isRecord: false, unanswered: undefined };
+    const is = { isReported, isRecord: false, unanswered: undefined, round: undefined };
     const hold = { session, request, token, leaseSeconds, sessionless, expiresAt, since: now, ...is };
     if (isReported) {
       const granted = { type: "granted", how: "immediate", session, fence: fenceOf(hold), at: now, waitMs: 0 } as const;
@@ -147,24 +155,55 @@ export class ModelState {
     return hold;
   }
 
+  /** The token of the next grant. Its fence is above all others and above `floor`. */
+  mint(now: number, floor = 0n): string {
+    const above = [this.lastFence, this.#rules.fenceFloor, floor].reduce((a, b) => (a > b ? a : b)) + 1n;
+    const clock = BigInt(now) * 1_000_000n;
+    return this.tokenWith(above > clock ? above : clock);
+  }
+
+  tokenWith(fence: bigint): string {
+    this.lastFence = fence;
+    return fence.toString(16).padStart(16, "0") + SALT;
+  }
+
   promote(now: number): void {
-    while (this.hasRoom && this.queue.length > 0) this.promoteOne(now);
+    while (this.hasRoom && this.promoteOne(now));
   }
 
   protected promoteOne(now: number): boolean {
-    const waiter = this.queue.shift();
-    if (!waiter) return false;
+    const waiter = this.queue[0];
+    if (!waiter || waiter.pausedUntil > now) return false;
+    this.queue.shift();
     const hold = this.grant({ ...waiter, request: openRequestOf(waiter) }, now, { isReported: false });
     hold.since = waiter.joinedAt;
     hold.isRecord = waiter.isEnqueued;
     hold.unanswered = waiter;
-    if (!waiter.isEnqueued || waiter.waitRequest) hold.expiresAt = Math.max(hold.expiresAt, now + PICK_UP_MS);
     this.promoted.push(waiter);
+    if (waiter.quorum) {
+      const { session, request, leaseSeconds } = hold;
+      hold.round = "open";
+      hold.expiresAt = now + ROUND_MS;
+      this.rounds.push({ type: "round", session, request, mark: fenceOf(hold), leaseMs: leaseSeconds * 1000 });
+      return true;
+    }
+    if (!waiter.isEnqueued || waiter.waitRequest) hold.expiresAt = Math.max(hold.expiresAt, now + PICK_UP_MS);
     this.notices.push(promotionOf(hold));
     return true;
   }
 
-  /** The token is handed to the client: its full lease starts. */
+  /** A round came to nothing: its request is at the head of the queue again. */
+  stepBack(hold: Hold, now: number): Waiter | undefined {
+    this.free(hold, "gone", now);
+    const { unanswered } = hold;
+    if (unanswered) this.queue = [...this.queue, unanswered].sort((a, b) => a.place - b.place);
+    return unanswered;
+  }
+
+  /**
+   * The token is handed to the client: its full lease starts. One that other deployments have agreed to never ends
+   * later than they know of.
+   */
   report(hold: Hold, now: number): object {
     if (!hold.isReported) {
       const { session, since } = hold;
@@ -175,7 +214,8 @@ export class ModelState {
     hold.isReported = true;
     hold.isRecord = false;
     hold.unanswered = undefined;
-    hold.expiresAt = now + hold.leaseSeconds * 1000;
+    const leaseEnd = now + hold.leaseSeconds * 1000;
+    hold.expiresAt = hold.round ? Math.min(hold.expiresAt, leaseEnd) : leaseEnd;
     this.touch(now);
     return grantedOf(hold);
   }
@@ -192,6 +232,8 @@ export class ModelState {
     this.endings += 1;
     const holdMs = hold.isReported ? Math.max(0, at - hold.since) : undefined;
     this.observations.push({ type: "ended", fence: fenceOf(hold), reason, holdMs });
+    const { session, request, round } = hold;
+    if (round) this.rounds.push({ type: "round_over", session, request, mark: fenceOf(hold) });
     this.touch(at);
   }
 
@@ -214,9 +256,9 @@ export class ModelState {
     this.queue = this.queue.filter((waiter) => !isLate(waiter));
   }
 
-  protected end(waiter: Waiter, outcome: EndedWait["outcome"]): void {
+  end(waiter: Waiter, outcome: EndedWait["outcome"]): void {
     this.ended.push({ waiter, outcome, isTold: false });
-    this.notices.push({ session: waiter.session, request: openRequestOf(waiter), kind: outcome });
+    this.notices.push(endNoticeOf({ waiter, outcome }));
   }
 
   /** A time-out counts once, when its client is told. */

@@ -1,8 +1,14 @@
 /** What may happen to a key and its clients, and how to make it up at random. */
 import fc from "fast-check";
+import type { Quorum } from "../../../src/engine/index.ts";
+import { type GroupStep, groupSteps } from "./group-steps.ts";
 
 /** Chooses one of a list: 0 is the newest. */
 export type Pick = number;
+
+export function at<T>(list: readonly T[], pick: Pick): T | undefined {
+  return list.length === 0 ? undefined : list[list.length - 1 - (pick % list.length)];
+}
 
 export type Delivery = "honest" | "gone" | "cut off" | "detached" | "answer lost" | "twice" | "lost";
 export type Jump =
@@ -23,6 +29,8 @@ export type Step =
       readonly waitMs: number;
       readonly leaseSeconds: number;
       readonly mayWait: boolean;
+      /** Only a lock can need one. */
+      readonly quorum: Quorum | undefined;
     }
   | {
       readonly step: "enqueue";
@@ -57,14 +65,15 @@ export type Step =
     }
   | { readonly step: "remove"; readonly kind: string; readonly which: Selected }
   | { readonly step: "misuse"; readonly who: Pick; readonly token: Pick }
-  | { readonly step: "cancel"; readonly request: Pick }
+  | { readonly step: "cancel"; readonly request: Pick; readonly isHead: boolean }
   | { readonly step: "repeat"; readonly request: Pick }
   | { readonly step: "leave"; readonly who: Pick; readonly keepsReported: boolean }
   | { readonly step: "jump"; readonly jump: Jump }
   | { readonly step: "tick" }
   | { readonly step: "deliver"; readonly notice: Pick; readonly how: Delivery }
   | { readonly step: "reload"; readonly losesNotices: boolean }
-  | { readonly step: "prune"; readonly limit: number };
+  | { readonly step: "prune"; readonly limit: number }
+  | GroupStep;
 
 const pick = fc.nat(11);
 /** Mostly the newest: that is where the races are. */
@@ -78,6 +87,7 @@ const otherLimit = fc.oneof(
   { weight: 9, arbitrary: fc.constant(undefined) },
   { weight: 1, arbitrary: fc.integer({ min: 1, max: 4 }) },
 );
+const quorum = fc.constantFrom(undefined, undefined, "once", "until_agreed");
 const how = fc.constantFrom(
   ...(["honest", "honest", "honest", "gone", "cut off", "detached", "answer lost", "twice", "lost"] as const),
 );
@@ -95,8 +105,16 @@ const jump = fc.oneof(
 );
 const steps: fc.Arbitrary<Step> = fc.oneof(
   {
-    weight: 16,
-    arbitrary: fc.record({ step: fc.constant("acquire"), who, otherLimit, waitMs, leaseSeconds, mayWait: mostly }),
+    weight: 22,
+    arbitrary: fc.record({
+      step: fc.constant("acquire"),
+      who,
+      otherLimit,
+      waitMs,
+      leaseSeconds,
+      mayWait: mostly,
+      quorum,
+    }),
   },
   { weight: 9, arbitrary: fc.record({ step: fc.constant("enqueue"), who, otherLimit, leaseSeconds }) },
   {
@@ -126,7 +144,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 6, arbitrary: fc.record({ step: fc.constant("remove"), kind, which }) },
   { weight: 1, arbitrary: fc.record({ step: fc.constant("misuse"), who, token: recent }) },
-  { weight: 4, arbitrary: fc.record({ step: fc.constant("cancel"), request: recent }) },
+  { weight: 4, arbitrary: fc.record({ step: fc.constant("cancel"), request: recent, isHead: seldom }) },
   { weight: 2, arbitrary: fc.record({ step: fc.constant("repeat"), request: recent }) },
   { weight: 3, arbitrary: fc.record({ step: fc.constant("leave"), who, keepsReported: fc.boolean() }) },
   { weight: 14, arbitrary: fc.record({ step: fc.constant("jump"), jump }) },
@@ -134,6 +152,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   { weight: 14, arbitrary: fc.record({ step: fc.constant("deliver"), notice: pick, how }) },
   { weight: 6, arbitrary: fc.record({ step: fc.constant("reload"), losesNotices: fc.boolean() }) },
   { weight: 2, arbitrary: fc.record({ step: fc.constant("prune"), limit: fc.integer({ min: 1, max: 4 }) }) },
+  ...groupSteps,
 ) as fc.Arbitrary<Step>;
 
 /** A whole history of one key: its limit, its rules, and the steps. */

@@ -1,4 +1,4 @@
-import type { LossReason, NoticeKind, Sessionless } from "../../../src/engine/index.ts";
+import type { LossReason, NoticeKind, Quorum, Round, Sessionless } from "../../../src/engine/index.ts";
 
 export interface Waiter {
   readonly place: number;
@@ -8,7 +8,10 @@ export interface Waiter {
   readonly leaseSeconds: number;
   readonly joinedAt: number;
   readonly sessionless: Sessionless | undefined;
+  readonly quorum: Quorum | undefined;
   deadline: number;
+  /** Until then, neither it nor those behind it get the slot. */
+  pausedUntil: number;
   /** The `wait` in progress on an enqueued waiter. */
   waitRequest: string | undefined;
 }
@@ -16,8 +19,10 @@ export interface Waiter {
 export interface Hold {
   readonly session: string;
   request: string;
-  readonly token: string;
+  token: string;
   leaseSeconds: number;
+  /** Set if other deployments have to agree, or have agreed. */
+  round: Round | undefined;
   sessionless: Sessionless | undefined;
   expiresAt: number;
   /** When the token was handed over; until then, when the request came. */
@@ -32,7 +37,8 @@ export interface Hold {
 /** A wait that is over, until its session has answered. */
 export interface EndedWait {
   readonly waiter: Waiter;
-  readonly outcome: "timeout" | "lease_expired";
+  /** `refused` by other deployments; its session is told of a time-out. */
+  readonly outcome: "timeout" | "lease_expired" | "refused";
   /** The client has been told the outcome. */
   isTold: boolean;
 }
@@ -62,6 +68,15 @@ export interface Notice {
 }
 
 export const openRequestOf = ({ request, waitRequest }: Waiter): string => waitRequest ?? request;
+
+export const endNoticeOf = ({ waiter, outcome }: Pick<EndedWait, "waiter" | "outcome">): Notice => ({
+  session: waiter.session,
+  request: openRequestOf(waiter),
+  kind: outcome === "refused" ? "timeout" : outcome,
+});
+
+/** Other deployments have not agreed yet: nobody has the lock. */
+export const isInRound = ({ round }: Hold): boolean => round === "open" || round === "fenced";
 
 export const fenceOf = ({ token }: Pick<Hold, "token">): string => token.slice(0, 16);
 

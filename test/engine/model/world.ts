@@ -5,12 +5,13 @@
 import assert from "node:assert/strict";
 import type { Answer, CommandContext, WaitCommand, Which } from "../../../src/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "../stored-engine.ts";
-import { isSuperseded, outlivedRecords } from "./expectations.ts";
+import { headOf, isSuperseded, outlivedRecords } from "./expectations.ts";
+import { GroupWorld } from "./group-world.ts";
 import { Invariants } from "./invariants.ts";
 import { KeyModel } from "./key-model.ts";
 import { SALT } from "./model-state.ts";
 import { SessionlessModel } from "./sessionless-model.ts";
-import type { Delivery, Jump, Pick, Selected, Step } from "./steps.ts";
+import { at, type Delivery, type Jump, type Pick, type Selected, type Step } from "./steps.ts";
 import type { Notice, Rules, Seen } from "./types.ts";
 
 const START = 1_700_000_000_000;
@@ -38,6 +39,7 @@ export class World {
   readonly #tokens: string[] = [];
   #inFlight: Notice[] = [];
   readonly #sessionless: SessionlessModel;
+  readonly #group: GroupWorld;
   readonly #invariants: Invariants;
 
   constructor(limit: number, rules: Rules) {
@@ -45,6 +47,7 @@ export class World {
     this.key = new StoredEngine(limit, START);
     this.model = new KeyModel(limit, START, rules);
     this.#sessionless = new SessionlessModel(this.model);
+    this.#group = new GroupWorld(this.model, (call, predict) => this.#agree(call, (seen) => predict(this.now, seen)));
     this.#invariants = new Invariants(this.key, this.model, rules);
     for (let who = 0; who < SESSIONS; who += 1) this.#clients.push(this.#newClient());
   }
@@ -54,8 +57,9 @@ export class World {
       case "acquire": {
         const { waitMs, leaseSeconds, mayWait } = step;
         const client = this.#client(step.who);
-        const limit = step.otherLimit ?? this.model.limit;
-        const command = { session: client.id, request: this.#id("l"), limit, waitMs, leaseSeconds, mayWait };
+        const limit = step.quorum ? 1 : (step.otherLimit ?? this.model.limit);
+        const asked = { session: client.id, request: this.#id("l"), limit, waitMs, leaseSeconds, mayWait };
+        const command = { ...asked, ...(step.quorum && { quorum: step.quorum }) };
         this.#ask(client, { do: "acquire", command });
         return;
       }
@@ -125,7 +129,9 @@ export class World {
         return;
       }
       case "cancel":
-        this.#cancel(at(this.#asked, step.request)?.command.request ?? "unknown");
+        this.#cancel(
+          (step.isHead && headOf(this.model)) || (at(this.#asked, step.request)?.command.request ?? "unknown"),
+        );
         return;
       case "repeat":
         this.#repeat(at(this.#asked, step.request));
@@ -157,6 +163,8 @@ export class World {
         this.#agree({ do: "prune", limit: step.limit }, () => this.model.prune(step.limit, this.now));
         this.#invariants.pruned();
         return;
+      default:
+        this.#group.take(step, { tokens: this.#tokens, now: this.now });
     }
   }
 
@@ -294,7 +302,7 @@ export class World {
         return;
       case "deadline": {
         const ends = this.model.holds.map(({ expiresAt }) => expiresAt);
-        const deadlines = this.model.queue.map(({ deadline }) => deadline);
+        const deadlines = this.model.queue.flatMap(({ deadline, pausedUntil }) => [deadline, pausedUntil]);
         const times = [...ends, ...deadlines].filter((time) => Number.isFinite(time) && time + jump.off > this.now);
         this.now = (at(times, jump.pick) ?? this.now - jump.off) + jump.off;
         return;
@@ -361,6 +369,7 @@ export class World {
     this.log.push({ call, now: this.now });
     const before = this.#invariants.before(call);
     const result = this.key.run(call, this.#context());
+    this.#group.note(result.events);
     this.model.begin(this.now);
     const expected = predict(this.#seen(result));
     assert.deepEqual(result.outcome, expected);
@@ -370,7 +379,9 @@ export class World {
 
   #seen({ outcome }: Result): Seen {
     const status = (outcome as { status?: string } | undefined)?.status;
-    return { isMismatch: status === "limit_mismatch", hasNoLapses: this.key.rows.lapsed.size === 0 };
+    // Of an idle key, `held` says that it is no lock.
+    const isMismatch = status === "limit_mismatch" || status === "held";
+    return { isMismatch, hasNoLapses: this.key.rows.lapsed.size === 0 };
   }
 }
 
@@ -379,10 +390,6 @@ export function replay(log: World["log"], limit: number, rules: Rules): StoredEn
   const key = new StoredEngine(limit, START);
   for (const { call, now } of log) key.run(call, { now, salt: () => SALT, ...rules });
   return key;
-}
-
-function at<T>(list: readonly T[], pick: Pick): T | undefined {
-  return list.length === 0 ? undefined : list[list.length - 1 - (pick % list.length)];
 }
 
 /** Few enough that some claims repeat. */

@@ -1,4 +1,4 @@
-import type { KeyReply, StatsReply } from "../schemas.ts";
+import type { KeyReply, RelayReply, StatsReply } from "../schemas.ts";
 
 /** Typical replies, as examples in the document. */
 
@@ -44,6 +44,16 @@ export const DETAILED_STATS: StatsReply = {
   idle_locks: [],
   idle_semaphores: [],
   next_cursor: "nightly",
+};
+
+export const GROUP: RelayReply = {
+  id: "s0",
+  quorum_need: 2,
+  quorum_ok: true,
+  peers: [
+    { id: "s1", present: true, heard_s: 0.25 },
+    { id: "s2", present: false, heard_s: 41.5 },
+  ],
 };
 
 export const KEY: KeyReply = {

@@ -5,11 +5,12 @@ import {
   keyQuery,
   keyReply,
   notReadyReply,
+  relayReply,
   statsQuery,
   statsReply,
   upgradeQuery,
 } from "../schemas.ts";
-import { DETAILED_STATS, KEY, KEY_WITH_HISTORY, METRICS, STATS } from "./examples.ts";
+import { DETAILED_STATS, GROUP, KEY, KEY_WITH_HISTORY, METRICS, STATS } from "./examples.ts";
 import { failures } from "./failures.ts";
 import { CACHED_BRIEFLY, type Operation, page, reply, text } from "./operation.ts";
 
@@ -114,6 +115,19 @@ export const introspectionOperations = {
     responses: {
       200: reply("The key.", keyReply, { lock: KEY, history: KEY_WITH_HISTORY }),
       ...failures("BadRequest", "Unauthorized", "Forbidden", "NotFound", "RateLimited", "Failed", "Unavailable"),
+    },
+  },
+  getRelay: {
+    method: "get",
+    path: "/v1/relay",
+    tags: ["introspection"],
+    summary: "The other deployments of the group",
+    description:
+      "Which peers are heard from, and whether they are a majority with this deployment. Silent ones are asked for a " +
+      "sign of life first, for half a second. Without peers, a deployment is a majority by itself.",
+    responses: {
+      200: reply("The group.", relayReply, { group: GROUP, alone: { quorum_need: 1, quorum_ok: true, peers: [] } }),
+      ...failures("Unauthorized", "Forbidden", "RateLimited", "Failed", "Unavailable"),
     },
   },
   openWebSocket: {

@@ -158,6 +158,23 @@ export const keyReply = z
   })
   .openapi("KeyDetail");
 
+const peer = z
+  .object({
+    id: z.string(),
+    present: z.boolean().openapi({ description: "Heard from in the last seconds: it counts towards a quorum." }),
+    heard_s: duration("Seconds since it was last heard from. Absent if that is not known.").optional(),
+  })
+  .openapi("Peer");
+
+export const relayReply = z
+  .object({
+    id: z.string().optional().openapi({ description: "The name of this deployment. Absent if it has no peers." }),
+    quorum_need: wholeNumber(1, 9).openapi({ description: "How many deployments are a majority, with this one." }),
+    quorum_ok: z.boolean().openapi({ description: "So many of them are there." }),
+    peers: z.array(peer).openapi({ description: "The other deployments of the group." }),
+  })
+  .openapi("RelayGroup");
+
 export const ticketReply = z
   .object({
     ticket: z
@@ -179,5 +196,6 @@ export type HeldBy = z.infer<typeof heldBy>;
 export type Queued = z.infer<typeof queued>;
 export type StatsReply = z.infer<typeof statsReply>;
 export type KeyReply = z.infer<typeof keyReply>;
+export type RelayReply = z.infer<typeof relayReply>;
 export type TicketReply = z.infer<typeof ticketReply>;
 export type RemovalReply = z.infer<typeof removalReply>;
