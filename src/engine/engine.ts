@@ -18,7 +18,7 @@ import type {
 import type { Fence } from "./fence.ts";
 import { Holds } from "./holds.ts";
 import { Notices } from "./notices.ts";
-import type { Answer, KeyEvent, Observation } from "./output.ts";
+import type { KeyEvent, NoticeAnswer, Observation } from "./output.ts";
 import { RelayHolds } from "./relay-holds.ts";
 import { Rounds } from "./rounds.ts";
 import {
@@ -246,7 +246,7 @@ export class KeyEngine {
   }
 
   /** Takes a session's answer to a notice. A hold that will not be picked up goes to the next waiter. */
-  answer(request: string, answer: Answer, context: CommandContext): void {
+  answer(request: string, answer: NoticeAnswer, context: CommandContext): void {
     const subject = this.#books.requests.get(request);
     if (subject instanceof Waiter) this.#answerEnd(subject, answer, context);
     else if (subject && !subject.isReported) this.#answerPromotion(subject, answer, context);
@@ -378,7 +378,7 @@ export class KeyEngine {
     }
   }
 
-  #answerEnd(waiter: Waiter, answer: Answer, context: CommandContext): void {
+  #answerEnd(waiter: Waiter, answer: NoticeAnswer, context: CommandContext): void {
     if (answer === "later" || !waiter.outcome) return;
     if (answer === "taken") this.#queue.markTold(waiter);
     if (answer !== "noted" || !waiter.waitRequest) this.#queue.settle(waiter);
@@ -388,7 +388,7 @@ export class KeyEngine {
     }
   }
 
-  #answerPromotion(slot: Slot, answer: Answer, context: CommandContext): void {
+  #answerPromotion(slot: Slot, answer: NoticeAnswer, context: CommandContext): void {
     const { request, waiter, hasRecord } = slot;
     if (answer === "gone") this.cancel(request, context);
     // About an earlier promotion: this one has not been announced yet.

@@ -11,7 +11,7 @@ export type NoticeKind = "granted" | "promoted" | "timeout" | "lease_expired";
  * A session's answer to a notice. `taken`: the client has been told. `noted`: the session knows, its client has not
  * asked. `gone`: the client has left. `later`: the client is away, notify again.
  */
-export type Answer = "taken" | "noted" | "gone" | "later";
+export type NoticeAnswer = "taken" | "noted" | "gone" | "later";
 
 export type LossReason = "expired" | "released" | "stolen";
 

@@ -1,5 +1,5 @@
 import type { Scope } from "../auth/scope.ts";
-import type { Answer, LossReason, NoticeKind, RoundRefusal } from "../engine/index.ts";
+import type { LossReason, NoticeAnswer, NoticeKind, RoundRefusal } from "../engine/index.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
 import type { KeyCall, KeyRequest } from "./key-calls.ts";
@@ -53,7 +53,7 @@ export type Effect =
   | { readonly type: "report"; readonly id: string; readonly ask: ReportRequest; readonly scope: Scope | undefined }
   /** The host reports back with `authenticated`. */
   | { readonly type: "authenticate"; readonly secret: Uint8Array }
-  | { readonly type: "answerNotice"; readonly notice: number; readonly answer: Answer }
+  | { readonly type: "answerNotice"; readonly notice: number; readonly answer: NoticeAnswer }
   /** The notice was not handled: its key has to repeat it. */
   | { readonly type: "failNotice"; readonly notice: number; readonly error: string }
   | { readonly type: "storeKey"; readonly key: string }

@@ -1,4 +1,4 @@
-import type { Answer } from "../engine/index.ts";
+import type { NoticeAnswer } from "../engine/index.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import { SessionContext, type SessionOrigin } from "./context.ts";
 import type { Loss, Notice } from "./effects.ts";
@@ -6,8 +6,9 @@ import { Holdings } from "./holdings.ts";
 import { IdleLife } from "./idle-life.ts";
 import type { KeyRequest } from "./key-calls.ts";
 import { Leaving } from "./leaving.ts";
-import { type Entry, newEntry, RequestTable } from "./request-table.ts";
-import { type RequestOwner, Requests } from "./requests.ts";
+import type { RequestOwner } from "./request-owner.ts";
+import { newRequest, RequestTable, type TrackedRequest } from "./request-table.ts";
+import { Requests } from "./requests.ts";
 
 /** A parked request as kept during sleep. */
 export interface Parked {
@@ -42,8 +43,8 @@ export class PolledSession implements RequestOwner {
     const table = new RequestTable({ keepsAnswered: true });
     for (const { id, key, type, told } of parked) {
       const isQueued = true;
-      if (told === "nothing") table.add(newEntry({ id, key, type, tag: id, isQueued, state: "waiting" }));
-      else table.addUnlisted(newEntry({ id, key, type, tag: id, isQueued, state: "answered" }));
+      if (told === "nothing") table.add(newRequest({ id, key, type, tag: id, isQueued, state: "waiting" }));
+      else table.addUnlisted(newRequest({ id, key, type, tag: id, isQueued, state: "answered" }));
     }
     this.requests = new Requests(this.context, holdings, table);
     this.requests.attach(this);
@@ -98,9 +99,10 @@ export class PolledSession implements RequestOwner {
   /** Carries out a request. It is answered, or parked. */
   begin(id: string, request: KeyRequest): void {
     const { key, type } = request;
-    const isWaitedFor = (entry: Entry) => entry.type === "wait" && entry.key === key && entry.state !== "withdrawing";
+    const isWaitedFor = (entry: TrackedRequest) =>
+      entry.type === "wait" && entry.key === key && entry.state !== "withdrawing";
     const takesOver = type === "wait" && !this.requests.table.some(isWaitedFor);
-    this.requests.begin(newEntry({ id, key, type, tag: id }), request, { mayWait: true, takesOver });
+    this.requests.begin(newRequest({ id, key, type, tag: id }), request, { mayWait: true, takesOver });
   }
 
   /** The client has released these holds at their keys. */
@@ -173,22 +175,22 @@ export class PolledSession implements RequestOwner {
     this.context.timers.run(due);
   }
 
-  answered({ id, isQueued }: Entry, outcome: Outcome): void {
+  answered({ id, isQueued }: TrackedRequest, outcome: Outcome): void {
     if (!this.#isOver) this.#life.saw();
     this.context.emit({ type: isQueued ? "tell" : "reply", id, outcome });
   }
 
-  waits({ id, key = "", type }: Entry): void {
+  waits({ id, key = "", type }: TrackedRequest): void {
     if (!this.#isOver) this.#life.saw();
     this.context.emit({ type: "park", id, key, wait: type === "wait" ? "wait" : "acquire" });
   }
 
-  dropped({ id, isQueued }: Entry): void {
+  dropped({ id, isQueued }: TrackedRequest): void {
     if (!isQueued) this.context.emit({ type: "reply", id, outcome: "gone" });
   }
 
   /** A restart may have cut off a `wait`: its place stays. A client that leaves is handled by the end of its poll. */
-  unknown({ hasPlace }: Notice): Answer {
+  unknown({ hasPlace }: Notice): NoticeAnswer {
     return hasPlace ? "noted" : "gone";
   }
 

@@ -11,7 +11,7 @@ const WEIGHT_OF_REQUEST = 128;
 export type RequestState = "sent" | "waiting" | "offered" | "answered" | "withdrawing";
 
 /** Everything a session knows about one request. */
-export interface Entry {
+export interface TrackedRequest {
   readonly id: string;
   /** Undefined if the request concerns no key. */
   readonly key: string | undefined;
@@ -40,17 +40,19 @@ export interface Waiting {
   readonly tag: string | undefined;
 }
 
-export function newEntry(entry: Pick<Entry, "id" | "key" | "type" | "tag"> & Partial<Entry>): Entry {
+export function newRequest(
+  entry: Pick<TrackedRequest, "id" | "key" | "type" | "tag"> & Partial<TrackedRequest>,
+): TrackedRequest {
   const begin = { state: "sent", isQueued: false, notices: [], isCancelling: false } as const;
   return { ...begin, notices: [], afterCheck: undefined, next: undefined, timer: undefined, ...entry };
 }
 
 /** The requests of one session by id. The client sees those that are listed: at most one untagged, and one per tag. */
 export class RequestTable {
-  readonly #entries = new Map<string, Entry>();
-  readonly #tags = new Map<string, Entry>();
+  readonly #entries = new Map<string, TrackedRequest>();
+  readonly #tags = new Map<string, TrackedRequest>();
   readonly #keepsAnswered: boolean;
-  #current: Entry | undefined;
+  #current: TrackedRequest | undefined;
   #revision = 0;
 
   /** `keepsAnswered`: requests that have waited stay until the client confirms their answer. */
@@ -74,7 +76,7 @@ export class RequestTable {
   }
 
   /** The untagged request in flight. */
-  get current(): Entry | undefined {
+  get current(): TrackedRequest | undefined {
     return this.#current;
   }
 
@@ -97,22 +99,22 @@ export class RequestTable {
     return this.some(({ state }) => state === "withdrawing");
   }
 
-  some(test: (entry: Entry) => boolean): boolean {
+  some(test: (entry: TrackedRequest) => boolean): boolean {
     for (const entry of this.#entries.values()) if (test(entry)) return true;
     return false;
   }
 
-  get(id: string): Entry | undefined {
+  get(id: string): TrackedRequest | undefined {
     return this.#entries.get(id);
   }
 
   /** False if the entry has been removed, or another one with the same id has taken its place. */
-  has(entry: Entry): boolean {
+  has(entry: TrackedRequest): boolean {
     return this.#entries.get(entry.id) === entry;
   }
 
   /** Whether the client is still to be answered. */
-  isListed(entry: Entry): boolean {
+  isListed(entry: TrackedRequest): boolean {
     return entry.tag === undefined ? this.#current === entry : this.#tags.get(entry.tag) === entry;
   }
 
@@ -120,11 +122,11 @@ export class RequestTable {
     return !this.#tags.has(tag) && this.#tags.size < MAX_TAGS;
   }
 
-  tagged(tag: string): Entry | undefined {
+  tagged(tag: string): TrackedRequest | undefined {
     return this.#tags.get(tag);
   }
 
-  add(entry: Entry): void {
+  add(entry: TrackedRequest): void {
     this.#entries.set(entry.id, entry);
     if (entry.tag !== undefined) this.#tags.set(entry.tag, entry);
     else this.#current = entry;
@@ -132,13 +134,13 @@ export class RequestTable {
   }
 
   /** The request is in the queue of its key. A notice may have overtaken that answer. */
-  queued(entry: Entry): void {
+  queued(entry: TrackedRequest): void {
     entry.isQueued = true;
     if (entry.state === "sent") entry.state = "waiting";
     this.#revision += 1;
   }
 
-  answered(entry: Entry): void {
+  answered(entry: TrackedRequest): void {
     const isKept = this.#keepsAnswered && entry.isQueued;
     this.unlist(entry);
     if (isKept) entry.state = "answered";
@@ -146,20 +148,20 @@ export class RequestTable {
   }
 
   /** The client need not be answered any more, or has been. */
-  unlist(entry: Entry): void {
+  unlist(entry: TrackedRequest): void {
     if (!this.isListed(entry)) return;
     if (entry.tag !== undefined) this.#tags.delete(entry.tag);
     else this.#current = undefined;
     if (entry.isQueued) this.#revision += 1;
   }
 
-  remove(entry: Entry): void {
+  remove(entry: TrackedRequest): void {
     this.unlist(entry);
     if (this.has(entry)) this.#entries.delete(entry.id);
   }
 
   /** Records a request that is only known from its withdrawal. */
-  addUnlisted(entry: Entry): void {
+  addUnlisted(entry: TrackedRequest): void {
     this.#entries.set(entry.id, entry);
   }
 

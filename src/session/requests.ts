@@ -1,7 +1,7 @@
 import type {
   AcquireOutcome,
-  Answer,
   EnqueueOutcome,
+  NoticeAnswer,
   PickUpOutcome,
   ReleaseOutcome,
   RenewOutcome,
@@ -12,25 +12,15 @@ import type { SessionContext } from "./context.ts";
 import type { Notice } from "./effects.ts";
 import type { Holdings } from "./holdings.ts";
 import { type Circumstances, callOf, type KeyOutcome, type KeyRequest, mayHold } from "./key-calls.ts";
-import { type Entry, newEntry, type RequestTable } from "./request-table.ts";
+import type { RequestOwner } from "./request-owner.ts";
+import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
 import { RETRY_PAUSES_MS, Withdrawals } from "./withdrawals.ts";
 
 /** The name of a two-phase place among a session's things on a key. */
 const PLACE = "place";
 
-/** The client's side: whatever protocol it speaks, it is told what becomes of its requests. */
-export interface RequestOwner {
-  answered(entry: Entry, outcome: Outcome): void;
-  /** The request waits at its key. */
-  waits(entry: Entry): void;
-  /** The request ends without an answer: it would have to wait and may not, or its session has ended. */
-  dropped(entry: Entry): void;
-  /** The answer to a notice about a request that is not known, or no longer. */
-  unknown(notice: Notice): Answer;
-}
-
 /**
- * Carries out the requests of one session at their keys. Each has one state, whatever its protocol; see `Entry`. A
+ * Carries out the requests of one session at their keys. Each has one state, whatever its protocol; see `TrackedRequest`. A
  * grant reaches the client only after its key has recorded that it is handed over, and a request whose client is not
  * told is withdrawn.
  */
@@ -66,7 +56,7 @@ export class Requests {
     if (!keepsOwner) this.#owner = undefined;
   }
 
-  begin(entry: Entry, request: KeyRequest, circumstances: Circumstances): void {
+  begin(entry: TrackedRequest, request: KeyRequest, circumstances: Circumstances): void {
     const before = this.table.get(entry.id);
     this.table.add(entry);
     // A withdrawal in flight must not cancel this request: it is made after the withdrawal has been answered.
@@ -78,12 +68,12 @@ export class Requests {
   }
 
   /** Begins a request that is carried out without a key. */
-  beginReport(entry: Entry): void {
+  beginReport(entry: TrackedRequest): void {
     this.table.add(entry);
   }
 
   /** Withdraws a request, whatever its state. The client is not told. */
-  drop(entry: Entry): void {
+  drop(entry: TrackedRequest): void {
     this.table.unlist(entry);
     if (entry.key === undefined) this.table.remove(entry);
     else this.#withdrawals.begin(entry);
@@ -91,7 +81,7 @@ export class Requests {
 
   /** Withdraws a request, also one that is no longer known: the answer may not have reached the client. */
   withdraw(id: string, key: string, afterwards?: () => void): void {
-    const entry = this.table.get(id) ?? newEntry({ id, key, type: "acquire", tag: undefined });
+    const entry = this.table.get(id) ?? newRequest({ id, key, type: "acquire", tag: undefined });
     const isUnanswered = this.table.isListed(entry) && !entry.isQueued;
     this.table.unlist(entry);
     if (isUnanswered) this.#owner?.dropped(entry);
@@ -100,7 +90,7 @@ export class Requests {
   }
 
   /** A repeated request may have been granted while its client was away. */
-  lookAgain(entry: Entry): void {
+  lookAgain(entry: TrackedRequest): void {
     this.#pickUp(
       entry,
       (outcome) => {
@@ -133,7 +123,7 @@ export class Requests {
 
   /** Handles a key's notice about a request that waits, or did. `isThere`: its client can still be answered. */
   notice(number: number, notice: Notice, isThere = true): void {
-    const reply = (answer: Answer) => this.#context.emit({ type: "answerNotice", notice: number, answer });
+    const reply = (answer: NoticeAnswer) => this.#context.emit({ type: "answerNotice", notice: number, answer });
     if (this.#isOver) reply("gone");
     else if (notice.kind === "promoted") reply("noted");
     else if (!this.#owner) reply("later");
@@ -158,7 +148,7 @@ export class Requests {
     this.#holdings.drop(key, token);
   }
 
-  #start(entry: Entry, request: KeyRequest, circumstances: Circumstances): void {
+  #start(entry: TrackedRequest, request: KeyRequest, circumstances: Circumstances): void {
     if (!this.#isSent(entry)) return;
     if (this.#isOver) {
       this.#dismiss(entry);
@@ -173,7 +163,7 @@ export class Requests {
     } else this.#call(entry, request, circumstances);
   }
 
-  #call(entry: Entry, request: KeyRequest, circumstances: Circumstances): void {
+  #call(entry: TrackedRequest, request: KeyRequest, circumstances: Circumstances): void {
     const { session, config } = this.#context;
     const { id } = entry;
     if (circumstances.hasBegun) {
@@ -193,7 +183,7 @@ export class Requests {
     });
   }
 
-  #carriedOut(entry: Entry, request: KeyRequest, outcome: KeyOutcome): void {
+  #carriedOut(entry: TrackedRequest, request: KeyRequest, outcome: KeyOutcome): void {
     const { key } = request;
     switch (request.type) {
       case "acquire":
@@ -232,7 +222,7 @@ export class Requests {
   }
 
   /** Does not steal again: the current holder may have acquired the key after the steal. */
-  #fetchStolen(entry: Entry, request: KeyRequest): void {
+  #fetchStolen(entry: TrackedRequest, request: KeyRequest): void {
     this.#context.callKey(
       request.key,
       { type: "pickUp", request: entry.id },
@@ -252,13 +242,13 @@ export class Requests {
   }
 
   /** Answers a request that is not waiting for anything. A notice may have overtaken the answer. */
-  #done(entry: Entry, outcome: Outcome): void {
+  #done(entry: TrackedRequest, outcome: Outcome): void {
     if (!this.#isCarriedOut(entry)) return;
     if (this.#isOver) this.#abandon(entry);
     else this.#answer(entry, outcome);
   }
 
-  #claimed(entry: Entry, outcome: AcquireOutcome | WaitOutcome): void {
+  #claimed(entry: TrackedRequest, outcome: AcquireOutcome | WaitOutcome): void {
     const { id, key = "" } = entry;
     if (outcome.status === "granted") this.#holdings.granted(key, id, outcome.token);
     if (!this.#isCarriedOut(entry)) return;
@@ -278,7 +268,7 @@ export class Requests {
   }
 
   /** The outcome stays unknown: the request is withdrawn, and then answered. */
-  #failed(entry: Entry, request: KeyRequest, error: string): void {
+  #failed(entry: TrackedRequest, request: KeyRequest, error: string): void {
     this.#context.emit({
       type: "log",
       level: "error",
@@ -296,19 +286,19 @@ export class Requests {
   }
 
   /** The session has ended: whatever the key did is undone, and the client is told that the session is gone. */
-  #abandon(entry: Entry): void {
+  #abandon(entry: TrackedRequest): void {
     if (entry.type === "release" || entry.type === "renew") this.#dismiss(entry);
     else this.#withdrawals.begin(entry, () => this.#dismiss(entry));
   }
 
-  #dismiss(entry: Entry): void {
+  #dismiss(entry: TrackedRequest): void {
     this.table.unlist(entry);
     if (entry.state !== "withdrawing") this.table.remove(entry);
     this.#owner?.dropped(entry);
   }
 
   /** Picks a grant up; the client is told if that succeeds. A key may repeat its notice meanwhile. */
-  #offer(entry: Entry, number: number): void {
+  #offer(entry: TrackedRequest, number: number): void {
     entry.notices.push(number);
     if (entry.notices.length > 1) return;
     entry.state = "offered";
@@ -334,7 +324,7 @@ export class Requests {
   /**
    * Asks a key that did not answer again, for a while: it may have recorded the pick-up and will then not notify again.
    */
-  #chase(entry: Entry, attempt: number): void {
+  #chase(entry: TrackedRequest, attempt: number): void {
     const isWanted = () => !this.#isOver && this.table.has(entry) && entry.state === "offered";
     if (!isWanted()) return;
     const pauseMs = RETRY_PAUSES_MS[attempt];
@@ -356,13 +346,17 @@ export class Requests {
     });
   }
 
-  #pickUp(entry: Entry, answered: (outcome: PickUpOutcome) => void, failed: (error: string) => void = () => {}): void {
+  #pickUp(
+    entry: TrackedRequest,
+    answered: (outcome: PickUpOutcome) => void,
+    failed: (error: string) => void = () => {},
+  ): void {
     const { id, key } = entry;
     if (key !== undefined) this.#context.callKey(key, { type: "pickUp", request: id }, { answered, failed });
   }
 
   /** What a picked-up request is answered with; undefined while it waits. One that the key has lost is an error. */
-  #outcomeOf({ id, key = "" }: Entry, outcome: PickUpOutcome): Outcome | undefined {
+  #outcomeOf({ id, key = "" }: TrackedRequest, outcome: PickUpOutcome): Outcome | undefined {
     if (outcome.status === "queued") return undefined;
     if (outcome.status === "granted") {
       this.#holdings.granted(key, id, outcome.token);
@@ -372,27 +366,27 @@ export class Requests {
     return { status: outcome.status === "unknown" ? "error" : outcome.status };
   }
 
-  #answerNotices(entry: Entry, answer: Answer): void {
+  #answerNotices(entry: TrackedRequest, answer: NoticeAnswer): void {
     for (const notice of entry.notices.splice(0)) this.#context.emit({ type: "answerNotice", notice, answer });
   }
 
-  #answer(entry: Entry, outcome: Outcome): void {
+  #answer(entry: TrackedRequest, outcome: Outcome): void {
     this.table.answered(entry);
     this.#owner?.answered(entry, outcome);
   }
 
   /** The request is being carried out for the first time, and nothing has been heard of it. */
-  #isSent(entry: Entry): boolean {
+  #isSent(entry: TrackedRequest): boolean {
     return this.table.has(entry) && entry.state === "sent";
   }
 
   /** The same, though a notice may have been heard already. */
-  #isCarriedOut(entry: Entry): boolean {
+  #isCarriedOut(entry: TrackedRequest): boolean {
     return this.table.has(entry) && (entry.state === "sent" || entry.state === "offered");
   }
 
   /** The request may still be answered with a grant. */
-  #isOpen(entry: Entry): boolean {
+  #isOpen(entry: TrackedRequest): boolean {
     return this.table.has(entry) && (entry.state === "waiting" || entry.state === "offered");
   }
 }

@@ -2,7 +2,8 @@ import type { Principal } from "../auth/principal.ts";
 import type { SessionContext } from "./context.ts";
 import type { Loss } from "./effects.ts";
 import type { GodistlockState } from "./godistlock/protocol.ts";
-import type { RequestOwner, Requests } from "./requests.ts";
+import type { RequestOwner } from "./request-owner.ts";
+import type { Requests } from "./requests.ts";
 import type { Resumption } from "./resumption.ts";
 import type { ConversationState } from "./wire/protocol.ts";
 

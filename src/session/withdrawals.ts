@@ -1,6 +1,6 @@
 import type { SessionContext } from "./context.ts";
 import type { Holdings } from "./holdings.ts";
-import type { Entry, RequestTable } from "./request-table.ts";
+import type { RequestTable, TrackedRequest } from "./request-table.ts";
 
 /** Pauses between retries for a key that does not answer. */
 export const RETRY_PAUSES_MS = [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000];
@@ -18,14 +18,14 @@ export class Withdrawals {
   }
 
   /** `afterwards` runs when the first attempt has been answered or has failed. */
-  begin(entry: Entry, afterwards: () => void = () => {}): void {
+  begin(entry: TrackedRequest, afterwards: () => void = () => {}): void {
     this.#context.timers.stop(entry.timer);
     entry.state = "withdrawing";
     entry.next = undefined;
     this.#attempt(entry, 0, afterwards);
   }
 
-  #attempt(entry: Entry, attempt: number, afterwards: () => void): void {
+  #attempt(entry: TrackedRequest, attempt: number, afterwards: () => void): void {
     const { id, key = "" } = entry;
     entry.isCancelling = true;
     const end = () => {

@@ -1,6 +1,6 @@
 /** The contract's sessions on bare engines, one per key, with rows, a clock that only moves when told, and no I/O. */
 import { setImmediate } from "node:timers/promises";
-import type { Answer, CommandContext, KeyEvent } from "../../src/engine/index.ts";
+import type { CommandContext, KeyEvent, NoticeAnswer } from "../../src/engine/index.ts";
 import { type Call, StoredEngine } from "../engine/stored-engine.ts";
 import type { AcquireOptions, Harness, Outcome, Refusal, ReleaseOutcome, RenewOutcome, Session } from "./contract.ts";
 
@@ -105,7 +105,7 @@ class VirtualService {
     this.call(key, { do: "answer", request, answer: this.#deliver(key, event) });
   }
 
-  #deliver(key: string, { session, request, kind }: Extract<KeyEvent, { type: "notice" }>): Answer {
+  #deliver(key: string, { session, request, kind }: Extract<KeyEvent, { type: "notice" }>): NoticeAnswer {
     if (this.ended.has(session)) return "gone";
     if (kind === "promoted") return "noted";
     const waiting = this.waiting.get(request);

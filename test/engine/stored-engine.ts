@@ -3,11 +3,11 @@
  * be thrown away between any two commands and rebuilt from the rows alone.
  */
 import {
-  type Answer,
   type Changes,
   type CommandContext,
   KeyEngine,
   type KeyEvent,
+  type NoticeAnswer,
   type Observation,
   type Quorum,
   type RelayQuestion,
@@ -117,7 +117,7 @@ export type Call =
   | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number }
   | { readonly do: "pickUp"; readonly request: string }
   | { readonly do: "cancel"; readonly request: string }
-  | { readonly do: "answer"; readonly request: string; readonly answer: Answer }
+  | { readonly do: "answer"; readonly request: string; readonly answer: NoticeAnswer }
   | { readonly do: "leave"; readonly session: string; readonly keepsReported: boolean }
   | { readonly do: "claim"; readonly command: Parameters<KeyEngine["claim"]>[0] }
   | { readonly do: "collect"; readonly request: string }

@@ -1,5 +1,5 @@
 /** One key with a clock that the test moves, for tests told step by step. */
-import type { Answer, CommandContext, KeyEngine, KeyEvent, Observation } from "../../src/engine/index.ts";
+import type { CommandContext, KeyEngine, KeyEvent, NoticeAnswer, Observation } from "../../src/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
 
 export interface StoryOptions {
@@ -89,7 +89,7 @@ export class Story {
     this.run({ do: "cancel", request });
   }
 
-  answer(request: string, answer: Answer): void {
+  answer(request: string, answer: NoticeAnswer): void {
     this.run({ do: "answer", request, answer });
   }
 

@@ -1,11 +1,11 @@
 import { vi } from "vitest";
-import type { Answer } from "../../src/engine/index.ts";
+import type { NoticeAnswer } from "../../src/engine/index.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
 import type { Loss, Notice } from "../../src/session/effects.ts";
 import { grantedToken, keyStub } from "./support.ts";
 
 export interface FakeSession {
-  deliver(notice: Notice): Answer | Promise<Answer>;
+  deliver(notice: Notice): NoticeAnswer | Promise<NoticeAnswer>;
   lose?(loss: Loss): void;
 }
 
@@ -28,7 +28,7 @@ export function scriptSessions(): Map<string, FakeSession> {
 /** A session that picks up every grant at once and notes the order of grants. */
 export function eager(key: string, name: string, granted: string[]): FakeSession {
   return {
-    async deliver({ request, kind }): Promise<Answer> {
+    async deliver({ request, kind }): Promise<NoticeAnswer> {
       if (kind !== "granted") return "taken";
       granted.push(`${name}:${grantedToken(await keyStub(key).pickUp(request))}`);
       return "taken";

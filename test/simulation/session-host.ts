@@ -1,4 +1,4 @@
-import type { Answer } from "../../src/engine/index.ts";
+import type { NoticeAnswer } from "../../src/engine/index.ts";
 import type { SessionContext, SessionOrigin } from "../../src/session/context.ts";
 import type { Effect, Loss, Notice } from "../../src/session/effects.ts";
 import { CONFIG, origin, Stored } from "../session/stored.ts";
@@ -34,7 +34,7 @@ export abstract class SessionHost<Kind extends Machine = Machine> {
   #alarm = Number.POSITIVE_INFINITY;
   #timer = Number.POSITIVE_INFINITY;
   #lastNotice = 0;
-  readonly #notices = new Map<number, (answer: Answer | undefined) => void>();
+  readonly #notices = new Map<number, (answer: NoticeAnswer | undefined) => void>();
 
   constructor(world: World, name: string) {
     this.world = world;
@@ -47,7 +47,7 @@ export abstract class SessionHost<Kind extends Machine = Machine> {
     return this.world.schedule.now + this.#skew;
   }
 
-  deliver(notice: Notice, answered: (answer: Answer | undefined) => void): void {
+  deliver(notice: Notice, answered: (answer: NoticeAnswer | undefined) => void): void {
     this.arrives(
       () => {
         this.#lastNotice += 1;

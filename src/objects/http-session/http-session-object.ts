@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import type { Answer } from "../../engine/index.ts";
+import type { NoticeAnswer } from "../../engine/index.ts";
 import { log, logged } from "../../log.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
 import type { Effect, Loss, Notice } from "../../session/effects.ts";
@@ -164,7 +164,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     });
   }
 
-  deliver(notice: Notice): Promise<Answer> {
+  deliver(notice: Notice): Promise<NoticeAnswer> {
     const isThere = () => !this.#polls.isClosing(notice.request);
     return this.#atWork(() => this.#runner.notice((number) => this.#session.notice(number, notice, isThere())));
   }

@@ -1,4 +1,4 @@
-import type { Answer, CommandContext, KeyEngine, KeyEvent, RoundEvent } from "../../engine/index.ts";
+import type { CommandContext, KeyEngine, KeyEvent, NoticeAnswer, RoundEvent } from "../../engine/index.ts";
 import { log } from "../../log.ts";
 import { isLimited } from "../awake/awake-sessions.ts";
 import { sessionlessProtocolOf, sessionObject } from "../calls/session-names.ts";
@@ -83,7 +83,7 @@ export class KeyNews {
   #tellListener(engine: KeyEngine, request: string): void {
     const { listeners, meter } = this.#owner;
     const isWaiting = listeners.isWaiting(request);
-    const answer: Answer = isWaiting ? "taken" : listeners.mayReturn ? "later" : "gone";
+    const answer: NoticeAnswer = isWaiting ? "taken" : listeners.mayReturn ? "later" : "gone";
     const outcome = isWaiting && this.#owner.run(engine, (_, context) => engine.collect(request, context));
     if (outcome) listeners.answer(request, outcome);
     meter.answered(answer);

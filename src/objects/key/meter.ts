@@ -1,4 +1,4 @@
-import type { Answer, Observation } from "../../engine/index.ts";
+import type { NoticeAnswer, Observation } from "../../engine/index.ts";
 import type { Meter } from "../metrics/meter.ts";
 
 const NOTIFICATION_RESULTS = { taken: "picked_up", noted: "noted", gone: "gone" } as const;
@@ -19,7 +19,7 @@ export class KeyMeter {
     for (const observation of observations) this.#count(observation, kind);
   }
 
-  answered(answer: Answer): void {
+  answered(answer: NoticeAnswer): void {
     if (answer !== "later") this.#meter.count("notifications_total", { result: NOTIFICATION_RESULTS[answer] });
   }
 

@@ -1,4 +1,4 @@
-import type { Answer } from "../../engine/index.ts";
+import type { NoticeAnswer } from "../../engine/index.ts";
 import { log } from "../../log.ts";
 import type { SessionContext } from "../../session/context.ts";
 import type { Effect } from "../../session/effects.ts";
@@ -43,7 +43,7 @@ export interface RunnerParts {
 export class SessionRunner {
   readonly #machine: Machine;
   readonly #parts: RunnerParts;
-  readonly #notices = new Map<number, PromiseWithResolvers<Answer>>();
+  readonly #notices = new Map<number, PromiseWithResolvers<NoticeAnswer>>();
   #lastNotice = 0;
   /** Those who wait until no key is being left. */
   #leavers: (() => void)[] = [];
@@ -70,10 +70,10 @@ export class SessionRunner {
   }
 
   /** Runs a command that answers a notice. */
-  notice(command: (number: number) => void): Promise<Answer> {
+  notice(command: (number: number) => void): Promise<NoticeAnswer> {
     this.#lastNotice += 1;
     const number = this.#lastNotice;
-    const answer = Promise.withResolvers<Answer>();
+    const answer = Promise.withResolvers<NoticeAnswer>();
     this.#notices.set(number, answer);
     this.run(() => command(number));
     return answer.promise;
@@ -172,7 +172,7 @@ export class SessionRunner {
     });
   }
 
-  #takeNotice(number: number): PromiseWithResolvers<Answer> | undefined {
+  #takeNotice(number: number): PromiseWithResolvers<NoticeAnswer> | undefined {
     const notice = this.#notices.get(number);
     this.#notices.delete(number);
     return notice;

@@ -26,3 +26,8 @@ export const RESUME_HEADER = "X-Holdfast-Resume";
 export const encodeEntry = (entry: ClientEntry) => encodeURIComponent(JSON.stringify(entry));
 export const decodeEntry = (headers: Headers) =>
   JSON.parse(decodeURIComponent(headers.get(ENTRY_HEADER) ?? "")) as ClientEntry;
+
+/** Behind a carrier there is no client that could resume its session on another connection. */
+export function resumableFrom({ hasWindow, address }: ClientEntry): string | undefined {
+  return hasWindow ? undefined : address;
+}

@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { authenticateSecret } from "../../auth/principal.ts";
 import { sameSecret } from "../../auth/secrets.ts";
-import type { Answer } from "../../engine/index.ts";
+import type { NoticeAnswer } from "../../engine/index.ts";
 import { log } from "../../log.ts";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
 import type { Effect, Happening, Loss, Notice } from "../../session/effects.ts";
@@ -19,7 +19,7 @@ import { countAnswer } from "../metrics/count-answer.ts";
 import { Meter } from "../metrics/meter.ts";
 import { type SessionParts, sessionPartsOf } from "../session-common/session-parts.ts";
 import { SessionRunner } from "../session-common/session-runner.ts";
-import { type ClientEntry, decodeEntry, RESUME_HEADER } from "./client-entry.ts";
+import { type ClientEntry, decodeEntry, RESUME_HEADER, resumableFrom } from "./client-entry.ts";
 import { Keepalives } from "./keepalives.ts";
 import { Listing } from "./listing.ts";
 import { ANSWERS_PER_MS, PacedInput } from "./paced-input.ts";
@@ -185,7 +185,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     });
   }
 
-  deliver(notice: Notice): Promise<Answer> {
+  deliver(notice: Notice): Promise<NoticeAnswer> {
     return this.#own.activity.during(() => {
       if (this.#session.conversation) this.#keepalives.atWork();
       return this.#runner.notice((number) => this.#session.notice(number, notice));
@@ -395,9 +395,4 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     // A departure that continues from the alarm keeps its retry delay in memory.
     return (isOver || resumption.isKept) && !isEnding && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
   }
-}
-
-/** Behind a carrier there is no client that could resume its session on another connection. */
-function resumableFrom({ hasWindow, address }: ClientEntry): string | undefined {
-  return hasWindow ? undefined : address;
 }

@@ -1,5 +1,5 @@
 import { AUTH_FAILURE_PAUSE_MS, type Principal } from "../../auth/principal.ts";
-import type { Answer } from "../../engine/index.ts";
+import type { NoticeAnswer } from "../../engine/index.ts";
 import {
   type ClientReply,
   type ClientRequest,
@@ -11,7 +11,7 @@ import { LineReader } from "../../protocols/godistlock/lines.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
 import type { SessionContext } from "../context.ts";
 import type { Loss } from "../effects.ts";
-import { type Entry, newEntry } from "../request-table.ts";
+import { newRequest, type TrackedRequest } from "../request-table.ts";
 import type { Requests } from "../requests.ts";
 import { allows, type Rights, rightsOf } from "../rights.ts";
 import type { ConversationHost, SocketConversation } from "../socket-conversation.ts";
@@ -184,7 +184,7 @@ export class GodistlockConversation implements SocketConversation {
     this.#done();
   }
 
-  answered(entry: Entry, outcome: Outcome): void {
+  answered(entry: TrackedRequest, outcome: Outcome): void {
     if (this.#isOver) return;
     const nonce = this.#reports.get(entry.id);
     if (nonce === undefined) {
@@ -202,7 +202,7 @@ export class GodistlockConversation implements SocketConversation {
     }
   }
 
-  waits(entry: Entry): void {
+  waits(entry: TrackedRequest): void {
     if (this.#isOver) return;
     if (!this.#hasInputEnded) {
       this.#locks.waits(entry);
@@ -213,13 +213,13 @@ export class GodistlockConversation implements SocketConversation {
   }
 
   /** It would have to wait, and the client would not hear of it. */
-  dropped(entry: Entry): void {
+  dropped(entry: TrackedRequest): void {
     if (this.#isOver) return;
     this.#locks.dropped(entry);
     this.#close(DONE);
   }
 
-  unknown(): Answer {
+  unknown(): NoticeAnswer {
     return "gone";
   }
 
@@ -306,7 +306,7 @@ export class GodistlockConversation implements SocketConversation {
   #report(nonce: string): void {
     const id = this.#newId();
     this.#reports.set(id, nonce);
-    this.#requests.beginReport(newEntry({ id, key: undefined, type: "report", tag: id }));
+    this.#requests.beginReport(newRequest({ id, key: undefined, type: "report", tag: id }));
     this.#context.emit({ type: "report", id, ask: { type: "counts" }, scope: this.#rights.scope });
   }
 

@@ -3,7 +3,7 @@ import type { LineFault } from "../../protocols/godistlock/errors.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
 import type { SessionContext } from "../context.ts";
 import type { FenceOutcome } from "../key-calls.ts";
-import { type Entry, newEntry } from "../request-table.ts";
+import { newRequest, type TrackedRequest } from "../request-table.ts";
 import type { Requests } from "../requests.ts";
 import { faultOf } from "./faults.ts";
 import type { LockRequest } from "./protocol.ts";
@@ -52,7 +52,7 @@ export class SessionLocks {
     for (const each of parked) {
       this.#taking.set(each.id, { ...each, next: undefined });
       const entry = { id: each.id, key: each.lock, type: "acquire", tag: each.id, state: "waiting" } as const;
-      host.requests.table.add(newEntry({ ...entry, isQueued: true }));
+      host.requests.table.add(newRequest({ ...entry, isQueued: true }));
     }
   }
 
@@ -131,7 +131,7 @@ export class SessionLocks {
   }
 
   /** The key has put the request into its queue. */
-  waits({ id }: Entry): void {
+  waits({ id }: TrackedRequest): void {
     const request = this.#taking.get(id);
     if (!request) return;
     const { next } = request;
@@ -141,11 +141,11 @@ export class SessionLocks {
   }
 
   /** The request ends without an answer. */
-  dropped({ id }: Entry): void {
+  dropped({ id }: TrackedRequest): void {
     this.#taking.delete(id);
   }
 
-  answered({ id }: Entry, outcome: Outcome): void {
+  answered({ id }: TrackedRequest, outcome: Outcome): void {
     const request = this.#taking.get(id);
     if (!request) return;
     this.#taking.delete(id);
@@ -170,7 +170,7 @@ export class SessionLocks {
     const request = { type: "acquire", key: lock, limit: 1, waitSeconds, leaseSeconds: timeoutMs / 1000 } as const;
     const quorum = isInGroup ? ({ quorum: kind === "on" ? "until_agreed" : "once" } as const) : undefined;
     const circumstances = { mayWait: this.#host.mayWait(), ...quorum };
-    requests.begin(newEntry({ id, key: lock, type: "acquire", tag: id }), request, circumstances);
+    requests.begin(newRequest({ id, key: lock, type: "acquire", tag: id }), request, circumstances);
   }
 
   #granted({ lock, kind, nonces, askedMs, timeoutMs }: LockRequest, token: string, next: Next): void {

@@ -1,12 +1,12 @@
 import type { Principal } from "../../auth/principal.ts";
-import type { Answer } from "../../engine/index.ts";
+import type { NoticeAnswer } from "../../engine/index.ts";
 import { type Outcome, wireReply } from "../../protocols/statuses.ts";
 import { type Frame, FrameReader } from "../../protocols/wire/frames.ts";
 import { parseRequest, splitTag } from "../../protocols/wire/requests.ts";
 import type { SessionContext } from "../context.ts";
 import type { Loss, Notice, ReportRequest } from "../effects.ts";
 import type { KeyRequest } from "../key-calls.ts";
-import { type Entry, newEntry } from "../request-table.ts";
+import { newRequest, type TrackedRequest } from "../request-table.ts";
 import type { Requests } from "../requests.ts";
 import { allows, rightsOf } from "../rights.ts";
 import type { ConversationHost, SocketConversation } from "../socket-conversation.ts";
@@ -54,7 +54,7 @@ export class Conversation implements SocketConversation {
     this.#backlog = new Backlog(turns);
     this.#isInputClosed = turns.some(({ type }) => type === "failure");
     for (const each of waiting)
-      this.#requests.table.add(newEntry({ ...each, type: "acquire", state: "waiting", isQueued: true }));
+      this.#requests.table.add(newRequest({ ...each, type: "acquire", state: "waiting", isQueued: true }));
     this.#requests.attach(this);
   }
 
@@ -166,7 +166,7 @@ export class Conversation implements SocketConversation {
     this.#handshake.authenticated(principal);
   }
 
-  answered(entry: Entry, outcome: Outcome): void {
+  answered(entry: TrackedRequest, outcome: Outcome): void {
     if (this.#isOver) return;
     this.#ended(entry);
     this.#replies.answer(entry.tag, outcome);
@@ -174,7 +174,7 @@ export class Conversation implements SocketConversation {
     else this.#closeIfDone();
   }
 
-  waits(entry: Entry): void {
+  waits(entry: TrackedRequest): void {
     if (this.#isOver) return;
     if (this.#hasInputEnded) {
       this.#drop(entry);
@@ -185,14 +185,14 @@ export class Conversation implements SocketConversation {
     if (entry.tag === undefined) this.#checkBacklog();
   }
 
-  dropped(entry: Entry): void {
+  dropped(entry: TrackedRequest): void {
     if (this.#isOver) return;
     if (entry.tag === undefined) this.#backlog.clear();
     this.#closeIfDone();
   }
 
   /** A resumed client may still repeat the request. It has the grace period to do so. */
-  unknown({ request }: Notice): Answer {
+  unknown({ request }: Notice): NoticeAnswer {
     const { config, now } = this.#context;
     const { isResumed, openedAt } = this.#standing;
     const mayComeAgain = isResumed && now < openedAt + config.resumeGraceMs && this.#names.isOfTag(request);
@@ -328,7 +328,7 @@ export class Conversation implements SocketConversation {
 
   #report(tag: string | undefined, ask: ReportRequest): void {
     const id = this.#names.next();
-    this.#requests.beginReport(newEntry({ id, key: undefined, type: "report", tag }));
+    this.#requests.beginReport(newRequest({ id, key: undefined, type: "report", tag }));
     this.#context.emit({ type: "report", id, ask, scope: this.#standing.rights.scope });
   }
 
@@ -339,18 +339,18 @@ export class Conversation implements SocketConversation {
     const id = mayComeAgain ? this.#names.ofTag(tag) : this.#names.next();
     const isSteal = request.type === "acquire" && request.steals === true;
     const hasBegun = isSteal && mayComeAgain && !this.#host.resumption.beginsSteal(tag);
-    const entry = newEntry({ id, key: request.key, type: request.type, tag });
+    const entry = newRequest({ id, key: request.key, type: request.type, tag });
     this.#requests.begin(entry, request, { mayWait: !this.#hasInputEnded, hasBegun });
   }
 
   /** Withdraws a request whose answer is no longer needed. */
-  #drop(entry: Entry): void {
+  #drop(entry: TrackedRequest): void {
     this.#requests.drop(entry);
     this.#ended(entry);
   }
 
   /** The client can now send the rest of a frame that it has begun behind this request. */
-  #ended({ tag }: Entry): void {
+  #ended({ tag }: TrackedRequest): void {
     if (tag === undefined && this.#reader.isMidFrame) this.#midFrameSince = this.#context.now;
   }
 

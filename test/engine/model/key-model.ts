@@ -15,7 +15,7 @@
  *   waiter goes back to its place, unless its session has enqueued again.
  * - An activity that is noticed late (an expiry, a time-out) may count from when it was due or from when it was seen.
  */
-import type { AcquireCommand, Answer, LockRequest, WaitCommand } from "../../../src/engine/index.ts";
+import type { AcquireCommand, LockRequest, NoticeAnswer, WaitCommand } from "../../../src/engine/index.ts";
 import { ModelState } from "./model-state.ts";
 import {
   type EndedWait,
@@ -161,7 +161,7 @@ export class KeyModel extends ModelState {
     this.forgetEnd(request);
   }
 
-  answer(request: string, answer: Answer, now: number): void {
+  answer(request: string, answer: NoticeAnswer, now: number): void {
     const end = this.ended.find(({ waiter }) => openRequestOf(waiter) === request);
     const hold = this.holds.find((held) => held.request === request);
     if (end && answer === "noted") {

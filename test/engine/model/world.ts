@@ -3,7 +3,7 @@
  * the other. Every step goes to both, and the invariants are checked after each.
  */
 import assert from "node:assert/strict";
-import type { Answer, CommandContext, WaitCommand, Which } from "../../../src/engine/index.ts";
+import type { CommandContext, NoticeAnswer, WaitCommand, Which } from "../../../src/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "../stored-engine.ts";
 import { headOf, isSuperseded, outlivedRecords } from "./expectations.ts";
 import { GroupWorld } from "./group-world.ts";
@@ -328,7 +328,7 @@ export class World {
     if (answer === "taken" || answer === "gone") this.#invariants.setOver(request);
   }
 
-  #answerTo(notice: Notice, how: Delivery): Answer {
+  #answerTo(notice: Notice, how: Delivery): NoticeAnswer {
     if (how === "gone") return this.#disown(notice);
     if (how === "detached") return "later";
     // Only a `wait` has a place that another one may ask for.
@@ -340,13 +340,13 @@ export class World {
   }
 
   /** A session that has forgotten the request, as after a crash. */
-  #disown({ session, request }: Notice): Answer {
+  #disown({ session, request }: Notice): NoticeAnswer {
     this.#find(session)?.running.delete(request);
     return "gone";
   }
 
   /** What a session does with a notice. */
-  #hearNotice({ session, request, kind }: Notice): Answer {
+  #hearNotice({ session, request, kind }: Notice): NoticeAnswer {
     const client = this.#find(session);
     if (!client) return "gone";
     if (kind === "promoted") return "noted";

@@ -1,7 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Answer } from "../../../src/engine/index.ts";
+import type { NoticeAnswer } from "../../../src/engine/index.ts";
 import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
 import { pass, stopClock } from "../clock.ts";
 import { eager, scriptSessions } from "../listeners.ts";
@@ -28,7 +28,7 @@ describe("a key's alarm", () => {
     const stub = keyStub(fresh("key"));
     const heard: string[] = [];
     scripts.set("w", {
-      deliver: ({ kind }): Answer => {
+      deliver: ({ kind }): NoticeAnswer => {
         heard.push(kind);
         return "taken";
       },

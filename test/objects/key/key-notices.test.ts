@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Answer } from "../../../src/engine/index.ts";
+import type { NoticeAnswer } from "../../../src/engine/index.ts";
 import { pass, stopClock } from "../clock.ts";
 import { eager, type FakeSession, scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
@@ -29,7 +29,7 @@ describe("notices to sessions", () => {
     pass(3_600_000);
     let calls = 0;
     const { stub } = await handOver((name) => ({
-      async deliver({ request }): Promise<Answer> {
+      async deliver({ request }): Promise<NoticeAnswer> {
         calls += 1;
         if (calls === 1) throw new Error("lost on the way");
         await keyStub(name).pickUp(request);
@@ -55,7 +55,7 @@ describe("notices to sessions", () => {
 
   it("`gone` that comes late, after the pick-up, takes nothing away", async () => {
     const { stub } = await handOver((name) => ({
-      async deliver({ request }): Promise<Answer> {
+      async deliver({ request }): Promise<NoticeAnswer> {
         await keyStub(name).pickUp(request);
         return "gone";
       },
@@ -66,7 +66,7 @@ describe("notices to sessions", () => {
 
   it("one whose answer is lost does no harm: the pick-up counts", async () => {
     const { stub, seen } = await handOver((name, seen) => ({
-      async deliver({ request }): Promise<Answer> {
+      async deliver({ request }): Promise<NoticeAnswer> {
         seen.push(grantedToken(await keyStub(name).pickUp(request)));
         throw new Error("the answer is lost");
       },
@@ -77,7 +77,7 @@ describe("notices to sessions", () => {
 
   it("two pick-ups of one request get one token", async () => {
     const { stub, seen } = await handOver((name, seen) => ({
-      async deliver({ request }): Promise<Answer> {
+      async deliver({ request }): Promise<NoticeAnswer> {
         const outcomes = await Promise.all([keyStub(name).pickUp(request), keyStub(name).pickUp(request)]);
         seen.push(...outcomes.map(grantedToken));
         return "taken";
@@ -125,7 +125,7 @@ describe("notices to sessions", () => {
     const heard: string[] = [];
     const held = grantedToken(await stub.acquire(command()));
     scripts.set("slow", {
-      deliver({ kind }): Answer {
+      deliver({ kind }): NoticeAnswer {
         if (kind === "granted") return "later";
         heard.push(kind);
         return "taken";

@@ -1,6 +1,6 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Answer } from "../../../src/engine/index.ts";
+import type { NoticeAnswer } from "../../../src/engine/index.ts";
 import type { Loss } from "../../../src/session/effects.ts";
 import { eager, scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
@@ -43,7 +43,7 @@ describe("stealing", () => {
     const stub = keyStub(fresh("key"));
     const heard: string[] = [];
     scripts.set("slow", {
-      deliver({ kind }): Answer {
+      deliver({ kind }): NoticeAnswer {
         if (kind === "granted") throw new Error("not now");
         heard.push(kind);
         return "taken";
