@@ -78,8 +78,7 @@ export default defineConfig({
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
-          include: ["test/objects/**/*.test.ts"],
-          exclude: ["test/objects/capped/**"],
+          include: ["test/objects/*.test.ts", "test/objects/!(capped)/*.test.ts"],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: 2,

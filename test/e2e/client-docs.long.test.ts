@@ -85,7 +85,7 @@ describe("the tables are complete", () => {
 
   it.each([
     ["src/client/connect.ts", ["ConnectOptions"], "## Connecting"],
-    ["src/client/acquire.ts", ["LockOptions", "WaitOptions", "AcquireOptions"], "## Taking a lock"],
+    ["src/client/locks/acquire.ts", ["LockOptions", "WaitOptions", "AcquireOptions"], "## Taking a lock"],
   ])("options in %s", (file, interfaces, heading) => {
     const source = read(file);
     const fields = interfaces.flatMap((name) => {

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { temporaryDir } from "../../cli/support.ts";
+import { speakTo } from "../../godistlock/speaker.ts";
 import { parseExposition, sampleValue } from "../../metrics/parse.ts";
 import { Clients } from "../../support/clients.ts";
 import { decimalFence, Files, fenceIn, lockTextIn } from "../../support/files.ts";
@@ -236,6 +237,17 @@ describe("files and other protocols", () => {
     expect(BigInt(fence)).toBeGreaterThan(BigInt(decimalFence(token)));
     expectNoContent(await files.remove(a));
     expect(BigInt(decimalFence(tokenOf(await later.next())))).toBeGreaterThan(BigInt(fence));
+  });
+
+  it("godistlock names the fence of a file [E33]", async () => {
+    const a = freshKey();
+    const fence = await files.held(a);
+    const speaker = await speakTo({ port: server.godistlockPort });
+    for (const request of [`IS ${a} n1`, `TRY ${a} 1000 n2`]) {
+      speaker.send(Buffer.from(`${request}\n`));
+      expect(await speaker.inbox.take(5_000)).toMatchObject({ line: `LOCK ${request.slice(-2)} ${fence}` });
+    }
+    speaker.close();
   });
 
   it("a REST client gets the lock after a file", async () => {
