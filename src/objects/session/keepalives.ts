@@ -1,8 +1,9 @@
 /** The client's keep-alive request and its response. */
 const REQUEST = "@keepalive ping\n_\n_\n";
 const RESPONSE = "@keepalive ok\n";
-/** A session idle for this long has sent everything it had to send. */
-const QUIET_AFTER_MS = 1_000;
+/** A session idle for this many looks, about a second, has sent everything it had to send. */
+const QUIET_AFTER_LOOKS = 4;
+const LOOK_EVERY_MS = 250;
 
 /**
  * Lets the platform answer keep-alives, so that they do not wake a sleeping session. While the session is busy it
@@ -12,7 +13,8 @@ const QUIET_AFTER_MS = 1_000;
 export class Keepalives {
   readonly #ctx: DurableObjectState;
   readonly #isAtWork: () => boolean;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Looks until automatic responses are turned on again; 0 if no timer is set for that. */
+  #looksLeft = 0;
 
   constructor(ctx: DurableObjectState, isAtWork: () => boolean) {
     this.#ctx = ctx;
@@ -24,18 +26,23 @@ export class Keepalives {
     this.#ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(REQUEST, RESPONSE));
   }
 
-  /** Turns automatic responses off while the session is busy. */
+  /** Turns automatic responses off while the session is busy. Costs next to nothing while it stays busy. */
   atWork(): void {
-    if (this.#timer === undefined) {
+    if (this.#looksLeft === 0) {
       if (this.#ctx.getWebSocketAutoResponse() === null) return;
       this.#ctx.setWebSocketAutoResponse();
-    } else clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#look(), QUIET_AFTER_MS);
+      this.#lookLater();
+    }
+    this.#looksLeft = QUIET_AFTER_LOOKS;
+  }
+
+  #lookLater(): void {
+    setTimeout(() => this.#look(), LOOK_EVERY_MS);
   }
 
   #look(): void {
-    this.#timer = undefined;
-    this.begin();
-    if (this.#isAtWork()) this.atWork();
+    this.#looksLeft = this.#isAtWork() ? QUIET_AFTER_LOOKS : this.#looksLeft - 1;
+    if (this.#looksLeft > 0) this.#lookLater();
+    else this.begin();
   }
 }
