@@ -82,6 +82,11 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
     return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), mayRepeat, urgency);
   }
 
+  /** The session's client has waited for all its answers, and workerd has read from others meanwhile. */
+  clientWaited(): void {
+    this.#turns.rested();
+  }
+
   /** Releases what the session itself holds, on its behalf. */
   giveBack(key: string, token: string, session: string): Promise<ReleaseOutcome> {
     return this.#call(key, (stub) => stub.giveBack(token, session));

@@ -130,6 +130,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   async #perform({ id, request, label, released }: Ask): Promise<Result> {
     if (!(await this.#saw(label, released)) || this.#session.isOver) return GONE;
+    if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
     const { promise, resolve } = Promise.withResolvers<Result>();
     this.#results.set(id, resolve);
     this.#runner.run(() => this.#session.begin(id, request));

@@ -42,6 +42,11 @@ export class Turns {
     }
   }
 
+  /** Other clients have been read since the last task ended: no pause is due. */
+  rested(): void {
+    this.#startedSincePause = 0;
+  }
+
   #hasTurn(): boolean {
     return this.#running < this.#limits.width && this.#startedSincePause < this.#limits.perPause;
   }

@@ -120,6 +120,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#hasHeard = true;
     this.#keepalives.atWork();
     if (this.#session.isProbing) this.#runner.run(() => this.#session.heard());
+    if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
     if (message === "") return undefined;
     const bytes = typeof message === "string" ? encoder.encode(message) : new Uint8Array(message);
     if (bytes.length <= MAX_MESSAGE_BYTES) return this.#input?.take(bytes);
@@ -390,9 +391,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   /** Self-hosted: no client is connected, nothing is in flight, and everything known is stored. */
   get #mayRest(): boolean {
     const { activity, wakeUp } = this.#own;
-    const { hasClient, isBusy, isOver, isEnding, resumption } = this.#session;
-    if (this.env.SELF_HOSTED === undefined || activity.isBusy || isBusy || hasClient) return false;
+    const session = this.#session;
+    if (this.env.SELF_HOSTED === undefined || activity.isBusy || session.hasClient || session.isBusy) return false;
     // A departure that continues from the alarm keeps its retry delay in memory.
-    return (isOver || resumption.isKept) && !isEnding && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
+    return (session.isOver || session.resumption.isKept) && !session.isEnding && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
   }
 }

@@ -36,6 +36,17 @@ describe("turns", () => {
     pauses.mockRestore();
   });
 
+  it("need no pause where others have been read meanwhile", async () => {
+    const turns = new Turns({ width: 2, perPause: 10 });
+    const pauses = vi.spyOn(scheduler, "wait");
+    for (let task = 0; task < 35; task++) {
+      turns.rested();
+      await turns.run(async () => {});
+    }
+    expect(pauses).not.toHaveBeenCalled();
+    pauses.mockRestore();
+  });
+
   it("are given back by a task that fails", async () => {
     const turns = new Turns({ width: 1, perPause: 100 });
     await expect(turns.run(() => Promise.reject(new Error("failed")))).rejects.toThrow("failed");
