@@ -78,8 +78,11 @@ export type Effect =
   | { readonly type: "ended" }
   /** No key is being left any more. If not all have been, the alarm continues. */
   | { readonly type: "left"; readonly isAll: boolean }
-  /** The answer to a request made without a socket. `gone`: the session has ended. */
-  | { readonly type: "reply"; readonly id: string; readonly outcome: Outcome | "gone" }
+  /**
+   * The answer to a request made without a socket. `gone`: the session has ended. `would_wait`: it would have to wait and
+   * may not.
+   */
+  | { readonly type: "reply"; readonly id: string; readonly outcome: Outcome | "would_wait" | "gone" }
   /** Such a request waits at its key: its answer will follow. */
   | { readonly type: "park"; readonly id: string; readonly key: string; readonly wait: "acquire" | "wait" }
   /** The answer to a request that was parked. */

@@ -96,13 +96,13 @@ export class PolledSession implements RequestOwner {
     return true;
   }
 
-  /** Carries out a request. It is answered, or parked. */
-  begin(id: string, request: KeyRequest): void {
+  /** Carries out a request. It is answered or, if it has to wait, parked; or ends if it may not wait. */
+  begin(id: string, request: KeyRequest, { mayWait }: { readonly mayWait: boolean }): void {
     const { key, type } = request;
     const isWaitedFor = (entry: TrackedRequest) =>
       entry.type === "wait" && entry.key === key && entry.state !== "withdrawing";
     const takesOver = type === "wait" && !this.requests.table.some(isWaitedFor);
-    this.requests.begin(newRequest({ id, key, type, tag: id }), request, { mayWait: true, takesOver });
+    this.requests.begin(newRequest({ id, key, type, tag: id }), request, { mayWait, takesOver });
   }
 
   /** The client has released these holds at their keys. */
@@ -185,8 +185,8 @@ export class PolledSession implements RequestOwner {
     this.context.emit({ type: "park", id, key, wait: type === "wait" ? "wait" : "acquire" });
   }
 
-  dropped({ id, isQueued }: TrackedRequest): void {
-    if (!isQueued) this.context.emit({ type: "reply", id, outcome: "gone" });
+  dropped({ id, isQueued }: TrackedRequest, why: "would_wait" | "gone"): void {
+    if (!isQueued) this.context.emit({ type: "reply", id, outcome: why });
   }
 
   /** A restart may have cut off a `wait`: its place stays. A client that leaves is handled by the end of its poll. */

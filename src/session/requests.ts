@@ -84,7 +84,7 @@ export class Requests {
     const entry = this.table.get(id) ?? newRequest({ id, key, type: "acquire", tag: undefined });
     const isUnanswered = this.table.isListed(entry) && !entry.isQueued;
     this.table.unlist(entry);
-    if (isUnanswered) this.#owner?.dropped(entry);
+    if (isUnanswered) this.#owner?.dropped(entry, "gone");
     this.table.addUnlisted(entry);
     this.#withdrawals.begin(entry, afterwards);
   }
@@ -259,8 +259,12 @@ export class Requests {
       this.table.queued(entry);
       this.#owner?.waits(entry);
     } else if (outcome.status === "would_wait") {
-      this.drop(entry);
-      this.#owner?.dropped(entry);
+      // An `acquire` leaves nothing at its key then. A `wait` leaves its place.
+      if (entry.type === "acquire") {
+        this.#holdings.drop(key, id);
+        this.table.remove(entry);
+      } else this.drop(entry);
+      this.#owner?.dropped(entry, "would_wait");
     } else {
       this.#holdings.drop(key, id);
       this.#answer(entry, { status: outcome.status });
@@ -294,7 +298,7 @@ export class Requests {
   #dismiss(entry: TrackedRequest): void {
     this.table.unlist(entry);
     if (entry.state !== "withdrawing") this.table.remove(entry);
-    this.#owner?.dropped(entry);
+    this.#owner?.dropped(entry, "gone");
   }
 
   /** Picks a grant up; the client is told if that succeeds. A key may repeat its notice meanwhile. */

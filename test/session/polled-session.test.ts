@@ -39,7 +39,7 @@ describe("the end of a poll", () => {
 describe("a session that has ended", () => {
   it("sends nothing that waited for the storage to be checked, and says that it is gone", () => {
     const { session, effects } = opened([], false);
-    session.begin("r", ACQUIRE);
+    session.begin("r", ACQUIRE, { mayWait: true });
     expect(effects()).toEqual([{ type: "checkStorage", id: "r" }]);
     session.end();
     effects();
@@ -51,12 +51,32 @@ describe("a session that has ended", () => {
 describe("a request that is withdrawn while it is carried out", () => {
   it("is answered: whoever asked does not wait for ever", () => {
     const { session, effects } = opened();
-    session.begin("r", ACQUIRE);
+    session.begin("r", ACQUIRE, { mayWait: true });
     effects();
     session.withdraw("r", "key");
     expect(effects()).toMatchObject([
       { type: "reply", id: "r", outcome: "gone" },
       { type: "callKey", ask: { type: "cancel", request: "r" } },
     ]);
+  });
+});
+
+describe("a request that may not wait, and would have to", () => {
+  it("ends without an answer and without a trace at its key", () => {
+    const { session, effects, calls } = opened();
+    session.begin("r", ACQUIRE, { mayWait: false });
+    const [asked] = calls();
+    expect(asked?.ask).toMatchObject({ type: "acquire", command: { request: "r", mayWait: false } });
+    session.context.keyAnswered(asked?.call ?? 0, { status: "would_wait" });
+    expect(effects()).toEqual([{ type: "reply", id: "r", outcome: "would_wait" }]);
+  });
+
+  it("may be made again under its id", () => {
+    const { session, calls, effects } = opened();
+    session.begin("r", ACQUIRE, { mayWait: false });
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "would_wait" });
+    session.begin("r", ACQUIRE, { mayWait: true });
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    expect(effects()).toContainEqual({ type: "park", id: "r", key: "key", wait: "acquire" });
   });
 });

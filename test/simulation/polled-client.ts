@@ -138,6 +138,11 @@ export class PolledClient {
           });
         return;
       }
+      // The Worker has only tried: now it asks for a place in the queue.
+      if (reply === "would_wait") {
+        session.request(id, request, true, (next) => this.#soon(() => hear(next)));
+        return;
+      }
       // The Worker has the answer: it reaches the client, or the client has left.
       if (isParked) session.pollClosed(id, isThere && reply !== "failed");
       else if (!isThere && typeof reply === "object" && reply.token) session.withdraw(id, key);
@@ -151,7 +156,8 @@ export class PolledClient {
       done(reply, id);
       if (this.#isLeaving) this.act();
     };
-    this.#soon(() => session.request(id, request, (reply) => this.#soon(() => hear(reply))));
+    const mayWait = schedule.happens(0.5);
+    this.#soon(() => session.request(id, request, mayWait, (reply) => this.#soon(() => hear(reply))));
   }
 
   #soon(call: () => void): void {

@@ -4,7 +4,7 @@ import { logged } from "../../log.ts";
 import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
 import type { Reply } from "../../objects/calls/replies.ts";
 import { httpSessionName } from "../../objects/calls/session-names.ts";
-import { ASK_HEADER, type Ask, encodeAsk } from "../../objects/http-session/http-session-object.ts";
+import { ASK_HEADER, type Ask, encodeAsk, type Performed } from "../../objects/http-session/http-session-object.ts";
 import { type Outcome, STATUSES } from "../../protocols/statuses.ts";
 import type { KeyRequest } from "../../session/key-calls.ts";
 import { REQUESTS, type RequestOf } from "../openapi/schemas.ts";
@@ -15,6 +15,7 @@ import type { AppContext, Handler } from "../request/context.ts";
 import type { Parsed } from "../request/fields.ts";
 import { labelOf } from "../request/label.ts";
 import { isSessionId, keyFault, segmentAt } from "../request/path.ts";
+import { isBusy, noteBusy } from "./busy-keys.ts";
 import { familyOf, KEY_REQUESTS, type KeyOperationId } from "./key-requests.ts";
 import { noteRelease, takeReleases } from "./release-notes.ts";
 import { type AskSession, sessionOf } from "./sessions.ts";
@@ -91,8 +92,8 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
   if (await isGivenBack(context, ask)) return context.body(null, 204);
   // A request without lasting effects needs no withdrawal, and reading the signal has a cost.
   if (!leavesTraces(ask.request)) {
-    const told = await askSession((session) => session.perform(ask) as Promise<Reply>);
-    return told.type === "gone" ? fail(context, "session_gone") : replyOf(context, ask.request, told.outcome);
+    const told = await perform(askSession, ask);
+    return told.type === "answered" ? replyOf(context, ask.request, told.outcome) : fail(context, "session_gone");
   }
   const { signal } = context.req.raw;
   const withdraw = () => {
@@ -139,15 +140,15 @@ async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<v
   await withdraw();
 }
 
-const mayWait = ({ type }: KeyRequest) => type === "acquire" || type === "wait";
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
+
+/** Whether a request probably waits. An `acquire` that does not is cheaper as a plain call. */
+const needsPoll = ({ type, key }: KeyRequest) => type === "wait" || (type === "acquire" && isBusy(key));
 
 /** Sends a request to its session and, if it has to wait, waits for its outcome. */
 async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<PollEnd> {
   const askedAt = Date.now();
-  const begun = mayWait(ask.request)
-    ? await begin(askSession, ask)
-    : await askSession((session) => session.perform(ask) as Promise<Reply>);
+  const begun = await begin(askSession, ask);
   if (begun instanceof WebSocket) return endOfPoll(begun, signal);
   // workerd reads from connections only when nothing else is left to do (2026-11): this lets it report a hang-up that
   // it has not read yet. A poll has listened for one all along.
@@ -155,11 +156,21 @@ async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Pro
   return begun;
 }
 
-/** Sends a request that may have to wait. Returns its answer, or the socket on which the answer will arrive. */
+/** Sends a request. Returns its answer or, if it has to wait, the socket on which the answer will arrive. */
 async function begin(askSession: AskSession, ask: Ask): Promise<Reply | WebSocket> {
+  const { key } = ask.request;
+  if (!needsPoll(ask.request)) {
+    const told = await perform(askSession, ask);
+    if (told.type !== "would_wait") return told;
+  }
   const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
   const reply = await askSession((session) => session.fetch("http://session/", { headers }));
+  noteBusy(key, reply.webSocket !== null);
   return reply.webSocket ?? reply.json<Reply>();
+}
+
+function perform(askSession: AskSession, ask: Ask): Promise<Performed> {
+  return askSession((session) => session.perform(ask) as Promise<Performed>);
 }
 
 function granted({ token, leaseSeconds }: Outcome, status: "ok" | "acquired") {

@@ -42,8 +42,11 @@ export const encodeAsk = (ask: Ask) => encodeURIComponent(JSON.stringify(ask));
 
 const GONE: Reply = { type: "gone" };
 
+/** What becomes of a request that is not to wait. */
+export type Performed = Reply | { readonly type: "would_wait" };
+
 /** What becomes of a request: a reply, or the Worker's end of a poll. */
-type Result = Reply | { readonly type: "parked"; readonly socket: WebSocket };
+type Result = Performed | { readonly type: "parked"; readonly socket: WebSocket };
 
 /** Hosts the session of one HTTP client: `PolledSession` decides, this object stores, calls and answers. */
 export class HttpSessionObject extends DurableObject<Env> implements Listener {
@@ -110,30 +113,33 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     });
   }
 
-  /** Performs a request that is answered immediately. */
-  perform(ask: Ask): Promise<Reply> {
+  /** Performs a request that is answered immediately. One that would have to wait has no effect. */
+  perform(ask: Ask): Promise<Performed> {
     return this.#atWork(async () => {
-      const result = await this.#perform(ask);
+      const result = await this.#perform(ask, { mayWait: false });
       return result.type === "parked" ? GONE : result;
     });
   }
 
-  /** Performs a request that may have to wait: the response is the answer as JSON, or the socket of a long poll. */
+  /**
+   * Performs a request that may wait: the response is the answer as JSON, or the socket of a long poll. This costs more
+   * than `perform`, which cannot return a socket.
+   */
   override fetch({ headers }: Request): Promise<Response> {
     const ask = JSON.parse(decodeURIComponent(headers.get(ASK_HEADER) ?? "")) as Ask;
     return this.#atWork(async () => {
-      const result = await this.#perform(ask);
+      const result = await this.#perform(ask, { mayWait: true });
       if (result.type !== "parked") return Response.json(result);
       return new Response(null, { status: 101, webSocket: result.socket });
     });
   }
 
-  async #perform({ id, request, label, released }: Ask): Promise<Result> {
+  async #perform({ id, request, label, released }: Ask, circumstances: { mayWait: boolean }): Promise<Result> {
     if (!(await this.#saw(label, released)) || this.#session.isOver) return GONE;
     if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
     const { promise, resolve } = Promise.withResolvers<Result>();
     this.#results.set(id, resolve);
-    this.#runner.run(() => this.#session.begin(id, request));
+    this.#runner.run(() => this.#session.begin(id, request, circumstances));
     return promise;
   }
 
@@ -263,8 +269,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     this.#results.delete(id);
   }
 
-  #replyOf(outcome: Outcome | "gone"): Reply {
-    if (outcome === "gone") return GONE;
+  #replyOf(outcome: Outcome | "would_wait" | "gone"): Performed {
+    if (outcome === "would_wait" || outcome === "gone") return { type: outcome };
     countAnswer(this.#meter, outcome.status);
     return { type: "answered", outcome };
   }

@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { httpSessionName } from "../../../src/objects/calls/session-names.ts";
+import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { fresh, keyStub, rowsWritten } from "../support.ts";
 
 async function send(path: string, session: string, body: object): Promise<Record<string, unknown>> {
@@ -35,4 +36,45 @@ it("an uncontended cycle over HTTP writes two rows at the key and, on a key in u
     // When the client was last seen is written down every few seconds at most.
     expect({ atKey, atSession, notes: put.mock.calls.length <= 1 }).toEqual({ atKey: 2, atSession: 0, notes: true });
   });
+});
+
+it("an acquire over HTTP is one call to the session; only one that has to wait, on a key where nobody did, is two", async () => {
+  const sessions = await Promise.all([send("/v1/sessions", "", {}), send("/v1/sessions", "", {})]);
+  const [mine = "", theirs = ""] = sessions.map(({ session_id }) => session_id as string);
+  const [plain, polls] = [
+    vi.spyOn(HttpSessionObject.prototype, "perform"),
+    vi.spyOn(HttpSessionObject.prototype, "fetch"),
+  ];
+  const calls = () => {
+    const counts = { plain: plain.mock.calls.length, polls: polls.mock.calls.length };
+    plain.mockClear();
+    polls.mockClear();
+    return counts;
+  };
+  const key = fresh("key");
+  const acquire = (session: string) => send(`/v1/locks/${key}`, session, { acquire_timeout_s: 10 });
+  const release = (session: string, { token }: Record<string, unknown>) =>
+    send(`/v1/locks/${key}/release`, session, { token });
+  const handOver = async (from: string, grant: Record<string, unknown>, to: string) => {
+    const next = acquire(to);
+    await vi.waitFor(async () => expect((await keyStub(key).describe())?.waiters).toBe(1));
+    await release(from, grant);
+    return next;
+  };
+  try {
+    const first = await acquire(mine);
+    expect(calls()).toEqual({ plain: 1, polls: 0 });
+    const second = await handOver(mine, first, theirs);
+    expect(calls()).toEqual({ plain: 1, polls: 1 });
+    const third = await handOver(theirs, second, mine);
+    expect(calls()).toEqual({ plain: 0, polls: 1 });
+    await release(mine, third);
+    await release(theirs, await acquire(theirs));
+    expect(calls()).toEqual({ plain: 0, polls: 1 });
+    await release(theirs, await acquire(theirs));
+    expect(calls()).toEqual({ plain: 1, polls: 0 });
+  } finally {
+    plain.mockRestore();
+    polls.mockRestore();
+  }
 });

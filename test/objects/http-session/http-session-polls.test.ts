@@ -231,8 +231,9 @@ describe("a notice", () => {
     const token = await holder.hold(key);
     const { acquire } = KeyObject.prototype;
     const deliver = vi.spyOn(HttpSessionObject.prototype, "deliver");
-    vi.spyOn(KeyObject.prototype, "acquire").mockImplementationOnce(async function (this: KeyObject, command) {
+    vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(async function (this: KeyObject, command) {
       const outcome = await acquire.call(this, command);
+      if (!command.mayWait) return outcome;
       await holder.release(key, token);
       await soon(() => deliver.mock.calls.length > 0);
       await scheduler.wait(50);
