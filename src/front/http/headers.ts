@@ -4,6 +4,7 @@ import { TLSSocket } from "node:tls";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
 import { plainIp } from "../system/addresses.ts";
 import { SCHEME_HEADER } from "../workerd/config.ts";
+import type { ResponseHead } from "./response-parser.ts";
 
 /** Tells workerd a client's address. The header is dropped from clients' requests. */
 export const PEER_HEADER = "X-Holdfast-Peer";
@@ -65,7 +66,7 @@ export interface Relaying {
 const UPGRADE_REQUIRED = 426;
 
 /** The headers of an answer as sent to its client. The framing of the body is chosen here, not copied from workerd. */
-export function answerHeaders(answer: IncomingMessage, { isLast }: Relaying): string[] {
+export function answerHeaders(answer: ResponseHead, { isLast }: Relaying): string[] {
   const headers = keptHeaders(answer, FRAMING);
   const options = isLast ? ["close"] : [];
   if (answer.statusCode === UPGRADE_REQUIRED && answer.headers.upgrade) {
@@ -76,11 +77,14 @@ export function answerHeaders(answer: IncomingMessage, { isLast }: Relaying): st
   return headers;
 }
 
+interface Message {
+  readonly rawHeaders: readonly string[];
+  readonly headers: { readonly connection?: string | undefined };
+}
+
 /** The headers of a message without those of its connection, names and values alternating. */
-export function keptHeaders({ rawHeaders, headers }: IncomingMessage, dropped = OURS): string[] {
-  const named = new Set((headers.connection ?? "").split(",").map((name) => name.trim().toLowerCase()));
-  // Without its length, a body would be parsed as another request, on a connection that clients share.
-  for (const name of OF_REQUEST) named.delete(name);
+export function keptHeaders({ rawHeaders, headers }: Message, dropped: ReadonlySet<string> = OURS): string[] {
+  const named = namedIn(headers.connection);
   const kept: string[] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? "";
@@ -90,6 +94,17 @@ export function keptHeaders({ rawHeaders, headers }: IncomingMessage, dropped = 
   }
   return kept;
 }
+
+/** The headers that `Connection` lists. */
+function namedIn(connection: string | undefined): ReadonlySet<string> {
+  if (connection === undefined) return NONE;
+  const named = new Set(connection.split(",").map((name) => name.trim().toLowerCase()));
+  // Without its length, a body would be parsed as another request, on a connection that clients share.
+  for (const name of OF_REQUEST) named.delete(name);
+  return named;
+}
+
+const NONE: ReadonlySet<string> = new Set();
 
 /**
  * Without TLS of our own, a proxy in front of us may provide it. A client that forges the header only gets wrong URLs.

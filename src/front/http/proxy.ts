@@ -1,11 +1,10 @@
-import { type ClientRequest, type IncomingMessage, request, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { Outbox } from "../carriage/outbox.ts";
 import type { Upstream } from "../workerd/supervisor.ts";
 import { answerHeaders, forwardedHeaders } from "./headers.ts";
 import { ERROR_HEADERS, errorBody } from "./refusals.ts";
 import { swallow } from "./unwanted-body.ts";
-import type { UpstreamAgent } from "./upstream-agent.ts";
+import type { ExchangeEvents, UpstreamConnection, UpstreamConnections } from "./upstream-connections.ts";
 
 const BUFFER_BYTES = 262_144;
 
@@ -13,7 +12,7 @@ const BUFFER_BYTES = 262_144;
 export interface Passage {
   readonly upstream: Upstream;
   /** Connections for ordinary requests. */
-  readonly agent: UpstreamAgent;
+  readonly connections: UpstreamConnections;
   readonly hearsBridges: boolean;
   readonly writeTimeoutMs: number;
 }
@@ -21,77 +20,99 @@ export interface Passage {
 /**
  * Passes one HTTP request on to workerd, and its answer back. A client that hangs up immediately cancels its request.
  */
-export function proxy(
-  incoming: IncomingMessage,
-  reply: ServerResponse,
-  { upstream, agent, hearsBridges, writeTimeoutMs }: Passage,
-): void {
-  const outgoing = request({
-    agent,
-    setHost: false,
-    method: incoming.method,
-    path: incoming.url,
-    headers: forwardedHeaders(incoming, { isUpgrade: false, hearsBridges }),
+export function proxy(incoming: IncomingMessage, reply: ServerResponse, passage: Passage): void {
+  const { connections } = passage;
+  const idle = connections.takeIdle();
+  if (idle) {
+    pass(incoming, reply, idle, passage);
+    return;
+  }
+  void connections.open().then((opened) => {
+    if (!opened) refuse(incoming, reply, passage);
+    else if (reply.destroyed) connections.keep(opened);
+    else pass(incoming, reply, opened, passage);
   });
-  outgoing.on("response", (answer) => {
-    if (!outgoing.writableFinished) agent.retire(outgoing);
-    relay(incoming, answer, reply, outgoing, writeTimeoutMs);
-  });
-  outgoing.on("error", () => {
-    // After an answer, only the rest of an unwanted body was lost.
-    if (reply.headersSent) return;
-    if (upstream.isEnding) reply.destroy();
-    else unavailable(incoming, reply);
-  });
-  reply.on("close", () => {
-    if (!reply.writableFinished) hangUp(outgoing);
-  });
-  incoming.on("error", () => hangUp(outgoing));
-  // Without a length there is no body: nothing may follow the head.
-  const { "content-length": length, "transfer-encoding": encoding } = incoming.headers;
-  if (length === undefined && encoding === undefined) outgoing.end();
-  else incoming.pipe(outgoing);
 }
 
-function relay(
+function pass(
   incoming: IncomingMessage,
-  answer: IncomingMessage,
   reply: ServerResponse,
-  outgoing: ClientRequest,
-  writeTimeoutMs: number,
+  connection: UpstreamConnection,
+  passage: Passage,
 ): void {
+  const { hearsBridges, writeTimeoutMs } = passage;
   const outbox = new Outbox(reply, writeTimeoutMs, {
-    drained: () => answer.resume(),
+    drained: () => isAnswering && connection.resume(),
     stalled: () => reply.destroy(),
   });
-  reply.sendDate = false;
-  reply.writeHead(
-    answer.statusCode ?? 502,
-    answer.statusMessage,
-    answerHeaders(answer, { isLast: isLast(incoming, reply) }),
-  );
-  answer.on("data", (bytes: Buffer) => {
-    outbox.add(bytes);
-    if (outbox.size > BUFFER_BYTES) answer.pause();
-  });
-  answer.on("end", () => {
-    if (!outgoing.writableFinished) outgoing.destroy();
-    afterBody(incoming, () => outbox.end());
-  });
-  answer.on("error", () => reply.destroy());
-  reply.on("close", () => {
+  let isAnswering = true;
+  const exchange: ExchangeEvents = {
+    head: (head) => {
+      reply.sendDate = false;
+      const headers = answerHeaders(head, { isLast: isLast(incoming, reply) });
+      reply.writeHead(head.statusCode, head.statusMessage, headers);
+    },
+    body: (bytes) => {
+      outbox.add(bytes);
+      if (outbox.size > BUFFER_BYTES) connection.pause();
+    },
+    end: () => {
+      isAnswering = false;
+      stop();
+      afterBody(incoming, () => outbox.end());
+    },
+    drained: () => incoming.resume(),
+    failed: () => {
+      isAnswering = false;
+      stop();
+      if (reply.headersSent) reply.destroy();
+      else refuse(incoming, reply, passage);
+    },
+  };
+  const hangUp = () => {
+    isAnswering = false;
     outbox.discard();
-    if (!answer.complete) hangUp(outgoing);
-  });
+    connection.hangUp(exchange);
+  };
+  reply.on("close", hangUp);
+  incoming.on("error", hangUp);
+  connection.begin(incoming.method, requestHead(incoming, hearsBridges), exchange);
+  const stop = passBody(incoming, connection);
 }
 
-/** Closes the connection to workerd so that it notices: on TCP only a reset does that (workerd 2026-11). */
-export function hangUp(outgoing: ClientRequest): void {
-  // Its connection may serve another request by now.
-  if (outgoing.destroyed) return;
-  const socket = outgoing.socket as Socket | null;
-  if (socket?.remoteFamily !== undefined) socket.resetAndDestroy();
-  outgoing.destroy();
+/** The head of a request as sent to workerd. */
+function requestHead(incoming: IncomingMessage, hearsBridges: boolean): string {
+  const headers = forwardedHeaders(incoming, { isUpgrade: false, hearsBridges });
+  let head = `${incoming.method} ${incoming.url} HTTP/1.1\r\n`;
+  for (let index = 0; index < headers.length; index += 2) head += `${headers[index]}: ${headers[index + 1]}\r\n`;
+  return `${head}\r\n`;
+}
+
+/** Passes on the body of a request. Returns a function that stops this. */
+function passBody(incoming: IncomingMessage, connection: UpstreamConnection): () => void {
+  const { "content-length": length, "transfer-encoding": encoding } = incoming.headers;
+  // Without a length there is no body: nothing may follow the head.
+  if (length === undefined && encoding === undefined) {
+    connection.sent();
+    return () => {};
+  }
+  const isChunked = encoding !== undefined;
+  const write = (bytes: Buffer) => {
+    const mayGoOn = isChunked ? connection.write(chunkOf(bytes)) : connection.write(bytes);
+    if (!mayGoOn) incoming.pause();
+  };
+  const end = () => {
+    if (isChunked) connection.write(LAST_CHUNK);
+    connection.sent();
+  };
+  incoming.on("data", write).on("end", end);
+  return () => incoming.off("data", write).off("end", end);
+}
+
+const LAST_CHUNK = "0\r\n\r\n";
+
+function chunkOf(bytes: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]);
 }
 
 /** If a request is incomplete when it is answered, its connection cannot carry another one. */
@@ -101,7 +122,6 @@ function isLast({ complete }: IncomingMessage, { shouldKeepAlive }: ServerRespon
 
 /** Ends a reply that was already sent, once the rest of the request's body is read or proves too long. */
 function afterBody(incoming: IncomingMessage, end: () => void): void {
-  incoming.unpipe();
   if (!incoming.complete) {
     swallow(incoming, end);
     return;
@@ -110,7 +130,12 @@ function afterBody(incoming: IncomingMessage, end: () => void): void {
   end();
 }
 
-function unavailable(incoming: IncomingMessage, reply: ServerResponse): void {
+/** Answers a request that workerd did not answer. */
+function refuse(incoming: IncomingMessage, reply: ServerResponse, { upstream }: Passage): void {
+  if (upstream.isEnding) {
+    reply.destroy();
+    return;
+  }
   const body = errorBody("unavailable");
   const headers = { ...ERROR_HEADERS, "Retry-After": "1", "Content-Length": Buffer.byteLength(body) };
   reply.writeHead(503, isLast(incoming, reply) ? { ...headers, Connection: "close" } : headers);

@@ -11,7 +11,7 @@ import { RequestTurns } from "./pipelining.ts";
 import { type Passage, proxy } from "./proxy.ts";
 import { refusal, sayGoodbye } from "./refusals.ts";
 import { announcesBody, asksForWebSocket, upgrade } from "./upgrade.ts";
-import { UpstreamAgent } from "./upstream-agent.ts";
+import { UpstreamConnections } from "./upstream-connections.ts";
 
 export interface HttpFrontOptions extends AddressSources {
   readonly upstream: Upstream;
@@ -46,7 +46,7 @@ export function httpFront(options: HttpFrontOptions): Server {
     : createHttpServer(settings);
   const passage: Passage = {
     upstream: options.upstream,
-    agent: new UpstreamAgent(options.upstream),
+    connections: new UpstreamConnections(options.upstream),
     hearsBridges: options.bridgeSecret !== undefined,
     writeTimeoutMs: options.writeTimeoutMs,
   };

@@ -1,4 +1,4 @@
-import { type IncomingMessage, request, STATUS_CODES } from "node:http";
+import { type ClientRequest, type IncomingMessage, request, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
@@ -8,7 +8,7 @@ import { TCP_PROTOCOLS } from "../carriage/tcp-protocols.ts";
 import { type AdmissionQueue, AdmissionTimeoutError } from "../limits/admission.ts";
 import { reach } from "../workerd/reach.ts";
 import { forwardedHeaders, keptHeaders } from "./headers.ts";
-import { hangUp, type Passage } from "./proxy.ts";
+import type { Passage } from "./proxy.ts";
 import { sayGoodbye, UNAVAILABLE } from "./refusals.ts";
 
 /** How long workerd may take to answer: a connection that it never answers must not keep others out. */
@@ -117,6 +117,14 @@ function pass(
     outgoing.on("error", () => settle({ type: "unavailable" }));
     outgoing.end();
   });
+}
+
+/** Closes the connection to workerd so that it notices: on TCP only a reset does that (workerd 2026-11). */
+function hangUp(outgoing: ClientRequest): void {
+  if (outgoing.destroyed) return;
+  const socket = outgoing.socket as Socket | null;
+  if (socket?.remoteFamily !== undefined) socket.resetAndDestroy();
+  outgoing.destroy();
 }
 
 function open(
