@@ -1,16 +1,21 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 
-/** Linux counts in hundredths of a second, whatever the kernel's own clock. */
-const TICK_MS = 10;
-
-/** Processor time a process has used so far, in milliseconds; undefined where the system does not tell (not Linux). */
+/** Processor time that a process's threads have used so far, in milliseconds; undefined where the system does not tell (not Linux). */
 export function cpuMs(pid: number): number | undefined {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The name in brackets may hold anything; user and system time are the 12th and 13th field after it.
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+    const threads = readdirSync(`/proc/${pid}/task`);
+    return threads.reduce((sum, thread) => sum + threadMs(`/proc/${pid}/task/${thread}/schedstat`), 0);
   } catch {
     return undefined;
+  }
+}
+
+function threadMs(path: string): number {
+  try {
+    const [nanoseconds] = readFileSync(path, "utf8").split(" ");
+    return Number(nanoseconds) / 1e6;
+  } catch {
+    // It has ended meanwhile.
+    return 0;
   }
 }

@@ -40,6 +40,8 @@ export interface Result {
   readonly handOverTurns: readonly number[];
   /** Processor time of the server per cycle, in milliseconds, if known. It hardly depends on what else is running. */
   readonly cpuPerCycle: number | undefined;
+  /** The same for each turn, NaN if unknown. */
+  readonly cpuTurns: readonly number[];
   /** Share of the time in which this process was busy. Near 1 the clients are the limit, not the server. */
   readonly clientsBusy: number;
 }
@@ -64,6 +66,7 @@ export class Crew {
   #measuredMs = 0;
   #busyMs = 0;
   #cpuMs = 0;
+  readonly #cpuTurns: number[] = [];
   /** Cycles of all turns, their lead-in included. */
   #cyclesRun = 0;
 
@@ -92,13 +95,16 @@ export class Crew {
   /** All clients cycle for `ms`, which count, after a lead-in, which does not. Every cycle begun is finished. */
   async work(ms: number, isStopped: () => boolean): Promise<void> {
     const cpuBefore = this.#serverCpuMs();
+    const cyclesBefore = this.#cyclesRun;
     await this.#cycleUntil(performance.now() + LEAD_IN_MS, isStopped, Number.POSITIVE_INFINITY);
     const from = performance.now();
     const before = performance.eventLoopUtilization();
     const countBefore = this.#cycles.length;
     const handOversBefore = this.#handOvers.length;
     await this.#cycleUntil(from + ms, isStopped, from);
-    this.#cpuMs += this.#serverCpuMs() - cpuBefore;
+    const cpuMs = this.#serverCpuMs() - cpuBefore;
+    this.#cpuMs += cpuMs;
+    this.#cpuTurns.push(cpuMs / (this.#cyclesRun - cyclesBefore));
     this.#turns.push(((this.#cycles.length - countBefore) / ms) * 1000);
     this.#handOverTurns.push(latency(this.#handOvers.slice(handOversBefore)).p50);
     this.#measuredMs += ms;
@@ -117,6 +123,7 @@ export class Crew {
       handOver: this.#handOvers.length > 0 ? { ...latency(this.#handOvers), count: this.#handOvers.length } : undefined,
       handOverTurns: this.#handOverTurns,
       cpuPerCycle: Number.isNaN(this.#cpuMs) ? undefined : this.#cpuMs / this.#cyclesRun,
+      cpuTurns: this.#cpuTurns,
       clientsBusy: this.#busyMs / this.#measuredMs,
     };
   }

@@ -13,11 +13,11 @@ export interface Serving {
   readonly workerdPid: number;
 }
 
-const [dataDir = ""] = process.argv.slice(2);
+const [dataDir = "", worker = builtWorker()] = process.argv.slice(2);
 // The parent ends this process; a Ctrl-C on the terminal reaches both.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 const service = await startService({
-  worker: builtWorker(),
+  worker,
   dataDir,
   tcp: { host: "127.0.0.1", port: 0 },
   http: { host: "127.0.0.1", port: 0 },

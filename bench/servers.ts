@@ -41,9 +41,9 @@ export class Lab {
     return this.#folder;
   }
 
-  /** Starts holdfast behind its front door, as `holdfast serve` does. */
-  startService(): Promise<RunningServer> {
-    return this.#keep(startBehindDoor(join(this.#folder, "holdfast")));
+  /** Starts holdfast behind its front door, as `holdfast serve` does; with another built Worker if one is named. */
+  startService(name = "holdfast", worker?: string): Promise<RunningServer> {
+    return this.#keep(startBehindDoor(name, join(this.#folder, name), worker));
   }
 
   /** Starts a Worker in a workerd of its own, on free ports and an empty disk. */
@@ -87,8 +87,9 @@ export class Lab {
   }
 }
 
-async function startBehindDoor(dataDir: string): Promise<RunningServer> {
-  const child = fork(pathOf("serve.ts"), [dataDir], { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+async function startBehindDoor(name: string, dataDir: string, worker?: string): Promise<RunningServer> {
+  const args = worker === undefined ? [dataDir] : [dataDir, worker];
+  const child = fork(pathOf("serve.ts"), args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
   const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   const serving = await Promise.race([once(child, "message"), exited]);
   if (!serving) throw new Error("holdfast did not start");
@@ -98,7 +99,7 @@ async function startBehindDoor(dataDir: string): Promise<RunningServer> {
     if (isWanted) process.stderr.write("[holdfast] the front door ended by itself\n");
   });
   return {
-    ...serverAt("holdfast", tcpPort, httpPort),
+    ...serverAt(name, tcpPort, httpPort),
     isLocking: true,
     pids: [child.pid ?? 0, workerdPid],
     async kill() {
