@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { expect, test } from "vitest";
 import { dial, eventually, openDoor, startBehind, statusesOf } from "./support.ts";
 
@@ -83,4 +84,42 @@ test("an answer may take longer than a body", async () => {
   });
   const client = dial(port, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}");
   await eventually(() => expect(statusesOf(client)).toEqual([200]), 4_500);
+});
+
+test.each([
+  ["with a length", "Content-Length: 5\r\n\r\nhello", "content-length", "5"],
+  ["in chunks", "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", "transfer-encoding", "chunked"],
+  ["that is not there", "\r\n", "content-length", "0"],
+] as const)(
+  "a body %s is passed on with its framing, and the connection stays usable",
+  async (_, rest, header, value) => {
+    const seen: string[] = [];
+    const { port, behind } = await opened((request, reply) => {
+      let body = "";
+      request.setEncoding("latin1").on("data", (piece: string) => {
+        body += piece;
+      });
+      request.on("end", () => {
+        seen.push(`${request.headers[header]} ${body}`);
+        reply.end("well");
+      });
+    });
+    const head = "POST /a HTTP/1.1\r\nHost: x\r\n";
+    const client = dial(port, head + rest + head + rest);
+    await eventually(() => expect(statusesOf(client)).toEqual([200, 200]));
+    expect(seen).toEqual(Array(2).fill(`${value} ${rest.length > 2 ? "hello" : ""}`));
+    expect(behind.connections).toHaveLength(1);
+  },
+);
+
+test("a head and the body that came with it reach workerd in one piece", async () => {
+  const pieces: string[] = [];
+  const { port, behind } = await opened((_, reply) => reply.end("well"));
+  behind.server.on("connection", (socket: Socket) =>
+    socket.on("data", (bytes: Buffer) => pieces.push(bytes.toString("latin1"))),
+  );
+  const client = dial(port, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
+  await eventually(() => expect(statusesOf(client)).toEqual([200]));
+  expect(pieces).toHaveLength(1);
+  expect(pieces[0]).toMatch(/^POST \/a HTTP.*\r\n\r\nhello$/s);
 });

@@ -78,11 +78,17 @@ function pass(
   incoming.on("error", hangUp);
   connection.begin(incoming.method, requestHead(incoming, hearsBridges), exchange);
   const stop = passBody(incoming, connection);
+  // A body that has come with the head is read first.
+  process.nextTick(() => connection.flush());
 }
 
 /** The head of a request as sent to workerd. */
 function requestHead(incoming: IncomingMessage, hearsBridges: boolean): string {
   const headers = forwardedHeaders(incoming, { isUpgrade: false, hearsBridges });
+  const { "content-length": length, "transfer-encoding": encoding } = incoming.headers;
+  if (length === undefined && encoding === undefined && !WITHOUT_BODY.has(incoming.method)) {
+    headers.push("Content-Length", "0");
+  }
   let head = `${incoming.method} ${incoming.url} HTTP/1.1\r\n`;
   for (let index = 0; index < headers.length; index += 2) head += `${headers[index]}: ${headers[index + 1]}\r\n`;
   return `${head}\r\n`;
@@ -108,6 +114,9 @@ function passBody(incoming: IncomingMessage, connection: UpstreamConnection): ()
   incoming.on("data", write).on("end", end);
   return () => incoming.off("data", write).off("end", end);
 }
+
+/** Methods whose requests need not say that they have no body. */
+const WITHOUT_BODY: ReadonlySet<string | undefined> = new Set(["GET", "HEAD", "DELETE", "OPTIONS", "TRACE"]);
 
 const LAST_CHUNK = "0\r\n\r\n";
 

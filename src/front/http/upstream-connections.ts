@@ -94,7 +94,7 @@ export class UpstreamConnection {
     return this.#socket.writable && !this.#socket.destroyed;
   }
 
-  /** Begins a request. What is written in the same step travels with its head. */
+  /** Begins a request. Its head travels with what is written before `flush`. */
   begin(method: string | undefined, head: string, events: ExchangeEvents): void {
     this.#events = events;
     this.#isSent = false;
@@ -112,7 +112,10 @@ export class UpstreamConnection {
     socket.setTimeout(0);
     socket.cork();
     socket.write(head, "latin1");
-    process.nextTick(() => socket.uncork());
+  }
+
+  flush(): void {
+    this.#socket.uncork();
   }
 
   /** Writes a part of the body. False if it is to wait for `drained` before the next one. */
