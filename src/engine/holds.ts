@@ -11,6 +11,8 @@ import type { Waiter, WaitQueue } from "./waiters.ts";
 const NEVER = Number.POSITIVE_INFINITY;
 /** How long a waiting client has to pick its grant up, even if its lease is shorter. */
 const PICK_UP_MS = 5_000;
+/** The client of an offered hold may get its token this much later than the session was sent it. */
+export const OFFER_TAKES_MS = 1_000;
 /** How long a hold waits for the next step of its round: a phase, and a little for the way to the relay and back. */
 export const ROUND_MS = 1_250;
 
@@ -117,6 +119,13 @@ export class Holds {
     this.#books.output.changes.slots.add(slot);
   }
 
+  /** Lets the lease end earlier than stored. After a restart it ends as stored. */
+  shorten(slot: Slot, time: number, now: number): void {
+    slot.expiresAt = time;
+    this.#books.deadlines.schedule(slot);
+    this.#books.touch(now);
+  }
+
   /** Takes a free slot even if others wait, without handing a token over. */
   occupy(request: LockRequest, context: CommandContext): Slot | undefined {
     const slot = this.#pool.takeFree();
@@ -218,7 +227,8 @@ export class Holds {
   /** Ends a hold at `at`. The caller must call `promote` afterwards. */
   end(slot: Slot, end: End, at: number, now = at): void {
     const { requests, records, output } = this.#books;
-    const { session, request, token, fence, waiter, isReported, sessionless } = slot;
+    const { session, request, token, fence, waiter, sessionless } = slot;
+    const mayBeKnown = slot.isReported || slot.isOffered;
     const isTakenAway = end === "expired" || end === "stolen";
     // Its session does not know yet; the next `wait` is told.
     const isUnseen = isTakenAway && slot.isBeforeWait;
@@ -235,6 +245,7 @@ export class Holds {
     this.#countEnd(slot, end, at);
     slot.isHeld = false;
     slot.isReported = false;
+    slot.isOffered = false;
     slot.expiresAt = at;
     slot.notifyAt = NEVER;
     slot.session = "";
@@ -246,7 +257,7 @@ export class Holds {
     this.#books.touch(at);
     output.changes.slots.add(slot);
     const isLoss = isTakenAway || end === "released";
-    if (isLoss && isReported && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
+    if (isLoss && mayBeKnown && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
   }
 
   /**
@@ -303,12 +314,14 @@ export class Holds {
   /** False if no fence is left: nothing can be granted, and the waiter stays in the queue. */
   #promoteTo(slot: Slot, waiter: Waiter, context: CommandContext): boolean {
     const { session, openRequest, leaseSeconds, sessionless, quorum, isEnqueued, joinedAt } = waiter;
+    const isOffer = !isEnqueued && !sessionless && !quorum;
     try {
       this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless }, context);
     } catch (error) {
       if (error instanceof FenceExhaustedError) return false;
       throw error;
     }
+    slot.isOffered = isOffer;
     this.#queue.promote(waiter, slot);
     slot.since = joinedAt;
     if (isEnqueued) this.addRecord(slot);
@@ -316,6 +329,7 @@ export class Holds {
       this.#openRound(slot, context.now);
       return true;
     }
+    if (isOffer) slot.expiresAt += OFFER_TAKES_MS;
     if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, context.now + PICK_UP_MS);
     this.#notices.send(slot, context.now);
     return true;
@@ -345,6 +359,7 @@ export class Holds {
     slot.sessionless = sessionless;
     slot.since = context.now;
     slot.isReported = false;
+    slot.isOffered = false;
     slot.hasRecord = false;
     slot.notices = 0;
     slot.place = 0;

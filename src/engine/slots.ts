@@ -22,6 +22,12 @@ export class Slot implements Due {
   since = 0;
   /** The token has been handed to the client. */
   isReported = false;
+  /**
+   * The token has been sent to the session, which may have handed it over: until it is known that nobody has it, the
+   * hold stays. Stored with the promotion; that the client has the token is not, so after a restart the session is
+   * asked again.
+   */
+  isOffered = false;
   /** The hold is a two-phase record of its session: `wait` has not been answered yet. */
   hasRecord = false;
   /** The waiter's place in the queue; 0 if the request did not wait. */
@@ -53,6 +59,11 @@ export class Slot implements Due {
   /** A two-phase hold whose session has not sent its `wait` yet. */
   get isBeforeWait(): boolean {
     return this.hasRecord && !this.waiter?.waitRequest;
+  }
+
+  /** Its client may have the token, or may not. */
+  get isUnconfirmed(): boolean {
+    return this.isHeld && this.isOffered && !this.isReported;
   }
 
   /** Other deployments have not agreed yet. */

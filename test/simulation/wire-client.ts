@@ -53,6 +53,10 @@ export class WireClient implements SocketClient {
     return { session: this.#session.name, count: claims.length + this.#places.size };
   }
 
+  believesIn(key: string, fence: string): boolean {
+    return [...this.#held.values()].some((held) => held.key === key && held.token.startsWith(fence));
+  }
+
   connect(): void {
     if (this.#socket || this.#hasLeft) return;
     if (!this.#session || this.#secret === undefined) this.#begin();
