@@ -44,7 +44,7 @@ export class Answers {
    * written only if it then ends later than stored. If it is not known when, the lease is not prolonged.
    */
   #confirm(slot: Slot, now: number | undefined): void {
-    this.#holds.handOver(slot, "queued", now ?? slot.heldSince);
+    slot.isReported = true;
     if (slot.waiter) this.#queue.settle(slot.waiter);
     if (now === undefined) return;
     const ends = now + Math.round(slot.leaseSeconds * 1000);

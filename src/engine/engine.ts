@@ -274,7 +274,7 @@ export class KeyEngine {
     for (const subject of requests.ofSession(session)) {
       if (subject instanceof Waiter) {
         if (subject.outcome) this.#queue.settle(subject);
-      } else if (keepsReported && (subject.isReported || subject.isOffered)) this.#holds.clearRecord(subject);
+      } else if (keepsReported && subject.mayBeKnown) this.#holds.clearRecord(subject);
       else this.#holds.end(subject, "left", context.now);
     }
     this.#holds.promote(context);

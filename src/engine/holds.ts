@@ -12,7 +12,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 /** How long a waiting client has to pick its grant up, even if its lease is shorter. */
 const PICK_UP_MS = 5_000;
 /** The client of an offered hold may get its token this much later than the session was sent it. */
-export const OFFER_TAKES_MS = 1_000;
+const OFFER_TAKES_MS = 1_000;
 /** How long a hold waits for the next step of its round: a phase, and a little for the way to the relay and back. */
 export const ROUND_MS = 1_250;
 
@@ -150,12 +150,10 @@ export class Holds {
     this.#books.output.changes.slots.add(slot);
   }
 
-  /** Counts the hold as handed over. */
+  /** The token is handed to the client. One that was offered has been counted as granted. */
   handOver(slot: Slot, how: "immediate" | "queued", now: number): void {
-    const waitMs = how === "queued" ? elapsed(slot.since, now) : 0;
-    this.#books.output.observations.push({ type: "granted", how, ...identityOf(slot), at: now, waitMs });
+    if (!slot.mayBeKnown) this.#countGrant(slot, how, now);
     slot.isReported = true;
-    slot.since = now;
   }
 
   /** The client is away: the time to pick the hold up shrinks to its lease. */
@@ -176,7 +174,7 @@ export class Holds {
    */
   report(slot: Slot, now: number): Granted {
     const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
-    if (!slot.isReported) this.handOver(slot, "queued", now);
+    this.handOver(slot, "queued", now);
     slot.notifyAt = NEVER;
     this.clearRecord(slot);
     if (slot.waiter) this.#queue.settle(slot.waiter);
@@ -227,8 +225,7 @@ export class Holds {
   /** Ends a hold at `at`. The caller must call `promote` afterwards. */
   end(slot: Slot, end: End, at: number, now = at): void {
     const { requests, records, output } = this.#books;
-    const { session, request, token, fence, waiter, sessionless } = slot;
-    const mayBeKnown = slot.isReported || slot.isOffered;
+    const { session, request, token, fence, waiter, mayBeKnown, sessionless } = slot;
     const isTakenAway = end === "expired" || end === "stolen";
     // Its session does not know yet; the next `wait` is told.
     const isUnseen = isTakenAway && slot.isBeforeWait;
@@ -300,9 +297,15 @@ export class Holds {
     for (const slot of held) this.#held.set(slot.token, slot);
   }
 
-  #countEnd({ fence, isReported, since }: Slot, end: End, at: number): void {
-    const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
-    const holdMs = isReported ? elapsed(since, at) : undefined;
+  #countGrant(slot: Slot, how: "immediate" | "queued", now: number): void {
+    const waitMs = how === "queued" ? elapsed(slot.since, now) : 0;
+    this.#books.output.observations.push({ type: "granted", how, ...identityOf(slot), at: now, waitMs });
+    slot.since = now;
+  }
+
+  #countEnd({ fence, mayBeKnown, since }: Slot, end: End, at: number): void {
+    const reason = end === "expired" && !mayBeKnown ? "gone" : END_REASONS[end];
+    const holdMs = mayBeKnown ? elapsed(since, at) : undefined;
     this.#books.output.observations.push({ type: "ended", fence, reason, holdMs });
   }
 
@@ -314,25 +317,30 @@ export class Holds {
   /** False if no fence is left: nothing can be granted, and the waiter stays in the queue. */
   #promoteTo(slot: Slot, waiter: Waiter, context: CommandContext): boolean {
     const { session, openRequest, leaseSeconds, sessionless, quorum, isEnqueued, joinedAt } = waiter;
-    const isOffer = !isEnqueued && !sessionless && !quorum;
     try {
       this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless }, context);
     } catch (error) {
       if (error instanceof FenceExhaustedError) return false;
       throw error;
     }
-    slot.isOffered = isOffer;
-    this.#queue.promote(waiter, slot);
     slot.since = joinedAt;
+    if (!isEnqueued && !sessionless && !quorum) this.#offer(slot, context.now);
+    this.#queue.promote(waiter, slot);
     if (isEnqueued) this.addRecord(slot);
     if (quorum) {
       this.#openRound(slot, context.now);
       return true;
     }
-    if (isOffer) slot.expiresAt += OFFER_TAKES_MS;
     if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, context.now + PICK_UP_MS);
     this.#notices.send(slot, context.now);
     return true;
+  }
+
+  /** The notice of the promotion will carry the grant. */
+  #offer(slot: Slot, now: number): void {
+    this.#countGrant(slot, "queued", now);
+    slot.isOffered = true;
+    slot.expiresAt += OFFER_TAKES_MS;
   }
 
   #openRound(slot: Slot, now: number): void {

@@ -54,8 +54,8 @@ export type EndReason = "released" | "expired" | "disconnect" | "gone" | "stolen
 
 /**
  * What happened at a key, for statistics and history only. A grant counts once, when its token is handed to the client
- * (`at`); `waitMs` is the time since the request reached the key. Every slot that becomes free counts as ended;
- * `holdMs`, from hand-over to end, is undefined if the token was never handed over. So each grant has at most one end,
+ * or offered to it (`at`); `waitMs` is the time since the request reached the key. Every slot that becomes free counts as ended;
+ * `holdMs`, from hand-over to end, is undefined if the token was neither handed over nor offered. So each grant has at most one end,
  * with the same fence.
  */
 export type Observation =

@@ -18,7 +18,7 @@ export class Slot implements Due {
   leaseSeconds = 0;
   /** When the lease ends; of a free slot, when it became free. */
   expiresAt = 0;
-  /** When the request reached the key; once the token is handed over, the time of that. */
+  /** When the request reached the key; once the token is handed over or offered, the time of that. */
   since = 0;
   /** The token has been handed to the client. */
   isReported = false;
@@ -61,6 +61,11 @@ export class Slot implements Due {
     return this.hasRecord && !this.waiter?.waitRequest;
   }
 
+  /** Its client has the token, or may have it. */
+  get mayBeKnown(): boolean {
+    return this.isReported || this.isOffered;
+  }
+
   /** Its client may have the token, or may not. */
   get isUnconfirmed(): boolean {
     return this.isHeld && this.isOffered && !this.isReported;
@@ -76,9 +81,9 @@ export class Slot implements Due {
     return { status: "granted", token: this.token, leaseSeconds: this.leaseSeconds };
   }
 
-  /** When the token was handed over; until then, when the waiter was promoted. */
+  /** When the token was handed over or offered; until then, when the waiter was promoted. */
   get heldSince(): number {
-    if (this.isReported) return this.since;
+    if (this.mayBeKnown) return this.since;
     // The fence holds the time of the grant. If fences are ahead of the clock, the lease tells; a lease shorter than the
     // time for the pick-up then seems to start some seconds late, which is better than another row.
     return Math.min(timeOfFence(fenceOfToken(this.token)), this.expiresAt - this.leaseSeconds * 1000);

@@ -54,6 +54,8 @@ export class WireClient implements SocketClient {
   }
 
   believesIn(key: string, fence: string): boolean {
+    // Its connection has ended, which it will hear: that ends its holds.
+    if (this.#session?.stored.get("ending")) return false;
     return [...this.#held.values()].some((held) => held.key === key && held.token.startsWith(fence));
   }
 
