@@ -1,5 +1,6 @@
 import type { KeyRequest } from "../../src/session/key-calls.ts";
 import { PolledHost, type Reply } from "./polled-host.ts";
+import { Lane } from "./schedule.ts";
 import type { World } from "./world.ts";
 
 /** A client without a socket: takes one lock at a time, and now and then hangs up. */
@@ -54,6 +55,10 @@ export class PolledClient {
   leave(): void {
     this.#isLeaving = true;
     this.act();
+  }
+
+  believesIn(key: string, fence: string): boolean {
+    return this.#held?.key === key && this.#held.token.startsWith(fence);
   }
 
   vanish(): void {
@@ -138,9 +143,9 @@ export class PolledClient {
           });
         return;
       }
-      // The Worker has only tried: now it asks for a place in the queue.
+      // It has only tried: now it asks for a place in the queue.
       if (reply === "would_wait") {
-        session.request(id, request, true, (next) => this.#soon(() => hear(next)));
+        session.request(id, request, true, hearLater);
         return;
       }
       // The Worker has the answer: it reaches the client, or the client has left.
@@ -156,8 +161,12 @@ export class PolledClient {
       done(reply, id);
       if (this.#isLeaving) this.act();
     };
-    const mayWait = schedule.happens(0.5);
-    this.#soon(() => session.request(id, request, mayWait, (reply) => this.#soon(() => hear(reply))));
+    // The Worker tries first if it expects no wait.
+    const mayWait = this.#lastId % 2 === 0;
+    // A poll is answered on the connection that it was parked on.
+    const replies = new Lane(schedule);
+    const hearLater = (reply: Reply) => replies.send(this.#world.delay(), () => hear(reply));
+    this.#soon(() => session.request(id, request, mayWait, hearLater));
   }
 
   #soon(call: () => void): void {
