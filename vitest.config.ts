@@ -70,6 +70,7 @@ export default defineConfig({
             "test/auth/**/*.test.ts",
             "test/client/pure/*.test.ts",
             "test/console/pure/*.test.ts",
+            "test/bench/*.test.ts",
           ],
           maxWorkers: 2,
         },
