@@ -16,7 +16,7 @@ export interface CaseReport extends Case {
  * The floor has no line to stand in: on a hot key its clients are served side by side, while locks are handed over one
  * by one. Only where nobody waits do both do the same work.
  */
-export const isLikeForLike = ({ pattern, clients }: Case) => pattern === "own" || clients === 1;
+export const isLikeForLike = ({ pattern, clients }: Case) => pattern === "own" || (pattern === "hot" && clients === 1);
 
 /** The aim is set for the transports on which a client has a connection of its own. */
 const hasAim = (report: CaseReport) => report.transport !== "rest" && isLikeForLike(report);
