@@ -91,7 +91,7 @@ export class Counting {
     };
   }
 
-  /** Lets this much time pass. Timers and alarms that come due run at their time, and everything they cause is done. */
+  /** Lets this much time pass. What is under way ends first; timers and alarms that come due run at their time, one after the other. */
   async pass(ms: number): Promise<void> {
     const until = Date.now() + ms;
     await this.quiet();
@@ -104,7 +104,6 @@ export class Counting {
       await this.quiet();
     }
     vi.setSystemTime(until);
-    await this.quiet();
   }
 
   /** Resolves when all that runs has ended or waits for time to pass. */

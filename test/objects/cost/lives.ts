@@ -101,7 +101,7 @@ const FRESH_KEY: Life = {
 /** Two clients want the same lock: each holds it for half a second, while the other waits. */
 const HAND_OVER: Life = {
   name: "a contended hand-over: wait, be granted, release",
-  times: 10,
+  times: 8,
   budget: { rowsWritten: 5.8, requests: 5.5, heldMs: 2_500 },
   async prepare(counting) {
     const clients = [await Client.open(), await Client.open()] as const;
@@ -154,7 +154,7 @@ const PARKED: Life = {
 
 const REST: Life = {
   name: "acquire and release over REST, ten cycles a second, key in use",
-  times: 20,
+  times: 10,
   budget: { rowsWritten: 2.2, requests: 4.5, heldMs: 320 },
   async prepare(counting) {
     const [client, key] = [await RestClient.open(), nextKey()];
@@ -198,7 +198,7 @@ const CHURN: Life = {
 
 /** In the order in which `docs/cost.md` lists them. */
 export const LIVES: readonly Life[] = [
-  keyInUse("acquire and release, key in use, ten cycles a second", 20, 100, {
+  keyInUse("acquire and release, key in use, ten cycles a second", 10, 100, {
     rowsWritten: 2.1,
     requests: 2.4,
     heldMs: 320,
