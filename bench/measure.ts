@@ -15,8 +15,8 @@ export interface Server {
   readonly addresses: { readonly [T in Transport]?: Address };
   /** Opens a client of a server that speaks a protocol of its own. */
   readonly connect?: () => Promise<LockClient>;
-  /** False of the floor, which lets everybody in at once: nothing is handed over there. */
-  readonly isLocking: boolean;
+  /** The transports over which it hands locks over one by one. */
+  readonly locksOver: readonly Transport[];
   /** Its processes; none if it was not started by the benchmark. */
   readonly pids: readonly number[];
 }
@@ -83,14 +83,14 @@ export class Crew {
 
   private constructor(
     server: Server,
-    { pattern }: Case,
+    { transport, pattern }: Case,
     clients: readonly LockClient[],
     open: () => Promise<LockClient>,
   ) {
     this.#server = server;
     this.#clients = clients;
     this.#open = pattern === "visit" ? open : undefined;
-    this.#hasHandOvers = server.isLocking && pattern === "hot";
+    this.#hasHandOvers = server.locksOver.includes(transport) && pattern === "hot";
     this.#keyOf = KEYS[pattern];
   }
 

@@ -8,7 +8,7 @@ import { build } from "esbuild";
 import { startWorkerd } from "../src/front/workerd/process.ts";
 import type { Address } from "./client.ts";
 import type { Server } from "./measure.ts";
-import type { Transport } from "./options.ts";
+import { TRANSPORTS, type Transport } from "./options.ts";
 import { type Peer, type RunningPeer, startPeer } from "./peers/peers.ts";
 import type { Serving } from "./serve.ts";
 import { withoutWarnings } from "./server-log.ts";
@@ -108,7 +108,7 @@ async function startBehindDoor(dataDir: string): Promise<RunningServer> {
   });
   return {
     ...serverAt("holdfast", tcpPort, httpPort),
-    isLocking: true,
+    locksOver: TRANSPORTS,
     pids: [child.pid ?? 0, workerdPid],
     async kill() {
       isWanted = false;
@@ -133,7 +133,7 @@ async function startDirect(name: string, worker: string, dataDir: string): Promi
   });
   return {
     ...serverAt(name, workerd.tcpPort, workerd.httpPort),
-    isLocking: name !== "floor",
+    locksOver: name === "floor" ? ["tcp", "ws"] : TRANSPORTS,
     pids: [workerd.pid],
     kill() {
       isWanted = false;

@@ -118,7 +118,7 @@ export async function startPeer(peer: Peer, folder: string): Promise<RunningPeer
     name: peer.name,
     addresses: {},
     connect: () => peer.open(address),
-    isLocking: true,
+    locksOver: ["tcp"],
     pids: [child.pid ?? 0],
     version: versionOf(peer, program),
     kill,
