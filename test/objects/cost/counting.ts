@@ -67,6 +67,7 @@ export class Counting {
   static async begin(): Promise<Counting> {
     const counting = new Counting();
     vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + DAY_MS });
+    counting.#repeatChance();
     counting.#watchCalls();
     for (const kind of Object.keys(KINDS) as Kind[]) counting.#watchEvents(kind);
     await runInDurableObject(counting.#stub("KEY", "a sample"), (_, { storage }) => counting.#watchStorage(storage));
@@ -153,6 +154,21 @@ export class Counting {
     this.#undo.push(() => {
       if (isOwn) methods[name] = original;
       else delete methods[name];
+    });
+  }
+
+  /** The same random numbers in every run: they decide which of the metrics' collectors a session reports to. */
+  #repeatChance(): void {
+    let state = 1;
+    const next = () => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+      return state / 2 ** 32;
+    };
+    this.#patch(Math, "random", () => next);
+    this.#patch(crypto, "getRandomValues", () => (array) => {
+      const { buffer, byteOffset, byteLength } = array as Uint8Array;
+      new Uint8Array(buffer, byteOffset, byteLength).set(Array.from({ length: byteLength }, () => next() * 256));
+      return array;
     });
   }
 

@@ -102,7 +102,7 @@ const FRESH_KEY: Life = {
 const HAND_OVER: Life = {
   name: "a contended hand-over: wait, be granted, release",
   times: 8,
-  budget: { rowsWritten: 5.8, requests: 5.5, heldMs: 2_500 },
+  budget: { rowsWritten: 4.5, requests: 4.3, heldMs: 2_500 },
   async prepare(counting) {
     const clients = [await Client.open(), await Client.open()] as const;
     const key = nextKey();
