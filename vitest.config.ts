@@ -47,7 +47,7 @@ const CORES = 2;
 const WAITING = CORES + 1;
 
 /**
- * The suites: `pure` needs nothing but Node, `objects` (with `metrics` and, with other variables, `capped`) runs inside workerd, `server` (and
+ * The suites: `pure` needs nothing but Node, `objects` (with `isolated` and, with other variables, `capped`) runs inside workerd, `server` (and
  * `concurrent`) talks to real processes over real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the
  * machine for themselves, `examples` runs those of Workers, beside such a process, `files` is about lock files: real files, shells and contending
  * processes.
@@ -86,7 +86,7 @@ export default defineConfig({
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
-          include: ["test/objects/*.test.ts", "test/objects/!(capped|metrics)/*.test.ts"],
+          include: ["test/objects/*.test.ts", "test/objects/!(capped|metrics|pacing)/!(returns).test.ts"],
           setupFiles: "./test/objects/new-service.ts",
           isolate: false,
           testTimeout: 60_000,
@@ -98,9 +98,9 @@ export default defineConfig({
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
-          name: "metrics",
-          // In processes of their own, since the age of the process is told.
-          include: ["test/objects/metrics/*.test.ts"],
+          name: "isolated",
+          // About what objects of one process share, such as its age, or the rush of sessions that come back.
+          include: ["test/objects/{metrics,pacing}/*.test.ts", "test/objects/session/returns.test.ts"],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,

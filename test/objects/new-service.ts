@@ -1,5 +1,8 @@
-/** Each file finds a service that nobody has used, though the runtime it runs in is the one of the file before it. */
+/** Each file finds a service that nobody has used, and a clock that runs, though the runtime is the one of the file before it. */
 import { reset } from "cloudflare:test";
-import { beforeAll } from "vitest";
+import { beforeAll, vi } from "vitest";
 
-beforeAll(() => reset());
+beforeAll(async () => {
+  vi.useRealTimers();
+  await reset();
+});
