@@ -86,7 +86,10 @@ export default defineConfig({
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
-          include: ["test/objects/*.test.ts", "test/objects/!(capped|metrics|pacing)/!(returns).test.ts"],
+          include: [
+            "test/objects/*.test.ts",
+            "test/objects/!(capped|directory|metrics|pacing|reports)/!(returns|session-end|http-session-life).test.ts",
+          ],
           setupFiles: "./test/objects/new-service.ts",
           isolate: false,
           testTimeout: 60_000,
@@ -99,8 +102,11 @@ export default defineConfig({
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "isolated",
-          // About what objects of one process share, such as its age, or the rush of sessions that come back.
-          include: ["test/objects/{metrics,pacing}/*.test.ts", "test/objects/session/returns.test.ts"],
+          // About what all objects share: lists of the whole service, the age of the process, the rush of sessions that come back.
+          include: [
+            "test/objects/{directory,metrics,pacing,reports}/*.test.ts",
+            "test/objects/*session/{returns,session-end,http-session-life}.test.ts",
+          ],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
