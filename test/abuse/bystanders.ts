@@ -3,7 +3,6 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Clients } from "../support/clients.ts";
 import { send } from "../support/http-client.ts";
 import { ask, lock, type Transport, type WireClient } from "../support/wire-client.ts";
-import { startWitness } from "./witness.ts";
 
 const LEASE_S = 5;
 const EVERY_MS = 1_000;
@@ -11,14 +10,11 @@ const PATIENCE_MS = 30_000;
 
 export interface Watched<Result> {
   readonly result: Result;
-  /**
-   * The longest that any renewal, or the question whether the server is well, took to be answered; as on a machine with nothing else to do, by a
-   * witness in the same run.
-   */
+  /** The longest that any renewal, or the question whether the server is well, took to be answered. */
   readonly slowestMs: number;
   /** Renewals in all. */
   readonly renewals: number;
-  /** Renewals that were refused though the lease cannot have ended. One that ended because an answer was late shows in `slowestMs`. */
+  /** Renewals that were refused: the lock was gone. */
   readonly lost: number;
 }
 
@@ -30,7 +26,6 @@ export async function besideBystanders<Result>(
   { clients, httpPort }: { readonly clients: Clients; readonly httpPort?: number },
   story: () => Promise<Result>,
 ): Promise<Watched<Result>> {
-  await using witness = startWitness();
   const transports: Transport[] = ["tcp", "ws", "tcp", "ws"];
   const seen = { slowestMs: 0, renewals: 0, lost: 0 };
   let isOver = false;
@@ -38,8 +33,7 @@ export async function besideBystanders<Result>(
     transports.map(async (transport, index) => {
       const client = await clients.open(transport);
       const key = `bystander-${index}-${process.hrtime.bigint()}`;
-      const askedAt = performance.now();
-      return { client, key, held: { token: await take(client, key), askedAt } };
+      return { client, key, token: await lock(client, key, `10 ${LEASE_S}`) };
     }),
   );
   const everySecond = async (task: () => Promise<void>) => {
@@ -55,16 +49,10 @@ export async function besideBystanders<Result>(
   };
   const watch = Promise.all([
     httpPort === undefined ? undefined : everySecond(() => askForHealth(httpPort)),
-    ...bystanders.map(({ client, key, held }) =>
+    ...bystanders.map(({ client, key, token }) =>
       everySecond(async () => {
         seen.renewals += 1;
-        const askedAt = performance.now();
-        if ((await renew(client, key, held.token)).startsWith("ok")) held.askedAt = askedAt;
-        else {
-          if (performance.now() - held.askedAt < LEASE_S * 1_000) seen.lost += 1;
-          held.askedAt = performance.now();
-          held.token = await take(client, key);
-        }
+        if (!(await renew(client, key, token)).startsWith("ok")) seen.lost += 1;
       }),
     ),
   ]);
@@ -74,8 +62,8 @@ export async function besideBystanders<Result>(
     const result = await story();
     isOver = true;
     await watch;
-    for (const { client, key, held } of bystanders) await ask(client, "r", key, held.token);
-    return { result, ...seen, slowestMs: seen.slowestMs / witness.worstStretch };
+    for (const { client, key, token } of bystanders) await ask(client, "r", key, token);
+    return { result, ...seen };
   } finally {
     isOver = true;
     // If the story fails, so may they: that is not news.
@@ -86,10 +74,6 @@ export async function besideBystanders<Result>(
 async function askForHealth(httpPort: number): Promise<void> {
   const { status } = await send(httpPort, { method: "GET", path: "/health" }, PATIENCE_MS);
   if (status !== 200) throw new Error(`/health says ${status}`);
-}
-
-function take(client: WireClient, key: string): Promise<string> {
-  return lock(client, key, `10 ${LEASE_S}`);
 }
 
 async function renew(client: WireClient, key: string, token: string): Promise<string> {

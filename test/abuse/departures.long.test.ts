@@ -15,7 +15,7 @@ import { hasFiles, type Limited, limited, OPEN_FILES } from "./limited.ts";
 import { scaled, TIMEOUT_MS } from "./scale.ts";
 
 const KEYS = scaled(600, 3_000);
-const PATIENCE_MS = scaled(120_000, 300_000);
+const PATIENCE_MS = scaled(40_000, 300_000);
 
 async function kill({ child, workerdPid }: RunningServe): Promise<void> {
   child.kill("SIGKILL");
