@@ -9,7 +9,7 @@ const DOCUMENT = fileURLToPath(new URL("../../docs/cost.md", import.meta.url));
 
 const vitest = await startVitest("test", ["test/objects/cost/cost.test.ts"], {
   watch: false,
-  project: ["objects"],
+  project: ["isolated"],
   reporters: ["dot"],
 });
 const tests = vitest.state.getTestModules().flatMap((module) => [...module.children.allTests()]);
