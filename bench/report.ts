@@ -45,7 +45,8 @@ export const heading = () => inColumns(COLUMNS.map(([title]) => title));
 export function caseLines(report: CaseReport): string[] {
   const { transport, pattern, clients, holdfast, floor, targets } = report;
   const title = `${transport} ${pattern} ${clients} client${clients === 1 ? "" : "s"}`;
-  const note = isLikeForLike(report) ? "" : ", which does not queue";
+  const lacks = pattern === "hot" ? "does not queue" : "has no keys or sessions to found";
+  const note = isLikeForLike(report) ? "" : `, which ${lacks}`;
   return [
     line(title, "holdfast", holdfast, `${inWords(ratioToFloor(report))} of floor${note}`),
     line("", "floor", floor, ""),
