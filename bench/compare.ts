@@ -1,4 +1,4 @@
-/** Compares built Workers, each behind a front door of its own: `npm run bench:compare -- before.js after.js`. See docs/benchmarks.md. */
+/** Compares built Workers, each behind a front door of its own: `npm run bench:compare -- before.js after.js`. See docs/benchmarks-history.md. */
 import { basename } from "node:path";
 import { parseArgs } from "node:util";
 import { type Case, Crew } from "./measure.ts";
