@@ -182,8 +182,8 @@ export class KeyEngine {
     const slot = this.#holds.get(token);
     this.#books.output.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
     if (!slot) return { status: "not_held" };
-    this.#holds.lease(slot, leaseSeconds, context.now);
-    return { status: "renewed", leaseSeconds };
+    const { isWanted } = this.#holds.renew(slot, leaseSeconds, context.now);
+    return { status: "renewed", leaseSeconds, ...(isWanted && { isWanted }) };
   }
 
   /** The state of a queued request. If it was granted, the token is handed over and the full lease starts. */
@@ -215,6 +215,7 @@ export class KeyEngine {
     if (standing) return standing;
     const { request, waitMs } = command;
     const isRefused = waitMs === 0 && this.limit === 1 && !this.#isIdle && !this.#books.requests.has(request);
+    if (isRefused) this.#holds.wanted.tell();
     const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, context);
     return this.#sessionless.claimOutcome(outcome, request, context.now);
   }

@@ -26,6 +26,8 @@ export type KeyEvent =
       readonly refusal?: RoundRefusal;
     }
   | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason }
+  /** For a holder that asked for it: somebody else wants the key. */
+  | { readonly type: "wanted"; readonly session: string; readonly token: string }
   | RoundEvent;
 
 /**

@@ -25,6 +25,7 @@ export class Waiter implements Due, Linked<Waiter> {
   readonly joinedAt: number;
   readonly sessionless: Sessionless | undefined;
   readonly quorum: Quorum | undefined;
+  readonly asksWanted: boolean;
   deadline: number;
   /** It keeps its place, and until then neither it nor those behind it are promoted. */
   pausedUntil = 0;
@@ -47,6 +48,7 @@ export class Waiter implements Due, Linked<Waiter> {
     from: Pick<Waiter, "place" | "session" | "request" | "isEnqueued" | "leaseSeconds" | "joinedAt" | "deadline"> & {
       readonly sessionless?: Sessionless | undefined;
       readonly quorum?: Quorum | undefined;
+      readonly asksWanted?: boolean | undefined;
     },
   ) {
     this.place = from.place;
@@ -57,6 +59,7 @@ export class Waiter implements Due, Linked<Waiter> {
     this.joinedAt = from.joinedAt;
     this.sessionless = from.sessionless;
     this.quorum = from.quorum;
+    this.asksWanted = from.asksWanted === true;
     this.deadline = from.deadline;
   }
 
@@ -108,12 +111,12 @@ export class WaitQueue {
 
   /** Adds a waiter at the end. */
   join(
-    { session, request, leaseSeconds, sessionless, quorum }: LockRequest,
+    { session, request, leaseSeconds, sessionless, quorum, asksWanted }: LockRequest,
     { isEnqueued, deadline }: Pick<Waiter, "isEnqueued" | "deadline">,
     now: number,
   ): Waiter {
     const place = this.#nextPlace++;
-    const asked = { session, request, leaseSeconds, sessionless, quorum };
+    const asked = { session, request, leaseSeconds, sessionless, quorum, asksWanted };
     const waiter = new Waiter({ ...asked, place, isEnqueued, deadline, joinedAt: now });
     this.#list.push(waiter);
     this.#books.requests.add(waiter);

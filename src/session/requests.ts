@@ -11,7 +11,7 @@ import type { Outcome } from "../protocols/statuses.ts";
 import type { SessionContext } from "./context.ts";
 import type { Notice } from "./effects.ts";
 import type { Holdings } from "./holdings.ts";
-import { type Circumstances, callOf, type KeyOutcome, type KeyRequest, mayHold } from "./key-calls.ts";
+import { answerOf, type Circumstances, callOf, type KeyOutcome, type KeyRequest, mayHold } from "./key-calls.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
 import { RETRY_PAUSES_MS, Withdrawals } from "./withdrawals.ts";
@@ -215,8 +215,9 @@ export class Requests {
         break;
       }
       case "renew": {
-        const { status, ...lease } = outcome as RenewOutcome;
-        this.#done(entry, { status: status === "renewed" ? "ok" : "not_held", ...lease });
+        const { status, isWanted, ...lease } = { isWanted: undefined, ...(outcome as RenewOutcome) };
+        const told = request.asksWanted && isWanted ? { isWanted } : {};
+        this.#done(entry, { status: status === "renewed" ? "ok" : "not_held", ...lease, ...told });
       }
     }
   }
@@ -253,8 +254,7 @@ export class Requests {
     if (outcome.status === "granted") this.#holdings.granted(key, id, outcome.token);
     if (!this.#isCarriedOut(entry)) return;
     if (this.#isOver) this.#abandon(entry);
-    else if (outcome.status === "granted")
-      this.#answer(entry, { status: "ok", token: outcome.token, leaseSeconds: outcome.leaseSeconds });
+    else if (outcome.status === "granted") this.#answer(entry, answerOf(outcome));
     else if (outcome.status === "queued") {
       this.table.queued(entry);
       this.#owner?.waits(entry);
@@ -360,7 +360,7 @@ export class Requests {
     if (outcome.status === "queued") return undefined;
     if (outcome.status === "granted") {
       this.#holdings.granted(key, id, outcome.token);
-      return { status: "ok", token: outcome.token, leaseSeconds: outcome.leaseSeconds };
+      return answerOf(outcome);
     }
     this.#holdings.drop(key, id);
     return { status: outcome.status === "unknown" ? "error" : outcome.status };

@@ -1,6 +1,6 @@
 import type { Principal } from "../auth/principal.ts";
 import { SessionContext, type SessionOrigin } from "./context.ts";
-import type { Loss, Notice } from "./effects.ts";
+import type { Loss, Notice, Want } from "./effects.ts";
 import { GodistlockConversation } from "./godistlock/conversation.ts";
 import { GODISTLOCK_STATE_VERSION } from "./godistlock/protocol.ts";
 import { Holdings } from "./holdings.ts";
@@ -225,6 +225,11 @@ export class SocketSession {
     const isThere = this.#conversation && !this.#isHungUp;
     if (isThere || this.isDetached) this.requests.notice(number, notice);
     else this.context.emit({ type: "answerNotice", notice: number, answer: "gone" });
+  }
+
+  /** A client that is away asks again when it is back: it renews what it holds. */
+  want({ key, token }: Want): void {
+    this.#conversation?.push(`! wanted ${key} ${token}`);
   }
 
   lose(loss: Loss): void {

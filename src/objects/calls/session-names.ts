@@ -63,6 +63,7 @@ export function sessionObject(env: Env, session: string): Listener {
   return {
     deliver: (notice) => call((listener) => listener.deliver(notice)),
     lose: (loss) => call((listener) => listener.lose(loss)),
+    want: (want) => call((listener) => listener.want(want)),
     isLive: () => call((listener) => listener.isLive()),
   };
 }

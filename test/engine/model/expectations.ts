@@ -4,8 +4,8 @@ import type { KeyModel } from "./key-model.ts";
 import { endNoticeOf, isInRound, type Notice, openRequestOf, promotionOf } from "./types.ts";
 
 export function expectedSlotRows({ holds }: KeyModel): Omit<SlotRow, "index" | "place">[] {
-  return holds.map(({ isRecord, unanswered: _, round, ...row }) => {
-    return { ...row, hasRecord: isRecord, isHeld: true, ...(round && { round }) };
+  return holds.map(({ isRecord, unanswered: _, isWanted: __, round, asksWanted, ...row }) => {
+    return { ...row, hasRecord: isRecord, isHeld: true, ...(round && { round }), ...(asksWanted && { asksWanted }) };
   });
 }
 
@@ -18,8 +18,8 @@ export function expectedWaiterRows({ holds, ended, queue }: KeyModel): Omit<Wait
   const others = [...queue, ...promoted].map((waiter) => ({ waiter, outcome: undefined }));
   return [...ends, ...others]
     .sort((a, b) => a.waiter.place - b.waiter.place)
-    .map(({ waiter: { place: _, pausedUntil: __, quorum, ...row }, outcome }) => {
-      return { ...row, outcome, ...(quorum && { quorum }) };
+    .map(({ waiter: { place: _, pausedUntil: __, quorum, asksWanted, ...row }, outcome }) => {
+      return { ...row, outcome, ...(quorum && { quorum }), ...(asksWanted && { asksWanted }) };
     });
 }
 

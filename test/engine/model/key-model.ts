@@ -36,6 +36,7 @@ export class KeyModel extends ModelState {
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
     if (command.quorum) return this.acquireInRound(command, now);
     if (this.hasRoom && this.queue.length === 0) return grantedOf(this.grant(command, now, { isReported: true }));
+    this.want();
     if (this.isQueueFull) return { status: "max_waiters" };
     if (command.waitMs === 0) return this.timeoutAtOnce();
     if (!command.mayWait) return { status: "would_wait" };
@@ -45,6 +46,7 @@ export class KeyModel extends ModelState {
 
   /** Waits in any case: for its turn, and then for the other deployments. */
   private acquireInRound(command: AcquireCommand, now: number): object {
+    this.want();
     if (!this.isIdle && command.quorum === "once") return this.timeoutAtOnce();
     if (!this.isIdle && this.isQueueFull) return { status: "max_waiters" };
     this.join(command, { isEnqueued: false, deadline: NEVER }, now);
@@ -62,6 +64,7 @@ export class KeyModel extends ModelState {
       hold.isRecord = true;
       return grantedOf(hold);
     }
+    this.want();
     if (this.isQueueFull) return { status: "max_waiters" };
     this.join(command, { isEnqueued: true, deadline: NEVER }, now);
     return { status: "queued" };
@@ -125,7 +128,9 @@ export class KeyModel extends ModelState {
     if (!hold) return { status: "not_held" };
     hold.expiresAt = now + leaseSeconds * 1000;
     this.touch(now);
-    return { status: "renewed", leaseSeconds };
+    const isWanted = hold.isWanted || (hold.asksWanted && this.queue.length > 0);
+    hold.isWanted = isWanted && this.queue.length > 0;
+    return { status: "renewed", leaseSeconds, ...(isWanted && { isWanted }) };
   }
 
   pickUp(request: string, now: number): object {

@@ -32,6 +32,8 @@ export class ModelState {
   activity: { earliest: number; latest: number };
   /** What the current command has done. */
   losses: Loss[] = [];
+  /** Holders told that somebody else wants the key. */
+  wants: Omit<Loss, "reason">[] = [];
   notices: Notice[] = [];
   promoted: Waiter[] = [];
   grants: Hold[] = [];
@@ -67,6 +69,7 @@ export class ModelState {
   begin(now: number): void {
     this.#now = now;
     this.losses = [];
+    this.wants = [];
     this.notices = [];
     this.promoted = [];
     this.grants = [];
@@ -109,6 +112,7 @@ export class ModelState {
     this.ended = decided.map((end) => ({ ...end, isTold: false }));
     this.queue = [...this.queue, ...undecided].sort((a, b) => a.place - b.place);
     for (const waiter of this.queue) waiter.pausedUntil = 0;
+    for (const hold of this.holds) hold.isWanted = false;
     this.activity.earliest = Math.min(this.activity.earliest, shownActivity);
   }
 
@@ -132,18 +136,37 @@ export class ModelState {
   protected join(request: LockRequest, kind: Pick<Waiter, "isEnqueued" | "deadline">, now: number): void {
     const { session, request: id, leaseSeconds, sessionless, quorum } = request;
     const joined = { place: this.#nextPlace++, session, request: id, leaseSeconds, sessionless, quorum, joinedAt: now };
-    this.queue.push({ ...joined, ...kind, waitRequest: undefined, pausedUntil: 0 });
+    const asksWanted = request.asksWanted === true;
+    this.queue.push({ ...joined, ...kind, asksWanted, waitRequest: undefined, pausedUntil: 0 });
     this.touch(now);
   }
 
+  /** Somebody wants the key and does not get it now: every holder that asked, and has its token, is told once. */
+  want(): void {
+    for (const hold of this.holds) {
+      if (!hold.asksWanted || !hold.isReported || hold.isWanted) continue;
+      hold.isWanted = true;
+      this.wants.push({ session: hold.session, token: hold.token });
+    }
+  }
+
   grant(
-    { session, request, leaseSeconds, sessionless }: LockRequest,
+    {
+      session,
+      request,
+      leaseSeconds,
+      sessionless,
+      asksWanted,
+    }: Omit<LockRequest, "asksWanted"> & {
+      asksWanted?: boolean | undefined;
+    },
     now: number,
     { isReported }: { isReported: boolean },
   ): Hold {
     const token = this.mint(now);
     const expiresAt = now + leaseSeconds * 1000;
-    const is = { isReported, isRecord: false, unanswered: undefined, round: undefined };
+    const told = { asksWanted: asksWanted === true, isWanted: false };
+    const is = { isReported, isRecord: false, unanswered: undefined, round: undefined, ...told };
     const hold = { session, request, token, leaseSeconds, sessionless, expiresAt, since: now, ...is };
     if (isReported) {
       const granted = { type: "granted", how: "immediate", session, fence: fenceOf(hold), at: now, waitMs: 0 } as const;
@@ -214,6 +237,7 @@ export class ModelState {
     hold.isReported = true;
     hold.isRecord = false;
     hold.unanswered = undefined;
+    hold.isWanted = hold.asksWanted && this.queue.length > 0;
     const leaseEnd = now + hold.leaseSeconds * 1000;
     hold.expiresAt = hold.round ? Math.min(hold.expiresAt, leaseEnd) : leaseEnd;
     this.touch(now);
