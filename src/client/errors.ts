@@ -47,8 +47,8 @@ export class LockLostError extends LockError {
   override readonly name = "LockLostError";
   /** What happened to the lock. */
   readonly reason: LossReason;
-  constructor(key: string, reason: LossReason, cause?: unknown) {
-    super("lost", `${key} is lost: ${reason}`, cause);
+  constructor(key: string, reason: LossReason) {
+    super("lost", `${key} is lost: ${reason}`);
     this.reason = reason;
   }
 }
@@ -56,15 +56,15 @@ export class LockLostError extends LockError {
 /** The token or ticket was refused, or does not cover the request. */
 export class AuthError extends LockError {
   override readonly name = "AuthError";
-  constructor(message: string, cause?: unknown) {
-    super("auth", message, cause);
+  constructor(message: string) {
+    super("auth", message);
   }
 }
 
 /** The key exists with another limit. */
 export class LimitMismatchError extends LockError {
   override readonly name = "LimitMismatchError";
-  constructor(key: string, limit = 1) {
+  constructor(key: string, limit: number) {
     super("limit_mismatch", `${key} is in use with another limit than ${limit}`);
   }
 }

@@ -215,9 +215,8 @@ export class Requests {
         break;
       }
       case "renew": {
-        const { status, isWanted, ...lease } = { isWanted: undefined, ...(outcome as RenewOutcome) };
-        const told = request.asksWanted && isWanted ? { isWanted } : {};
-        this.#done(entry, { status: status === "renewed" ? "ok" : "not_held", ...lease, ...told });
+        const { status, ...lease } = outcome as RenewOutcome;
+        this.#done(entry, { status: status === "renewed" ? "ok" : "not_held", ...lease });
       }
     }
   }

@@ -1,7 +1,5 @@
 import { type Clock, elapsedMs, type Moment } from "../clock.ts";
-
-/** A little is given away, because clocks do not run alike and timers fire late. */
-const SAFE_PART = 0.99;
+import { SAFE_PART } from "../limits.ts";
 
 /**
  * For how long a lock is surely held. The service counts a lease from when it carried the request out, we count it from
@@ -12,9 +10,9 @@ export class Lease {
   readonly #clock: Clock;
   readonly #since: Moment;
 
-  constructor(clock: Clock, seconds: number, sentAt: Moment) {
+  constructor(clock: Clock, seconds: string | undefined, sentAt: Moment) {
     this.#clock = clock;
-    this.seconds = seconds;
+    this.seconds = Number(seconds);
     this.#since = sentAt;
   }
 
@@ -29,10 +27,6 @@ export class Lease {
   /** Not positive: it may be somebody else's by now. */
   get remainingMs(): number {
     return this.ms * SAFE_PART - this.elapsedMs;
-  }
-
-  get isOver(): boolean {
-    return this.remainingMs <= 0;
   }
 
   /** A third of it is over. */

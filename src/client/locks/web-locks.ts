@@ -1,9 +1,8 @@
+import { ASKED_AT_ONCE } from "../limits.ts";
 import type { Locks } from "../locks.ts";
-import { check, checkOptions, shownAs } from "../options.ts";
+import { argumentsOf, check, checkOptions, shownAs } from "../options.ts";
 import type { KeyReport } from "../report.ts";
 import { whileHeld } from "./lock.ts";
-
-const ASKED_AT_ONCE = 64;
 
 /** As for `navigator.locks.request`. */
 export interface WebLockOptions {
@@ -64,16 +63,17 @@ export function webLocks(locks: Locks): WebLocks {
     first: WebLockOptions | WebLockCallback<Result> | undefined,
     second?: WebLockCallback<Result>,
   ): Promise<Result> {
-    const [options, callback] = typeof first === "function" ? [{}, first] : [first ?? {}, second];
-    check("request", "callback", callback);
+    const [options, run] = argumentsOf<WebLockOptions, WebLockCallback<Result>>(first, second);
+    check("request", "callback", run);
     checkOptions("request", options, "ifAvailable mode signal steal");
-    const run = callback as WebLockCallback<Result>;
     const text = String(name);
     checkSupport(text, options);
     const { ifAvailable, steal, signal } = options;
     const key = keyOf(text);
-    const lock = await (ifAvailable ? locks.tryAcquire(key) : locks.acquire(key, { steal, signal }));
-    return lock ? whileHeld(lock, () => run({ name: text, mode: "exclusive" })) : run(null);
+    const shown = { name: text, mode: "exclusive" } as const;
+    if (!ifAvailable) return locks.request(key, { steal, signal }, () => run(shown));
+    const lock = await locks.tryAcquire(key);
+    return lock ? whileHeld(lock, () => run(shown)) : run(null);
   }
 
   return {

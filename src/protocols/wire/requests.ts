@@ -20,13 +20,7 @@ export type Request =
     }
   | { readonly type: "wait"; readonly key: string; readonly waitSeconds: number }
   | { readonly type: "release"; readonly key: string; readonly token: string }
-  | {
-      readonly type: "renew";
-      readonly key: string;
-      readonly token: string;
-      readonly leaseSeconds: number | undefined;
-      readonly asksWanted?: true;
-    }
+  | { readonly type: "renew"; readonly key: string; readonly token: string; readonly leaseSeconds: number | undefined }
   | { readonly type: "ping" }
   | { readonly type: "stats" }
   | { readonly type: "watch" }
@@ -113,7 +107,7 @@ function requestOf(command: string, frame: Frame): Request {
       return { type: "release", key: keyOf(frame), token: tokenOf(trimmed(frame.arg)) };
     case "n":
     case "sn":
-      return withWanted(frame, (words) => renewOf(keyOf(frame), words));
+      return renewOf(keyOf(frame), wordsOf(frame));
     case "ping":
     case "stats":
       return { type: command };
@@ -136,7 +130,7 @@ function requestOf(command: string, frame: Frame): Request {
   }
 }
 
-/** A request whose last word may be `wanted`. */
+/** A claim whose last word may be `wanted`. */
 function withWanted(frame: Frame, requestFrom: (words: string[]) => Request): Request {
   const words = wordsOf(frame);
   if (words.at(-1) !== WANTED) return requestFrom(words);
