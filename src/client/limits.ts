@@ -30,8 +30,14 @@ export const STOOD_STILL_MS = 1_000;
 export const AFTERMATH_MS = 500;
 export const RELEASED_WITHIN_MS = 5_000;
 export const MAX_IDLE_MS = 10_000;
+/** For so long callbacks may follow one another without a pause. */
+export const MAX_BUSY_MS = 10;
 export const ASKED_AT_ONCE = 64;
+/** Stands for the name without text: the service has no such key. */
+export const EMPTY = "%";
 export const MAX_SHOWN = 64;
 export const MAX_LOSSES = 64;
 /** More than a grant takes to become a lock. */
 export const MICROTASKS = 16;
+/** As many seconds as the service takes. */
+export const MAX_LEASE_MS = 9_223_372_036_000;

@@ -1,9 +1,7 @@
 /** The rules for arguments, in one place for all calls: those from plain JavaScript are checked by nothing else. */
 import { isLabel } from "./connection/socket.ts";
-import { MAX_SHOWN } from "./limits.ts";
-import { isKey, MAX_KEY_BYTES, MAX_SECONDS, MAX_SLOTS } from "./wire.ts";
-
-const MAX_LEASE_MS = MAX_SECONDS * 1000;
+import { MAX_LEASE_MS, MAX_SHOWN } from "./limits.ts";
+import { isKey, MAX_KEY_BYTES, MAX_SLOTS } from "./wire.ts";
 
 type Rule = readonly [mustBe: string, holds: (value: unknown) => boolean];
 

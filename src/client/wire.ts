@@ -29,8 +29,8 @@ export const KEEPALIVE_TAG = "keepalive";
 export const FOREVER_MS = Number.POSITIVE_INFINITY;
 
 /** A request of the wire protocol, as the text of one WebSocket frame. */
-export function frameOf(tag: string | undefined, command: string, key = "_", arg = "_"): string {
-  return `${tag === undefined ? "" : `@${tag} `}${command}\n${key}\n${arg}\n`;
+export function frameOf(tag: string, command: string, key = "_", arg = "_"): string {
+  return `@${tag} ${command}\n${key}\n${arg}\n`;
 }
 
 export function messageOf(line: string): Message {

@@ -93,7 +93,12 @@ export class Calls {
       const cancelTimer =
         withinMs === undefined ? undefined : this.#caller.clock.after(withinMs, () => leave(tooLate?.()));
       signal?.addEventListener("abort", abort);
-      if (request.queue) request.queue.push(() => this.#take(call));
+      if (request.queue)
+        request.queue.push(() => {
+          if (!call.isAbandoned) settle({} as Answer);
+          this.#remove(call);
+          return !call.isAbandoned;
+        });
       else if (this.#caller.isReady) this.#send(call);
       else this.#caller.demand();
     });
@@ -101,16 +106,17 @@ export class Calls {
 
   answered({ tag, status, rest }: Extract<Message, { type: "answer" }>): void {
     const call = this.#calls.get(tag);
-    if (!call?.firstSentAt || !call.lastSentAt) return;
-    this.#caller.proved(call.lastSentAt);
+    if (!call?.firstSentAt) return;
+    const { firstSentAt, lastSentAt = firstSentAt } = call;
+    this.#caller.proved(lastSentAt);
     if (status === "error_auth" && !call.isAbandoned && !call.hasNewToken && this.#caller.refresh()) {
       // It stays unanswered, and is thus sent again on the next connection.
       call.hasNewToken = true;
       return;
     }
     this.#remove(call);
-    const isRepeated = call.lastSentAt !== call.firstSentAt;
-    const answer = { status, rest, sentAt: call.isClaim ? call.firstSentAt : call.lastSentAt, isRepeated };
+    const isRepeated = lastSentAt !== firstSentAt;
+    const answer = { status, rest, sentAt: call.isClaim ? firstSentAt : lastSentAt, isRepeated };
     if (call.isAbandoned) this.#caller.discard(call, answer);
     else call.settle(answer);
   }
@@ -142,13 +148,6 @@ export class Calls {
     this.#calls.set(call.tag, call);
     if (call.isClaim) this.#claims += 1;
     return call;
-  }
-
-  #take(call: Call): boolean {
-    if (call.isAbandoned) return false;
-    this.#remove(call);
-    call.settle({} as Answer);
-    return true;
   }
 
   #remove(call: Call): void {

@@ -111,7 +111,7 @@ export class Link implements Patient {
     if (this.#isOver) return;
     const { token, clock } = this.#options;
     this.#sentAt = momentOf(clock);
-    if (typeof token === "string") this.send(frameOf(undefined, "auth", "_", token.trim().replaceAll(/[\r\n]/g, " ")));
+    if (typeof token === "string") this.send(`auth\n_\n${token.trim().replaceAll(/[\r\n]/g, " ")}\n`);
     // Also of a session that is taken up: how long it outlives a socket may have changed meanwhile.
     this.send(frameOf(this.#sessionTag, "session", "_", "resume"));
     this.send(frameOf(this.#watchTag, "watch", "_", "lost"));
@@ -126,7 +126,7 @@ export class Link implements Patient {
     } else if (message.type === "present") this.send(frameOf(this.#events.nextTag(), "ping"));
     else if (message.type !== "answer") this.#events.message(message);
     else if (message.tag === KEEPALIVE_TAG) this.#heartbeat?.heard();
-    else if (message.tag === this.#sessionTag) this.#session = sessionOf(message.status, message.rest);
+    else if (message.tag === this.#sessionTag) this.#session = sessionOf(message.rest);
     else if (message.tag === this.#watchTag) this.#becomeReady();
     else this.#events.message(message);
   }
@@ -156,10 +156,10 @@ export class Link implements Patient {
   }
 }
 
-function sessionOf(status: string, rest: string): Session | undefined {
+/** Undefined for a refusal, which says nothing more. */
+function sessionOf(rest: string): Session | undefined {
   const [credential, seconds] = rest.split(" ");
-  if (status !== "ok" || !credential) return undefined;
-  return { credential, graceMs: Number(seconds) * 1000 };
+  return credential ? { credential, graceMs: Number(seconds) * 1000 } : undefined;
 }
 
 /** What went wrong, where the event of a socket says so: those of browsers and of Node's own sockets do not. */

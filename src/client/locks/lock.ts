@@ -64,7 +64,8 @@ export class Lock implements AsyncDisposable {
       this.#tellLost = resolve;
     });
     host.hold(this);
-    this.#arm();
+    // One that lasts no longer than a short callback has no time for its timer: a renewal may be due.
+    this.check();
   }
 
   /** What proves the hold to the service: whoever knows it may release it. Not shown when the lock is logged. */

@@ -2,7 +2,7 @@ import { momentOf } from "../clock.ts";
 import type { Turn } from "../connection/calls.ts";
 import { isHidden } from "../connection/page-events.ts";
 import { AcquireTimeoutError } from "../errors.ts";
-import { MAX_IDLE_MS } from "../limits.ts";
+import { MAX_BUSY_MS, MAX_IDLE_MS } from "../limits.ts";
 import { acquire, leftMs, type RequestOptions } from "./acquire.ts";
 import type { Host, Place } from "./host.ts";
 import { Lock, whileHeld } from "./lock.ts";
@@ -26,14 +26,18 @@ export function staysOf(host: Host): Stays {
   /** Who waits for a lock that a callback of this client has, or is about to get. */
   const turns = new Map<string, Turn[]>();
 
+  /** Since when this client has been busy without a pause in which timers fire and messages are read. */
+  let busySince = 0;
+  let pause: Promise<void> | undefined;
+
   return {
     async request(key, options, run) {
-      const { limit = 1, maxHold, maxIdle = MAX_IDLE_MS } = options;
-      let { timeout } = options;
+      const { clock } = host;
+      let { limit = 1, maxHold, maxIdle = MAX_IDLE_MS, timeout } = options;
       const name = `${limit} ${key}`;
       const queue = turns.get(name);
       if (queue) {
-        const since = momentOf(host.clock);
+        const since = momentOf(clock);
         const tooLate = () => new AcquireTimeoutError(key, undefined, options.timeout);
         await host.ask({ command: "ping", queue }, { signal: options.signal, withinMs: timeout, tooLate });
         timeout = leftMs(host, timeout, since);
@@ -44,6 +48,14 @@ export function staysOf(host: Host): Stays {
         while (waiting?.length) if (waiting.shift()?.()) return;
         turns.delete(name);
       };
+      // Callbacks that wait for nothing would keep everything else of this program from running, and the news that somebody waits.
+      if (!pause) {
+        busySince = clock.steady();
+        pause = new Promise<void>((resolve) => clock.after(0, resolve)).then(() => {
+          pause = undefined;
+        });
+      }
+      if (clock.steady() - busySince > MAX_BUSY_MS) await pause;
       const kept = idle.get(name);
       // In doubt, nothing is lost by asking for another.
       if (!kept?.isHeld) kept?.want();

@@ -1,4 +1,4 @@
-import { ASKED_AT_ONCE } from "../limits.ts";
+import { ASKED_AT_ONCE, EMPTY } from "../limits.ts";
 import type { Locks } from "../locks.ts";
 import { argumentsOf, check, checkOptions, shownAs } from "../options.ts";
 import type { KeyReport } from "../report.ts";
@@ -80,13 +80,14 @@ export function webLocks(locks: Locks): WebLocks {
     request,
     async query() {
       const { locks: all } = await locks.stats();
-      const reports: (KeyReport | null)[] = [];
+      const reports: KeyReport[] = [];
       for (let from = 0; from < all.length; from += ASKED_AT_ONCE) {
         const some = all.slice(from, from + ASKED_AT_ONCE);
-        reports.push(...(await Promise.all(some.map(({ key }) => locks.query(key)))));
+        for (const report of await Promise.all(some.map(({ key }) => locks.query(key))))
+          if (report) reports.push(report);
       }
       const infos = (part: "held_by" | "queue") =>
-        reports.flatMap((report) => (report?.[part] ?? []).map((member) => infoOf(report?.key ?? "", member)));
+        reports.flatMap((report) => report[part].map((member) => infoOf(report.key, member)));
       return { held: infos("held_by"), pending: infos("queue") };
     },
   };
@@ -105,11 +106,8 @@ function checkSupport(name: string, { mode = "exclusive", ifAvailable, steal, si
   if (problem) throw new DOMException(`request: ${problem}`, "NotSupportedError");
 }
 
-/** The service has no key without text. */
-const EMPTY = "%";
-
 function keyOf(name: string): string {
-  return name === "" ? EMPTY : name.replace(/[% \t\r\n]/g, encodeURIComponent);
+  return name.replace(/[% \t\r\n]/g, encodeURIComponent) || EMPTY;
 }
 
 function nameOf(key: string): string {
