@@ -40,7 +40,7 @@ export function connect(url: string | URL, options: ConnectOptions = {}): Locks 
   checkOptions("connect", options, "WebSocket clock label sticky token");
   const { token, label, sticky, clock = systemClock } = options;
   const WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: SocketConstructor }).WebSocket;
-  if (!WebSocket) throw new TypeError('connect: option "WebSocket" is needed: that of the package ws will do');
+  if (!WebSocket) throw new TypeError('connect: option "WebSocket" is needed, as of the package ws');
   if (label !== undefined) address.searchParams.set("label", label);
   return new Locks({ url: address.href, token, WebSocket, clock }, sticky);
 }

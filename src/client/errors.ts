@@ -64,7 +64,7 @@ export class AuthError extends LockError {
 /** The key exists with another limit. */
 export class LimitMismatchError extends LockError {
   override readonly name = "LimitMismatchError";
-  constructor(key: string, limit: number) {
+  constructor(key: string, limit = 1) {
     super("limit_mismatch", `${key} is in use with another limit than ${limit}`);
   }
 }

@@ -94,12 +94,12 @@ export async function take(
   ended?: () => unknown,
 ): Promise<Lock> {
   if (status !== "ok") throw errorOf(status, place, timeout);
-  const [token = "", seconds, wanted] = rest.split(" ");
-  let lease = new Lease(host.clock, seconds, sentAt);
+  const [token = ""] = rest.split(" ");
+  let lease = new Lease(host.clock, rest.slice(token.length), sentAt);
   try {
     signal?.throwIfAborted();
     if (lease.isDue || host.isLapsed) {
-      const renewal = { command: "n", ...place, arg: `${token} ${seconds}` } as const;
+      const renewal = { command: "n", ...place, arg: `${token} ${lease.seconds}` } as const;
       const patience = patienceOf(host, place.key, { signal, timeout: leftMs(host, timeout, sentAt) });
       const confirmed = await host.ask(renewal, patience);
       if (confirmed.status !== "ok") throw new LockLostError(place.key, "expired");
@@ -109,7 +109,5 @@ export async function take(
     void giveBack(host, place, token);
     throw error;
   }
-  const lock = new Lock(host, { place, token, lease }, { maxHold, ended });
-  if (wanted) lock.want();
-  return lock;
+  return new Lock(host, { place, token, lease }, { maxHold, ended });
 }

@@ -1,5 +1,6 @@
 import { type Clock, elapsedMs, type Moment } from "../clock.ts";
 import { SAFE_PART } from "../limits.ts";
+import { WANTED } from "../wire.ts";
 
 /**
  * For how long a lock is surely held. The service counts a lease from when it carried the request out, we count it from
@@ -7,12 +8,16 @@ import { SAFE_PART } from "../limits.ts";
  */
 export class Lease {
   readonly seconds: number;
+  /** The service has said so to a holder that asked. */
+  readonly isWanted: boolean;
   readonly #clock: Clock;
   readonly #since: Moment;
 
-  constructor(clock: Clock, seconds: string | undefined, sentAt: Moment) {
+  /** `text`: the seconds, and whether somebody else wants the key. */
+  constructor(clock: Clock, text: string, sentAt: Moment) {
     this.#clock = clock;
-    this.seconds = Number(seconds);
+    this.seconds = Number.parseInt(text, 10);
+    this.isWanted = text.endsWith(WANTED);
     this.#since = sentAt;
   }
 

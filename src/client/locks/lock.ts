@@ -39,7 +39,7 @@ export class Lock implements AsyncDisposable {
   /** Resolves with a `LockLostError` when the lock is lost. Never rejects; stays pending when the lock is released. */
   readonly lost: Promise<LockLostError>;
   /** Somebody else wants it. @internal */
-  isWanted = false;
+  isWanted: boolean;
   readonly #host: Host;
   readonly #hold: Hold;
   readonly #options: HoldOptions;
@@ -57,6 +57,7 @@ export class Lock implements AsyncDisposable {
     this.#hold = hold;
     this.#options = options;
     hold.lock = this;
+    this.isWanted = hold.lease.isWanted;
     this.key = hold.place.key;
     this.#heldSince = momentOf(host.clock);
     this.#maxHold = options.maxHold ?? FOREVER_MS;
@@ -207,10 +208,9 @@ export class Lock implements AsyncDisposable {
       if (hold.isRefused && !now().#isOver) answer = await host.ask(request);
       if (now().#isOver) return;
       hold.isRefused = answer.status === "error";
-      const [seconds, wanted] = answer.rest.split(" ");
-      if (answer.status === "ok") hold.lease = new Lease(host.clock, seconds, answer.sentAt);
+      if (answer.status === "ok") hold.lease = new Lease(host.clock, answer.rest, answer.sentAt);
       else if (hold.isRefused) now().giveUp("expired");
-      if (wanted) now().want();
+      if (hold.lease.isWanted) now().want();
     } catch {
       // The session is gone, or this token was refused: whoever found out tells, and at last the lease does.
     } finally {

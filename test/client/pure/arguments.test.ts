@@ -289,7 +289,7 @@ it("where there is no WebSocket, the error names the option", () => {
   const own = Object.getOwnPropertyDescriptor(globalThis, "WebSocket");
   Reflect.deleteProperty(globalThis, "WebSocket");
   try {
-    expect(() => connect("ws://x")).toThrow('connect: option "WebSocket" is needed: that of the package ws will do');
+    expect(() => connect("ws://x")).toThrow('connect: option "WebSocket" is needed, as of the package ws');
   } finally {
     if (own) Object.defineProperty(globalThis, "WebSocket", own);
   }
