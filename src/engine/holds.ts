@@ -12,6 +12,8 @@ import { Wanted } from "./wanted.ts";
 const NEVER = Number.POSITIVE_INFINITY;
 /** How long a waiting client has to pick its grant up, even if its lease is shorter. */
 const PICK_UP_MS = 5_000;
+/** The client of an offered hold may get its token this much later than the session was sent it. */
+const OFFER_TAKES_MS = 1_000;
 /** How long a hold waits for the next step of its round: a phase, and a little for the way to the relay and back. */
 export const ROUND_MS = 1_250;
 
@@ -106,7 +108,7 @@ export class Holds {
     const slot = this.#pool.takeFree() as Slot;
     this.#grant(slot, request, context);
     this.promote(context);
-    this.wanted.answer(slot, this.#queue.length);
+    this.wanted.answer(slot, this.#queue.length > 0);
     return slot;
   }
 
@@ -114,19 +116,18 @@ export class Holds {
     this.leaseUntil(slot, now + Math.round(leaseSeconds * 1000), now);
   }
 
-  /** Restarts the lease. Whoever asked is told if somebody waits, and if an event since the last answer said so. */
-  renew(slot: Slot, leaseSeconds: number, now: number): Pick<Granted, "isWanted"> {
-    this.lease(slot, leaseSeconds, now);
-    const { isWanted } = slot;
-    this.wanted.answer(slot, this.#queue.length);
-    return isWanted || slot.isWanted ? { isWanted: true } : {};
-  }
-
   leaseUntil(slot: Slot, time: number, now: number): void {
     slot.expiresAt = time;
     this.#books.deadlines.schedule(slot);
     this.#books.touch(now);
     this.#books.output.changes.slots.add(slot);
+  }
+
+  /** Lets the lease end earlier than stored. After a restart it ends as stored. */
+  shorten(slot: Slot, time: number, now: number): void {
+    slot.expiresAt = time;
+    this.#books.deadlines.schedule(slot);
+    this.#books.touch(now);
   }
 
   /** Takes a free slot even if others wait, without handing a token over. */
@@ -153,12 +154,10 @@ export class Holds {
     this.#books.output.changes.slots.add(slot);
   }
 
-  /** Counts the hold as handed over. */
+  /** The token is handed to the client. One that was offered has been counted as granted. */
   handOver(slot: Slot, how: "immediate" | "queued", now: number): void {
-    const waitMs = how === "queued" ? elapsed(slot.since, now) : 0;
-    this.#books.output.observations.push({ type: "granted", how, ...identityOf(slot), at: now, waitMs });
+    if (!slot.mayBeKnown) this.#countGrant(slot, how, now);
     slot.isReported = true;
-    slot.since = now;
   }
 
   /** The client is away: the time to pick the hold up shrinks to its lease. */
@@ -179,11 +178,11 @@ export class Holds {
    */
   report(slot: Slot, now: number): Granted {
     const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
-    if (!slot.isReported) this.handOver(slot, "queued", now);
+    this.handOver(slot, "queued", now);
     slot.notifyAt = NEVER;
     this.clearRecord(slot);
     if (slot.waiter) this.#queue.settle(slot.waiter);
-    this.wanted.answer(slot, this.#queue.length);
+    this.wanted.answer(slot, this.#queue.length > 0);
     // What other deployments have agreed to is never exceeded.
     if (slot.round) this.leaseUntil(slot, Math.min(slot.expiresAt, now + Math.round(slot.leaseSeconds * 1000)), now);
     else if (!isRenewed) this.lease(slot, slot.leaseSeconds, now);
@@ -231,7 +230,7 @@ export class Holds {
   /** Ends a hold at `at`. The caller must call `promote` afterwards. */
   end(slot: Slot, end: End, at: number, now = at): void {
     const { requests, records, output } = this.#books;
-    const { session, request, token, fence, waiter, isReported, sessionless } = slot;
+    const { session, request, token, fence, waiter, mayBeKnown, sessionless } = slot;
     const isTakenAway = end === "expired" || end === "stolen";
     // Its session does not know yet; the next `wait` is told.
     const isUnseen = isTakenAway && slot.isBeforeWait;
@@ -248,6 +247,7 @@ export class Holds {
     this.#countEnd(slot, end, at);
     slot.isHeld = false;
     slot.isReported = false;
+    slot.isOffered = false;
     slot.expiresAt = at;
     slot.notifyAt = NEVER;
     slot.session = "";
@@ -260,7 +260,7 @@ export class Holds {
     this.#books.touch(at);
     output.changes.slots.add(slot);
     const isLoss = isTakenAway || end === "released";
-    if (isLoss && isReported && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
+    if (isLoss && mayBeKnown && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
   }
 
   /**
@@ -297,16 +297,22 @@ export class Holds {
       this.#books.requests.add(slot);
       if (slot.hasRecord) this.#books.records.add(slot);
       this.#books.deadlines.schedule(slot);
-      this.wanted.answer(slot, 0);
+      this.wanted.answer(slot, false);
     }
     // In grant order, not slot order: tokens start with their fence.
     const held = slots.filter(({ isHeld }) => isHeld).sort((a, b) => (a.token < b.token ? -1 : 1));
     for (const slot of held) this.#held.set(slot.token, slot);
   }
 
-  #countEnd({ fence, isReported, since }: Slot, end: End, at: number): void {
-    const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
-    const holdMs = isReported ? elapsed(since, at) : undefined;
+  #countGrant(slot: Slot, how: "immediate" | "queued", now: number): void {
+    const waitMs = how === "queued" ? elapsed(slot.since, now) : 0;
+    this.#books.output.observations.push({ type: "granted", how, ...identityOf(slot), at: now, waitMs });
+    slot.since = now;
+  }
+
+  #countEnd({ fence, mayBeKnown, since }: Slot, end: End, at: number): void {
+    const reason = end === "expired" && !mayBeKnown ? "gone" : END_REASONS[end];
+    const holdMs = mayBeKnown ? elapsed(since, at) : undefined;
     this.#books.output.observations.push({ type: "ended", fence, reason, holdMs });
   }
 
@@ -325,8 +331,10 @@ export class Holds {
       if (error instanceof FenceExhaustedError) return false;
       throw error;
     }
-    this.#queue.promote(waiter, slot);
     slot.since = joinedAt;
+    if (!isEnqueued && !sessionless && !quorum) this.#offer(slot, context.now);
+    this.#queue.promote(waiter, slot);
+    if (slot.isOffered && slot.asksWanted) this.wanted.answer(slot, this.#queue.isAnyoneLeft(context.now));
     if (isEnqueued) this.addRecord(slot);
     if (quorum) {
       this.#openRound(slot, context.now);
@@ -335,6 +343,13 @@ export class Holds {
     if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, context.now + PICK_UP_MS);
     this.#notices.send(slot, context.now);
     return true;
+  }
+
+  /** The notice of the promotion will carry the grant. */
+  #offer(slot: Slot, now: number): void {
+    this.#countGrant(slot, "queued", now);
+    slot.isOffered = true;
+    slot.expiresAt += OFFER_TAKES_MS;
   }
 
   #openRound(slot: Slot, now: number): void {
@@ -362,11 +377,12 @@ export class Holds {
     slot.sessionless = sessionless;
     slot.since = context.now;
     slot.isReported = false;
+    slot.isOffered = false;
     slot.hasRecord = false;
     slot.notices = 0;
     slot.place = 0;
     slot.asksWanted = asked.asksWanted === true;
-    this.wanted.answer(slot, 0);
+    this.wanted.answer(slot, false);
     this.#held.set(slot.token, slot);
     this.#books.requests.add(slot);
     this.lease(slot, leaseSeconds, context.now);

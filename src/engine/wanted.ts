@@ -1,3 +1,4 @@
+import type { Granted } from "./commands.ts";
 import type { Output } from "./output.ts";
 import type { Slot } from "./slots.ts";
 
@@ -26,9 +27,16 @@ export class Wanted {
     }
   }
 
-  /** The holder is about to be answered, while `waiters` wait. */
-  answer(slot: Slot, waiters: number): void {
-    if (slot.asksWanted) this.#set(slot, waiters > 0);
+  /** The holder is about to be answered. */
+  answer(slot: Slot, isAnyoneWaiting: boolean): void {
+    if (slot.asksWanted) this.#set(slot, isAnyoneWaiting);
+  }
+
+  /** What the answer to a renewal says: also what an event since the last answer has said. */
+  renewed(slot: Slot, isAnyoneWaiting: boolean): Pick<Granted, "isWanted"> {
+    const { isWanted } = slot;
+    this.answer(slot, isAnyoneWaiting);
+    return isWanted || slot.isWanted ? { isWanted: true } : {};
   }
 
   /** The hold has ended. */

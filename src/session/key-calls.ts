@@ -57,7 +57,7 @@ export type OutcomeOf<Type extends KeyCall["type"]> = Outcomes[Type];
 export type KeyOutcome = Outcomes[keyof Outcomes];
 
 /** What a client is told of its grant. */
-export function answerOf({ token, leaseSeconds, isWanted }: Granted): Outcome {
+export function answerOf({ token, leaseSeconds, isWanted }: Omit<Granted, "status">): Outcome {
   return { status: "ok", token, leaseSeconds, ...(isWanted && { isWanted }) };
 }
 

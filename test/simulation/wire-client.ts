@@ -68,6 +68,12 @@ export class WireClient implements SocketClient {
     return [...this.#held.values()].filter(({ isSticky }) => isSticky);
   }
 
+  believesIn(key: string, fence: string): boolean {
+    // Its connection has ended, which it will hear: that ends its holds.
+    if (this.#session?.stored.get("ending")) return false;
+    return [...this.#held.values()].some((held) => held.key === key && held.token.startsWith(fence));
+  }
+
   connect(): void {
     if (this.#socket || this.#hasLeft) return;
     if (!this.#session || this.#secret === undefined) this.#begin();

@@ -62,10 +62,12 @@ const WAITER_COLUMNS = "place, session, request, wait_request, is_enqueued, leas
 const HELD = 1;
 const REPORTED = 2;
 const RECORD = 4;
+/** The token may have been handed over. Slots of version 0.1.0 do not have this. */
+const OFFERED = 64;
 /** Of slots whose holder needs a quorum. */
 const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
 /** Of slots whose holder wants to be told when somebody else wants the key. */
-const ASKS_WANTED = 64;
+const ASKS_WANTED = 128;
 
 /** Values of `is_enqueued`. */
 const WAITS = 0;
@@ -237,7 +239,7 @@ export class KeyStore {
   }
 
   #writeWaiter(waiter: Waiter): void {
-    if (waiter.isSettled) {
+    if (!waiter.isStored) {
       this.#sql.exec("DELETE FROM waiters WHERE place = ?", waiter.place);
       return;
     }
@@ -278,9 +280,9 @@ export class KeyStore {
   }
 }
 
-function flagsOf({ isHeld, isReported, hasRecord, round, asksWanted }: Slot): number {
+function flagsOf({ isHeld, isReported, isOffered, hasRecord, round, asksWanted }: Slot): number {
   const state = (isHeld ? HELD : 0) | (isReported ? REPORTED : 0) | (hasRecord ? RECORD : 0);
-  return state | (round ? ROUNDS[round] : 0) | (asksWanted ? ASKS_WANTED : 0);
+  return state | (isOffered ? OFFERED : 0) | (round ? ROUNDS[round] : 0) | (asksWanted ? ASKS_WANTED : 0);
 }
 
 function kindOf({ quorum, isEnqueued }: Waiter): number {
@@ -298,6 +300,7 @@ function slotFrom(row: SlotRow): Slot {
   slot.since = row.since;
   slot.place = row.place;
   slot.isReported = (row.flags & REPORTED) !== 0;
+  slot.isOffered = (row.flags & OFFERED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
   slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);
   slot.asksWanted = (row.flags & ASKS_WANTED) !== 0;

@@ -4,13 +4,15 @@ import type { KeyModel } from "./key-model.ts";
 import { endNoticeOf, isInRound, type Notice, openRequestOf, promotionOf } from "./types.ts";
 
 export function expectedSlotRows({ holds }: KeyModel): Omit<SlotRow, "index" | "place">[] {
-  return holds.map(({ isRecord, unanswered: _, isWanted: __, round, asksWanted, ...row }) => {
-    return { ...row, hasRecord: isRecord, isHeld: true, ...(round && { round }), ...(asksWanted && { asksWanted }) };
+  return holds.map(({ isRecord, unanswered: _, offeredTo: __, isWanted: ___, stored, round, asksWanted, ...row }) => {
+    const unconfirmed = stored && { ...stored, isReported: false };
+    const flags = { ...(round && { round }), ...(asksWanted && { asksWanted }) };
+    return { ...row, ...unconfirmed, hasRecord: isRecord, isHeld: true, ...flags };
   });
 }
 
 export function expectedWaiterRows({ holds, ended, queue }: KeyModel): Omit<WaiterRow, "place">[] {
-  const promoted = holds.flatMap(({ unanswered }) => (unanswered ? [unanswered] : []));
+  const promoted = holds.flatMap(({ unanswered, isOffered }) => (unanswered && !isOffered ? [unanswered] : []));
   const ends = ended.map(({ waiter, outcome }) => ({
     waiter,
     outcome: outcome === "lease_expired" ? outcome : undefined,
