@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** Everything that a simulation reads. */
 const PARTS = ["src", "test/simulation", "test/session", "test/engine", "package.json"];
-const SEEDS = 1_500;
+const SEEDS = 4_000;
 
 interface Fault {
   readonly what: string;

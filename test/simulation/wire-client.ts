@@ -29,6 +29,8 @@ export class WireClient implements SocketClient {
   readonly #world: World;
   readonly #keys: readonly string[];
   readonly #isResumable: boolean;
+  /** Half of its claims are for locks that it keeps until somebody else wants them. */
+  readonly #keeps: boolean;
   #session: SocketHost | undefined;
   #secret: string | undefined;
   #socket: SimulatedSocket | undefined;
@@ -48,6 +50,7 @@ export class WireClient implements SocketClient {
     this.name = name;
     this.#keys = keys;
     this.#isResumable = isResumable;
+    this.#keeps = world.schedule.happens(0.35);
   }
 
   /** Requests that are still to be answered. */
@@ -179,7 +182,7 @@ export class WireClient implements SocketClient {
   }
 
   #claim(key: string, text: string, lease: number): void {
-    const isSticky = this.#world.schedule.happens(0.4);
+    const isSticky = this.#keeps && this.#world.schedule.happens(0.5);
     this.#ask("claim", key, isSticky ? `${text} ${STICKY_LEASE_S} wanted\n` : `${text} ${lease}\n`);
   }
 
