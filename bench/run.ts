@@ -16,6 +16,7 @@ import { ratioOf } from "./ratio.ts";
 import { AIM, type CaseReport, caseLines, heading, isLikeForLike, ratioToFloor, rowsLine, verdict } from "./report.ts";
 import { countRows } from "./rows.ts";
 import { Lab } from "./servers.ts";
+import { measureSticky, STICKY_LIMIT, stickyLines } from "./sticky.ts";
 import { inTurns } from "./turns.ts";
 
 const stop = new AbortController();
@@ -55,11 +56,12 @@ async function measureAll(lab: Lab, options: Options): Promise<void> {
   const handOvers = has("hand-over") ? await reportHandOvers(holdfast, options) : undefined;
   const door = has("door") ? await reportDoor(lab, holdfast, options) : undefined;
   const quorum = has("quorum") ? await reportQuorum(lab, options) : undefined;
+  const sticky = has("sticky") ? await reportSticky(holdfast, options) : undefined;
   if (isStopped()) return;
   console.log(`\n${loadLine()}`);
   const path = options.json ?? defaultPath();
   mkdirSync(dirname(path), { recursive: true });
-  const results = { at: new Date(), machine, options, ...cases, handOvers, door, quorum };
+  const results = { at: new Date(), machine, options, ...cases, handOvers, door, quorum, sticky };
   writeFileSync(path, `${JSON.stringify(results, null, 2)}\n`);
   console.log(`results: ${path}`);
 }
@@ -118,6 +120,12 @@ async function reportQuorum(lab: Lab, options: Options) {
   const reports: QuorumReport[] = await measureQuorum(lab.folder, options, isStopped);
   if (!isStopped()) console.log(`\n${quorumLines(reports).join("\n")}`);
   return { reports };
+}
+
+async function reportSticky(holdfast: Server, options: Options) {
+  const report = await measureSticky(holdfast, options, isStopped);
+  if (!isStopped()) console.log(`\n${stickyLines(report).join("\n")}`);
+  return { limit: STICKY_LIMIT, ...report };
 }
 
 function describeMachine(folder: string) {

@@ -1,73 +1,45 @@
-import type { Clock } from "./clock.ts";
-import { type Answer, Calls, type Patience, type Request } from "./connection/calls.ts";
+import { type Answer, type Caller, Calls, type Patience, type Request } from "./connection/calls.ts";
 import { Channel, type ChannelOptions } from "./connection/channel.ts";
 import { watchPage } from "./connection/page-events.ts";
 import { StatusFeed } from "./connection/status.ts";
-import { ConnectionError, type LossReason } from "./errors.ts";
+import { type AuthError, ConnectionError, type LossReason } from "./errors.ts";
+import { MAX_LOSSES, MICROTASKS } from "./limits.ts";
 import { giveBack, type Host, type SessionFate } from "./locks/host.ts";
 import type { Lock } from "./locks/lock.ts";
+import { staysOf } from "./locks/sticky.ts";
 import { leavePlace } from "./locks/ticket.ts";
 import type { Message } from "./wire.ts";
 
-const MAX_LOSSES = 64;
-
 /** Holds a client's parts together: what happens to its connection happens to its requests and locks. */
-export class Client implements Host {
-  readonly clock: Clock;
+export class Client extends Channel implements Host, Caller {
   readonly status = new StatusFeed();
-  readonly #channel: Channel;
-  readonly #calls: Calls;
+  readonly stays = staysOf(this);
+  readonly #calls = new Calls(this);
   readonly #held = new Map<string, Lock>();
   readonly losses = new Map<string, LossReason>();
   readonly #stopListening: () => void;
-  #session: SessionFate = {};
+  session: SessionFate = {};
   #isClosed = false;
 
   constructor(options: ChannelOptions) {
-    this.clock = options.clock;
-    this.#channel = new Channel(options, {
-      ready: (how) => this.#becomeReady(how),
-      message: (message) => this.#hear(message),
-      interrupted: () => this.status.tell("reconnecting"),
-      gone: (error) => this.#startAnew(error),
-      refused: (error) => this.#calls.fail(error),
-    });
-    this.#calls = new Calls(this.#channel, options.clock, (request, answer) => this.#discard(request, answer));
+    super(options);
     this.#stopListening = watchPage({
-      returned: () => this.#lookAround(),
-      frozen: () => this.#channel.part(),
-      left: () => this.#channel.leave(),
+      returned: () => {
+        this.wake();
+        for (const lock of this.#locks) lock.check();
+      },
+      hidden: () => {
+        for (const lock of this.#locks) lock.want();
+      },
+      frozen: () => this.part(),
+      left: () => this.leave(),
     });
-    this.#channel.demand();
-  }
-
-  get isConnected(): boolean {
-    return this.#channel.isReady;
-  }
-
-  get isLapsed(): boolean {
-    return this.#channel.isLapsed;
-  }
-
-  get problem(): unknown {
-    return this.#channel.problem;
-  }
-
-  get owner(): number | undefined {
-    return this.#channel.owner;
-  }
-
-  get session(): SessionFate {
-    return this.#session;
+    this.demand();
   }
 
   async ask(request: Request, patience?: Patience): Promise<Answer> {
     if (this.#isClosed) throw new ConnectionError("the client is closed");
     return this.#calls.ask(request, patience);
-  }
-
-  suspect(): void {
-    this.#channel.suspect();
   }
 
   hold(lock: Lock): void {
@@ -80,10 +52,10 @@ export class Client implements Host {
     this.#held.delete(lock.token);
   }
 
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     this.#isClosed = true;
     this.#stopListening();
-    const closed = this.#channel.close();
+    const closed = super.close();
     const error = new ConnectionError("the client is closed");
     for (const lock of this.#locks) lock.lose("disconnected");
     this.#calls.fail(error);
@@ -97,16 +69,25 @@ export class Client implements Host {
     return [...this.#held.values()];
   }
 
-  #becomeReady(how: "connected" | "resumed"): void {
+  ready(how: "connected" | "resumed"): void {
     this.#calls.resend();
     // What was lost meanwhile is told, but not if the service forgot it, and only what it knows of.
     for (const lock of this.#locks) lock.verify();
     this.status.tell(how);
   }
 
-  #hear(message: Message): void {
+  interrupted(): void {
+    this.status.tell("reconnecting");
+  }
+
+  refused(error: AuthError): void {
+    this.#calls.fail(error);
+  }
+
+  message(message: Message): void {
     if (message.type === "answer") this.#calls.answered(message);
     else if (message.type === "lost") this.#lose(message.token, lossOf(message.reason));
+    else if (message.type === "wanted") void this.#want(message.token);
   }
 
   #lose(token: string, reason: LossReason): void {
@@ -119,20 +100,21 @@ export class Client implements Host {
     }
   }
 
-  #lookAround(): void {
-    this.#channel.wake();
-    for (const lock of this.#locks) lock.check();
+  async #want(token: string): Promise<void> {
+    // Its grant may have been read in the same go: a few microtasks later it is a lock.
+    for (let count = 0; count < MICROTASKS; count += 1) await undefined;
+    this.#held.get(token)?.want();
   }
 
-  #startAnew(error: ConnectionError): void {
-    this.#session.end = error;
-    this.#session = {};
+  gone(error: ConnectionError): void {
+    this.session.end = error;
+    this.session = {};
     for (const lock of this.#locks) lock.lose("disconnected");
     this.#calls.forget(error);
   }
 
   /** A claim was carried out for somebody who has left. */
-  #discard({ key = "", limit = 1 }: Request, { status, rest }: Answer): void {
+  discard({ key = "", limit = 1 }: Request, { status, rest }: Answer): void {
     const [token = ""] = rest.split(" ");
     // A place that has come up is given up as one: a wait of an older ticket may have taken it over, with its token.
     if (status === "queued" || status === "acquired") void leavePlace(this, { key, limit });

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from "./clock.ts";
 import type { ChannelOptions } from "./connection/channel.ts";
 import { addressIn, type SocketConstructor } from "./connection/socket.ts";
+import type { RequestOptions } from "./locks/acquire.ts";
 import { Locks } from "./locks.ts";
 import { checkOptions, shownAs } from "./options.ts";
 
@@ -10,6 +11,8 @@ export interface ConnectOptions {
   readonly token?: ChannelOptions["token"];
   /** How others see this client beside what it holds: 1 to 64 printable characters. */
   readonly label?: string | undefined;
+  /** Whether `request` keeps locks after the callback, unless it is told otherwise. */
+  readonly sticky?: RequestOptions["sticky"];
   /** The constructor to use where there is no global `WebSocket`, as in Node 20: that of the package `ws` will do. */
   readonly WebSocket?: SocketConstructor | undefined;
   /** For tests. */
@@ -34,13 +37,10 @@ export function connect(url: string | URL, options: ConnectOptions = {}): Locks 
   // No more than the scheme is shown: the rest may carry a ticket or a password.
   const shown = typeof url === "string" ? url.match(/^\w*:|/)?.[0] : url;
   if (!address) throw new TypeError(`connect: url must begin with http, https, ws or wss, not ${shownAs(shown)}`);
-  checkOptions("connect", options, "WebSocket clock label token");
-  const { token, label, clock = systemClock } = options;
+  checkOptions("connect", options, "WebSocket clock label sticky token");
+  const { token, label, sticky, clock = systemClock } = options;
   const WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: SocketConstructor }).WebSocket;
-  if (!WebSocket)
-    throw new TypeError(
-      'connect: option "WebSocket" is needed: Node before 22 has none; that of the package ws will do',
-    );
+  if (!WebSocket) throw new TypeError('connect: option "WebSocket" is needed, as of the package ws');
   if (label !== undefined) address.searchParams.set("label", label);
-  return new Locks({ url: address.href, token, WebSocket, clock });
+  return new Locks({ url: address.href, token, WebSocket, clock }, sticky);
 }

@@ -47,8 +47,8 @@ export class LockLostError extends LockError {
   override readonly name = "LockLostError";
   /** What happened to the lock. */
   readonly reason: LossReason;
-  constructor(key: string, reason: LossReason, cause?: unknown) {
-    super("lost", `${key} is lost: ${reason}`, cause);
+  constructor(key: string, reason: LossReason) {
+    super("lost", `${key} is lost: ${reason}`);
     this.reason = reason;
   }
 }
@@ -56,8 +56,8 @@ export class LockLostError extends LockError {
 /** The token or ticket was refused, or does not cover the request. */
 export class AuthError extends LockError {
   override readonly name = "AuthError";
-  constructor(message: string, cause?: unknown) {
-    super("auth", message, cause);
+  constructor(message: string) {
+    super("auth", message);
   }
 }
 

@@ -18,7 +18,7 @@ export {
   type LossReason,
   ProtocolError,
 } from "./errors.ts";
-export type { AcquireOptions, LockOptions, WaitOptions } from "./locks/acquire.ts";
+export type { AcquireOptions, LockOptions, RequestOptions, WaitOptions } from "./locks/acquire.ts";
 export type { Lock } from "./locks/lock.ts";
 export type { Semaphore } from "./locks/semaphore.ts";
 export type { Ticket } from "./locks/ticket.ts";

@@ -2,12 +2,18 @@ import { Client } from "./client.ts";
 import type { ChannelOptions } from "./connection/channel.ts";
 import type { Status } from "./connection/status.ts";
 import { AcquireTimeoutError, CapacityError } from "./errors.ts";
-import { type AcquireOptions, acquire, type LockOptions, type WaitOptions } from "./locks/acquire.ts";
+import {
+  type AcquireOptions,
+  acquire,
+  type LockOptions,
+  type RequestOptions,
+  type WaitOptions,
+} from "./locks/acquire.ts";
 import { type Lock, whileHeld } from "./locks/lock.ts";
 import { read } from "./locks/read.ts";
 import { Semaphore } from "./locks/semaphore.ts";
 import { enqueue, type Ticket } from "./locks/ticket.ts";
-import { check, checkOptions } from "./options.ts";
+import { argumentsOf, check, checkCall } from "./options.ts";
 import { type ReadyOptions, ready } from "./ready.ts";
 import type { KeyReport, Stats } from "./report.ts";
 
@@ -20,14 +26,16 @@ import type { KeyReport, Stats } from "./report.ts";
  */
 export class Locks implements AsyncDisposable {
   readonly #client: Client;
+  readonly #isSticky: boolean | undefined;
   #tellClosed: () => void = () => {};
   #closing: Promise<void> | undefined;
   /** Resolves when the client is closed. Never rejects. */
   readonly closed: Promise<void>;
 
   /** @internal */
-  constructor(options: ChannelOptions) {
+  constructor(options: ChannelOptions, isSticky?: boolean) {
     this.#client = new Client(options);
+    this.#isSticky = isSticky;
     this.closed = new Promise((resolve) => {
       this.#tellClosed = resolve;
     });
@@ -49,18 +57,22 @@ export class Locks implements AsyncDisposable {
   request<Result>(key: string, callback: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   request<Result>(
     key: string,
-    options: AcquireOptions | undefined,
+    options: RequestOptions | undefined,
     callback: (lock: Lock) => Result | Promise<Result>,
   ): Promise<Result>;
   async request<Result>(
     key: string,
-    first: AcquireOptions | undefined | ((lock: Lock) => Result | Promise<Result>),
+    first: RequestOptions | undefined | ((lock: Lock) => Result | Promise<Result>),
     second?: (lock: Lock) => Result | Promise<Result>,
   ): Promise<Result> {
-    const [options, callback] = typeof first === "function" ? [{}, first] : [first ?? {}, second];
-    check("request", "callback", callback);
-    const lock = await acquire(this.#client, key, options, "request");
-    return whileHeld(lock, () => (callback as (lock: Lock) => Result | Promise<Result>)(lock));
+    const [options, run] = argumentsOf<RequestOptions, (lock: Lock) => Result | Promise<Result>>(first, second);
+    check("request", "callback", run);
+    checkCall("request", key, options);
+    const { sticky = this.#isSticky, steal } = options;
+    // A lock that was stolen is not kept.
+    if (sticky && !steal) return this.#client.stays.request(key, options, run);
+    const lock = await acquire(this.#client, key, options);
+    return whileHeld(lock, run);
   }
 
   /**
@@ -69,15 +81,16 @@ export class Locks implements AsyncDisposable {
    * for the key or another waiter; with a `DrainingError` if the service takes no new work; with a `LockLostError` if the grant lapsed
    * before it could be handed over. What was granted to a call that rejects is given back.
    */
-  acquire(key: string, options: AcquireOptions = {}): Promise<Lock> {
+  async acquire(key: string, options: AcquireOptions = {}): Promise<Lock> {
+    checkCall("acquire", key, options);
     return acquire(this.#client, key, options);
   }
 
   /** Resolves with the lock, or with null if it is taken; does not wait. Rejects like `acquire`, but never with an `AcquireTimeoutError`. */
   async tryAcquire(key: string, options: Omit<AcquireOptions, "timeout"> = {}): Promise<Lock | null> {
-    checkOptions("tryAcquire", options, "lease limit maxHold signal steal");
+    checkCall("tryAcquire", key, options);
     try {
-      return await acquire(this.#client, key, { ...options, timeout: 0 }, "tryAcquire");
+      return await acquire(this.#client, key, { ...options, timeout: 0 });
     } catch (error) {
       // A queue that is full stands before a key that is not free.
       const isTaken = error instanceof CapacityError && error.code === "max_waiters";
@@ -120,7 +133,7 @@ export class Locks implements AsyncDisposable {
 
   /** Why there is no connection, as far as the platform tells; undefined while there is one, before the first attempt, and once closed. */
   get problem(): unknown {
-    return this.#client.isConnected ? undefined : this.#client.problem;
+    return this.#client.isReady ? undefined : this.#client.problem;
   }
 
   /** The calls of this client for one key with one slot. Throws a `TypeError` for what cannot be a key. */

@@ -1,17 +1,14 @@
 /** The rules for arguments, in one place for all calls: those from plain JavaScript are checked by nothing else. */
 import { isLabel } from "./connection/socket.ts";
-import { isKey, MAX_KEY_BYTES, MAX_SECONDS, MAX_SLOTS } from "./wire.ts";
-
-const MAX_SHOWN = 64;
-const MAX_LEASE_MS = MAX_SECONDS * 1000;
+import { MAX_LEASE_MS, MAX_SHOWN } from "./limits.ts";
+import { isKey, MAX_KEY_BYTES, MAX_SLOTS } from "./wire.ts";
 
 type Rule = readonly [mustBe: string, holds: (value: unknown) => boolean];
 
 const isText = (value: unknown): value is string => typeof value === "string";
 const isFunction = (value: unknown) => typeof value === "function";
 const isNumber = (value: unknown): value is number => typeof value === "number";
-const can = (value: unknown, ...names: string[]) =>
-  names.every((name) => isFunction((value as Record<string, unknown> | null)?.[name]));
+const can = (value: unknown, name: string) => isFunction((value as Record<string, unknown> | null)?.[name]);
 
 const FUNCTION: Rule = ["a function", isFunction];
 const BOOLEAN: Rule = ["true or false", (value) => typeof value === "boolean"];
@@ -32,12 +29,14 @@ const RULES = {
     (value) => Number.isInteger(value) && (value as number) > 0 && (value as number) <= MAX_SLOTS,
   ],
   maxHold: DURATION,
+  maxIdle: DURATION,
   // Its values are judged where it is used.
   mode: ["a string", isText],
   options: ["an object", (value) => value !== null && typeof value === "object"],
   // Not `instanceof`: there may be several in one program, as in a page with frames.
-  signal: ["an AbortSignal", (value) => can(value, "addEventListener", "throwIfAborted")],
+  signal: ["an AbortSignal", (value) => can(value, "throwIfAborted")],
   steal: BOOLEAN,
+  sticky: BOOLEAN,
   timeout: ["milliseconds, 0 or more", (value) => isNumber(value) && value >= 0],
   token: ["a string or a function", (value) => isText(value) || isFunction(value)],
   WebSocket: FUNCTION,
@@ -52,6 +51,35 @@ export function check(call: string, name: Name, value: unknown, what: string = n
   // Whatever was taken for a token may be a secret.
   const shown = name === "token" ? "" : `, not ${shownAs(value)}`;
   throw new (isNumber(value) ? RangeError : TypeError)(`${call}: ${what} must be ${mustBe}${shown}`);
+}
+
+/** The options of the calls for a key. */
+const KNOWN = {
+  acquire: "lease limit maxHold signal steal timeout",
+  enqueue: "lease limit signal",
+  request: "lease limit maxHold maxIdle signal steal sticky timeout",
+  tryAcquire: "lease limit maxHold signal steal",
+} as const;
+
+export type Call = keyof typeof KNOWN;
+
+/** The same for the key and the options of a call. */
+export function checkCall(call: Call, key: string, options: object): void {
+  check(call, "key", key);
+  checkOptions(call, options, KNOWN[call]);
+}
+
+/** The same for the options of a key whose limit is given. */
+export function checkOwn(call: Call, options: object): void {
+  checkOptions(call, options, KNOWN[call].replace("limit ", ""));
+}
+
+/** Options, which may be left out, and a callback. */
+export function argumentsOf<Options extends object, Callback>(
+  first: unknown,
+  second: Callback | undefined,
+): [Options, Callback] {
+  return (isFunction(first) ? [{}, first] : [first ?? {}, second]) as [Options, Callback];
 }
 
 /**

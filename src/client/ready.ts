@@ -14,7 +14,7 @@ export async function ready(host: Host, options: ReadyOptions): Promise<void> {
   signal?.throwIfAborted();
   const since = momentOf(host.clock);
   const tooLate = () => new ConnectionError(`not connected within ${timeout} ms`, host.problem);
-  while (!host.isConnected || host.isLapsed) {
+  while (!host.isReady || host.isLapsed) {
     const { session } = host;
     try {
       await host.ask({ command: "ping" }, { signal, withinMs: leftMs(host, timeout, since), tooLate });

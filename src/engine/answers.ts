@@ -46,6 +46,8 @@ export class Answers {
   #confirm(slot: Slot, now: number | undefined): void {
     slot.isReported = true;
     if (slot.waiter) this.#queue.settle(slot.waiter);
+    // Whoever has come to wait since it was offered.
+    if (this.#queue.length > 0) this.#holds.wanted.tell();
     if (now === undefined) return;
     const ends = now + Math.round(slot.leaseSeconds * 1000);
     if (ends > slot.expiresAt) this.#holds.leaseUntil(slot, ends, now);

@@ -22,6 +22,8 @@ export interface AcquireCommand {
   readonly mayWait: boolean;
   /** Every holder is removed first, and this request goes ahead of the queue. */
   readonly steals?: true;
+  /** The holder wants to be told when somebody else wants the key. */
+  readonly asksWanted?: true;
   /** Set when the holder has no session; `session` then identifies this holder alone. */
   readonly sessionless?: Sessionless;
   /** Set if other deployments have to agree to the grant. Such a request of a lock is always answered `queued` first. */
@@ -50,12 +52,14 @@ export interface Sessionless {
 export interface LockRequest extends Pick<AcquireCommand, "session" | "request" | "leaseSeconds"> {
   readonly sessionless?: Sessionless | undefined;
   readonly quorum?: Quorum | undefined;
+  readonly asksWanted?: true | undefined;
 }
 
-export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait" | "steals" | "sessionless" | "quorum">;
+type OfAcquireOnly = "steals" | "sessionless" | "quorum" | "asksWanted";
 
-export interface WaitCommand
-  extends Omit<AcquireCommand, "limit" | "leaseSeconds" | "steals" | "sessionless" | "quorum"> {
+export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait" | OfAcquireOnly>;
+
+export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSeconds" | OfAcquireOnly> {
   /** The session knows that its earlier `wait` on this key was cut off: this one replaces it. */
   readonly takesOver?: true;
 }
@@ -64,6 +68,8 @@ export interface Granted {
   readonly status: "granted";
   readonly token: string;
   readonly leaseSeconds: number;
+  /** The holder has asked to be told: somebody else wants the key. */
+  readonly isWanted?: true;
 }
 
 /** The request is in the queue; a notice follows. */
@@ -103,7 +109,9 @@ export interface RoundRefusal {
   readonly fence: bigint;
 }
 
-export type RenewOutcome = { readonly status: "renewed"; readonly leaseSeconds: number } | Refusal<"not_held">;
+export type RenewOutcome =
+  | { readonly status: "renewed"; readonly leaseSeconds: number; readonly isWanted?: true }
+  | Refusal<"not_held">;
 export type ReleaseOutcome = Refusal<"released" | "not_held">;
 
 /** The hold that was taken away, and when it would have expired. */

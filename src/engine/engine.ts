@@ -189,7 +189,7 @@ export class KeyEngine {
     this.#books.output.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
     if (!slot) return { status: "not_held" };
     this.#holds.lease(slot, leaseSeconds, context.now);
-    return { status: "renewed", leaseSeconds };
+    return { status: "renewed", leaseSeconds, ...this.#holds.wanted.renewed(slot, this.#queue.length > 0) };
   }
 
   /** The state of a queued request. If it was granted, the token is handed over and the full lease starts. */
@@ -221,6 +221,7 @@ export class KeyEngine {
     if (standing) return standing;
     const { request, waitMs } = command;
     const isRefused = waitMs === 0 && this.limit === 1 && !this.#isIdle && !this.#books.requests.has(request);
+    if (isRefused) this.#holds.wanted.tell();
     const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, context);
     return this.#sessionless.claimOutcome(outcome, request, context.now);
   }

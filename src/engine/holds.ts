@@ -7,6 +7,7 @@ import { type Slot, SlotPool } from "./slots.ts";
 import type { StoredKey } from "./storage.ts";
 import { identityOf } from "./views.ts";
 import type { Waiter, WaitQueue } from "./waiters.ts";
+import { Wanted } from "./wanted.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 /** How long a waiting client has to pick its grant up, even if its lease is shorter. */
@@ -36,6 +37,7 @@ export class Holds {
   readonly #pool: SlotPool;
   /** By token, in grant order. */
   readonly #held = new Map<string, Slot>();
+  readonly wanted: Wanted;
   #lastFence: Fence;
 
   constructor({ limit, fence }: StoredKey, books: Bookkeeping, notices: Notices, queue: WaitQueue) {
@@ -43,6 +45,7 @@ export class Holds {
     this.#notices = notices;
     this.#queue = queue;
     this.#pool = new SlotPool(limit);
+    this.wanted = new Wanted(books.output);
     this.#lastFence = fence;
   }
 
@@ -91,9 +94,9 @@ export class Holds {
 
   /** Grants a free slot at once, unless others wait. Throws a `FenceExhaustedError`, and nothing has changed. */
   grantIfFree(request: LockRequest, context: CommandContext): Slot | undefined {
-    if (this.#queue.length > 0) return undefined;
-    const slot = this.#pool.takeFree();
+    const slot = this.#queue.length > 0 ? undefined : this.#pool.takeFree();
     if (slot) this.#grant(slot, request, context);
+    else this.wanted.tell();
     return slot;
   }
 
@@ -105,6 +108,7 @@ export class Holds {
     const slot = this.#pool.takeFree() as Slot;
     this.#grant(slot, request, context);
     this.promote(context);
+    this.wanted.answer(slot, this.#queue.length > 0);
     return slot;
   }
 
@@ -178,6 +182,7 @@ export class Holds {
     slot.notifyAt = NEVER;
     this.clearRecord(slot);
     if (slot.waiter) this.#queue.settle(slot.waiter);
+    this.wanted.answer(slot, this.#queue.length > 0);
     // What other deployments have agreed to is never exceeded.
     if (slot.round) this.leaseUntil(slot, Math.min(slot.expiresAt, now + Math.round(slot.leaseSeconds * 1000)), now);
     else if (!isRenewed) this.lease(slot, slot.leaseSeconds, now);
@@ -248,6 +253,7 @@ export class Holds {
     slot.session = "";
     slot.request = "";
     slot.sessionless = undefined;
+    this.wanted.end(slot);
     if (slot.round) output.events.push({ type: "round_over", session, request, mark: fence });
     slot.round = undefined;
     this.#pool.giveBack(slot);
@@ -291,6 +297,7 @@ export class Holds {
       this.#books.requests.add(slot);
       if (slot.hasRecord) this.#books.records.add(slot);
       this.#books.deadlines.schedule(slot);
+      this.wanted.answer(slot, false);
     }
     // In grant order, not slot order: tokens start with their fence.
     const held = slots.filter(({ isHeld }) => isHeld).sort((a, b) => (a.token < b.token ? -1 : 1));
@@ -317,8 +324,9 @@ export class Holds {
   /** False if no fence is left: nothing can be granted, and the waiter stays in the queue. */
   #promoteTo(slot: Slot, waiter: Waiter, context: CommandContext): boolean {
     const { session, openRequest, leaseSeconds, sessionless, quorum, isEnqueued, joinedAt } = waiter;
+    const asksWanted = waiter.asksWanted || undefined;
     try {
-      this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless }, context);
+      this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless, asksWanted }, context);
     } catch (error) {
       if (error instanceof FenceExhaustedError) return false;
       throw error;
@@ -326,6 +334,7 @@ export class Holds {
     slot.since = joinedAt;
     if (!isEnqueued && !sessionless && !quorum) this.#offer(slot, context.now);
     this.#queue.promote(waiter, slot);
+    if (slot.isOffered && slot.asksWanted) this.wanted.answer(slot, this.#queue.isAnyoneLeft(context.now));
     if (isEnqueued) this.addRecord(slot);
     if (quorum) {
       this.#openRound(slot, context.now);
@@ -352,7 +361,8 @@ export class Holds {
   }
 
   /** Makes a free slot a hold with a new token. If no fence is left it throws, and nothing has changed. */
-  #hold(slot: Slot, { session, request, leaseSeconds, sessionless }: LockRequest, context: CommandContext): void {
+  #hold(slot: Slot, asked: LockRequest, context: CommandContext): void {
+    const { session, request, leaseSeconds, sessionless } = asked;
     try {
       this.#lastFence = nextFence(this.#lastFence, context.fenceFloor, context.now);
     } catch (error) {
@@ -371,6 +381,8 @@ export class Holds {
     slot.hasRecord = false;
     slot.notices = 0;
     slot.place = 0;
+    slot.asksWanted = asked.asksWanted === true;
+    this.wanted.answer(slot, false);
     this.#held.set(slot.token, slot);
     this.#books.requests.add(slot);
     this.lease(slot, leaseSeconds, context.now);

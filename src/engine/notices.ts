@@ -20,9 +20,11 @@ export class Notices {
 
   /** Sends a notice and schedules the next one. The first of an offered hold carries the grant. */
   send(subject: SlotOrWaiter, now: number): void {
-    const isOffered = subject instanceof Slot && subject.isUnconfirmed;
-    const { token, leaseSeconds } = isOffered ? subject : { token: "", leaseSeconds: 0 };
-    this.#send(subject, now, isOffered ? { offer: { token, leaseSeconds, at: now } } : {});
+    if (!(subject instanceof Slot && subject.isUnconfirmed)) this.#send(subject, now, {});
+    else {
+      const { status: _, ...grant } = subject.granted;
+      this.#send(subject, now, { offer: { ...grant, at: now } });
+    }
   }
 
   repeat(subject: SlotOrWaiter, now: number): void {

@@ -20,6 +20,8 @@ export interface Offer {
   readonly token: string;
   readonly leaseSeconds: number;
   readonly at: number;
+  /** The holder has asked to be told: somebody else wants the key. */
+  readonly isWanted?: true;
 }
 
 export interface NoticeEvent {
@@ -38,6 +40,8 @@ export interface NoticeEvent {
 export type KeyEvent =
   | NoticeEvent
   | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason }
+  /** For a holder that asked for it: somebody else wants the key. */
+  | { readonly type: "wanted"; readonly session: string; readonly token: string }
   | RoundEvent;
 
 /**

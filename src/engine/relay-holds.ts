@@ -74,7 +74,10 @@ export class RelayHolds {
     const slot = this.#holds.newest;
     const isForeign = slot ? !isOfRelay(slot) : this.#holds.limit !== 1;
     if (question.type === "propose") {
-      if (isForeign) return "held";
+      if (isForeign) {
+        this.#holds.wanted.tell();
+        return "held";
+      }
       if (!slot) return this.#propose(question, context);
     }
     if (!slot || isForeign || slot.sessionless?.mark !== question.relay || isOvertaken(question, slot))

@@ -52,6 +52,7 @@ export class Rounds {
   /** Joins the queue. If the key is free, it is at its head at once, and its round begins. */
   join(command: AcquireCommand, { hasRoom }: { hasRoom: boolean }, context: CommandContext): AcquireOutcome {
     const isIdle = this.#holds.count === 0 && this.#queue.length === 0;
+    this.#holds.wanted.tell();
     if (!isIdle && command.quorum === "once") {
       this.#books.output.observations.push({ type: "timeout" });
       return { status: "timeout" };

@@ -30,6 +30,10 @@ export class Slot implements Due {
   isOffered = false;
   /** The hold is a two-phase record of its session: `wait` has not been answered yet. */
   hasRecord = false;
+  /** The holder wants to be told when somebody else wants the key. */
+  asksWanted = false;
+  /** It has been told so. Not stored: the next renewal finds out again. */
+  isWanted = false;
   /** The waiter's place in the queue; 0 if the request did not wait. */
   place = 0;
   /** Set while the holder has no session. */
@@ -78,7 +82,8 @@ export class Slot implements Due {
 
   /** The reply to the request that is granted this hold. */
   get granted(): Granted {
-    return { status: "granted", token: this.token, leaseSeconds: this.leaseSeconds };
+    const { token, leaseSeconds, isWanted } = this;
+    return { status: "granted", token, leaseSeconds, ...(isWanted && { isWanted }) };
   }
 
   /** When the token was handed over or offered; until then, when the waiter was promoted. */

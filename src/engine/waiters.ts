@@ -25,6 +25,7 @@ export class Waiter implements Due, Linked<Waiter> {
   readonly joinedAt: number;
   readonly sessionless: Sessionless | undefined;
   readonly quorum: Quorum | undefined;
+  readonly asksWanted: boolean;
   deadline: number;
   /** It keeps its place, and until then neither it nor those behind it are promoted. */
   pausedUntil = 0;
@@ -49,6 +50,7 @@ export class Waiter implements Due, Linked<Waiter> {
     from: Pick<Waiter, "place" | "session" | "request" | "isEnqueued" | "leaseSeconds" | "joinedAt" | "deadline"> & {
       readonly sessionless?: Sessionless | undefined;
       readonly quorum?: Quorum | undefined;
+      readonly asksWanted?: boolean | undefined;
     },
   ) {
     this.place = from.place;
@@ -59,6 +61,7 @@ export class Waiter implements Due, Linked<Waiter> {
     this.joinedAt = from.joinedAt;
     this.sessionless = from.sessionless;
     this.quorum = from.quorum;
+    this.asksWanted = from.asksWanted === true;
     this.deadline = from.deadline;
   }
 
@@ -100,6 +103,12 @@ export class WaitQueue {
     return this.#list.length;
   }
 
+  /** Whether somebody waits whose time is not over: those whose time is may not have been noticed. */
+  isAnyoneLeft(now: number): boolean {
+    for (const { deadline } of this.#list) if (deadline > now) return true;
+    return false;
+  }
+
   get head(): Waiter | undefined {
     return this.#list.head;
   }
@@ -110,12 +119,12 @@ export class WaitQueue {
 
   /** Adds a waiter at the end. */
   join(
-    { session, request, leaseSeconds, sessionless, quorum }: LockRequest,
+    { session, request, leaseSeconds, sessionless, quorum, asksWanted }: LockRequest,
     { isEnqueued, deadline }: Pick<Waiter, "isEnqueued" | "deadline">,
     now: number,
   ): Waiter {
     const place = this.#nextPlace++;
-    const asked = { session, request, leaseSeconds, sessionless, quorum };
+    const asked = { session, request, leaseSeconds, sessionless, quorum, asksWanted };
     const waiter = new Waiter({ ...asked, place, isEnqueued, deadline, joinedAt: now });
     this.#list.push(waiter);
     this.#books.requests.add(waiter);
@@ -275,8 +284,9 @@ export class WaitQueue {
 
 /** The waiter that was offered this hold, as far as the slot's row tells. */
 function waiterOf(slot: Slot): Waiter {
-  const { place, session, request, leaseSeconds, since: joinedAt } = slot;
-  const waiter = new Waiter({ place, session, request, isEnqueued: false, leaseSeconds, joinedAt, deadline: NEVER });
+  const { place, session, request, leaseSeconds, since: joinedAt, asksWanted } = slot;
+  const asked = { session, request, leaseSeconds, asksWanted };
+  const waiter = new Waiter({ ...asked, place, isEnqueued: false, joinedAt, deadline: NEVER });
   waiter.slot = slot;
   waiter.isStored = false;
   return waiter;

@@ -29,6 +29,8 @@ export interface Outcome {
   readonly status: Status;
   readonly token?: string;
   readonly leaseSeconds?: number;
+  /** Somebody else wants the key: only for a client that asked to be told. */
+  readonly isWanted?: true;
   /** The statistics, as one line of JSON. */
   readonly document?: string;
   /** Why other deployments did not agree; `fence` is that of the holder they named, or 0. */
@@ -41,6 +43,7 @@ export function wireReply(status: Status, ...fields: readonly (string | number)[
   return fields.length === 0 ? wire : `${wire} ${fields.join(" ")}`;
 }
 
-export function wireReplyOf({ status, token, leaseSeconds, document }: Outcome): string {
-  return wireReply(status, ...[token, leaseSeconds, document].filter((field) => field !== undefined));
+export function wireReplyOf({ status, token, leaseSeconds, isWanted, document }: Outcome): string {
+  const fields = [token, leaseSeconds, isWanted && "wanted", document];
+  return wireReply(status, ...fields.filter((field) => field !== undefined));
 }

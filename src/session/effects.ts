@@ -26,6 +26,9 @@ export interface Loss {
   readonly reason: LossReason;
 }
 
+/** Somebody else wants the key of this hold, whose holder asked to be told. */
+export type Want = Omit<Loss, "reason">;
+
 /** `counts`: the service in a few numbers, as one JSON object. */
 export type ReportRequest = Extract<Request, { readonly type: "stats" | "query" }> | { readonly type: "counts" };
 

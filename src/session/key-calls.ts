@@ -3,6 +3,7 @@ import type {
   AcquireOutcome,
   EnqueueCommand,
   EnqueueOutcome,
+  Granted,
   PickUpOutcome,
   Quorum,
   Refusal,
@@ -11,6 +12,7 @@ import type {
   WaitCommand,
   WaitOutcome,
 } from "../engine/index.ts";
+import type { Outcome } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
 
 /** A request that concerns a key, in whatever protocol it was made. */
@@ -54,6 +56,11 @@ export type OutcomeOf<Type extends KeyCall["type"]> = Outcomes[Type];
 
 export type KeyOutcome = Outcomes[keyof Outcomes];
 
+/** What a client is told of its grant. */
+export function answerOf({ token, leaseSeconds, isWanted }: Omit<Granted, "status">): Outcome {
+  return { status: "ok", token, leaseSeconds, ...(isWanted && { isWanted }) };
+}
+
 /** Whether the request may leave something at its key that must be withdrawn if its client is not told. */
 export const mayHold = ({ type }: Pick<KeyRequest, "type">): boolean => type !== "release" && type !== "renew";
 
@@ -81,9 +88,9 @@ export function callOf(request: KeyRequest, maker: Maker, { mayWait, takesOver, 
   const leaseSeconds = ("leaseSeconds" in request ? request.leaseSeconds : undefined) ?? defaultLeaseSeconds;
   switch (request.type) {
     case "acquire": {
-      const { limit, waitSeconds, steals } = request;
+      const { limit, waitSeconds, steals, asksWanted } = request;
       const asked = { session, request: id, limit, leaseSeconds, waitMs: waitSeconds * 1000, mayWait };
-      const command = quorum ? { ...asked, quorum } : asked;
+      const command = { ...asked, ...(quorum && { quorum }), ...(asksWanted && { asksWanted }) };
       return { type: "acquire", command: steals ? { ...command, steals } : command };
     }
     case "enqueue":

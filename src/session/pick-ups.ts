@@ -2,6 +2,7 @@ import type { NoticeAnswer, PickUpOutcome } from "../engine/index.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import type { SessionContext } from "./context.ts";
 import type { Holdings } from "./holdings.ts";
+import { answerOf } from "./key-calls.ts";
 import type { RequestTable, TrackedRequest } from "./request-table.ts";
 import { RETRY_PAUSES_MS } from "./withdrawals.ts";
 
@@ -32,6 +33,8 @@ export class PickUps {
     entry.notices.push(number);
     if (entry.notices.length > 1) return;
     entry.state = "offered";
+    entry.offers += 1;
+    const { offers } = entry;
     this.#pickUp(
       entry,
       (outcome) => {
@@ -42,7 +45,7 @@ export class PickUps {
         if (this.#host.isOver()) {
           if (answer) this.#host.abandon(entry);
         } else if (answer) this.#host.answer(entry, answer);
-        else entry.state = entry.isQueued ? "waiting" : "sent";
+        else this.#waitOn(entry, offers);
       },
       (error) => {
         for (const notice of entry.notices.splice(0)) this.#context.emit({ type: "failNotice", notice, error });
@@ -66,14 +69,20 @@ export class PickUps {
     const next = () => this.#chase(entry, attempt + 1);
     this.#context.timers.at(this.#context.now + pauseMs, () => {
       if (!isWanted()) return;
+      const { offers } = entry;
       const settle = (outcome: PickUpOutcome) => {
         const answer = this.#outcomeOf(entry, outcome);
         if (!isWanted()) return;
         if (answer) this.#host.answer(entry, answer);
-        else entry.state = entry.isQueued ? "waiting" : "sent";
+        else this.#waitOn(entry, offers);
       };
       this.#pickUp(entry, settle, next);
     });
+  }
+
+  /** It is still queued, unless a notice has come since that was asked: then it is granted by now. */
+  #waitOn(entry: TrackedRequest, offers: number): void {
+    if (entry.offers === offers) entry.state = entry.isQueued ? "waiting" : "sent";
   }
 
   #pickUp(
@@ -90,7 +99,7 @@ export class PickUps {
     if (outcome.status === "queued") return undefined;
     if (outcome.status === "granted") {
       this.#holdings.granted(key, id, outcome.token);
-      return { status: "ok", token: outcome.token, leaseSeconds: outcome.leaseSeconds };
+      return answerOf(outcome);
     }
     this.#holdings.drop(key, id);
     return { status: outcome.status === "unknown" ? "error" : outcome.status };

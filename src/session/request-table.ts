@@ -23,6 +23,8 @@ export interface TrackedRequest {
   isQueued: boolean;
   /** Unanswered notices that the request is granted. */
   readonly notices: number[];
+  /** How often a grant was begun to be picked up because of a notice. */
+  offers: number;
   /** How it goes on when the storage has been checked. */
   afterCheck: (() => void) | undefined;
   /** While withdrawing: a call is in flight. */
@@ -44,7 +46,7 @@ export function newRequest(
   entry: Pick<TrackedRequest, "id" | "key" | "type" | "tag"> & Partial<TrackedRequest>,
 ): TrackedRequest {
   const begin = { state: "sent", isQueued: false, notices: [], isCancelling: false } as const;
-  return { ...begin, notices: [], afterCheck: undefined, next: undefined, timer: undefined, ...entry };
+  return { ...begin, notices: [], offers: 0, afterCheck: undefined, next: undefined, timer: undefined, ...entry };
 }
 
 /** The requests of one session by id. The client sees those that are listed: at most one untagged, and one per tag. */

@@ -11,7 +11,7 @@ import type { Outcome } from "../protocols/statuses.ts";
 import type { SessionContext } from "./context.ts";
 import type { Notice } from "./effects.ts";
 import type { Holdings } from "./holdings.ts";
-import { type Circumstances, callOf, type KeyOutcome, type KeyRequest, mayHold } from "./key-calls.ts";
+import { answerOf, type Circumstances, callOf, type KeyOutcome, type KeyRequest, mayHold } from "./key-calls.ts";
 import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
@@ -141,7 +141,7 @@ export class Requests {
         this.#holdings.granted(notice.key, entry.id, offer.token);
         this.#handedOver.push(offer.token);
         if (this.#handedOver.length > MAX_HANDED_OVER) this.#handedOver.shift();
-        this.#answer(entry, { status: "ok", token: offer.token, leaseSeconds: offer.leaseSeconds });
+        this.#answer(entry, answerOf(offer));
         reply("taken");
       } else if (notice.kind === "granted") this.#pickUps.begin(entry, number);
       // A repeated request is on its way to the key, which must not have forgotten the first when that arrives.
@@ -282,8 +282,7 @@ export class Requests {
     if (outcome.status === "granted") this.#holdings.granted(key, id, outcome.token);
     if (!this.#isCarriedOut(entry)) return;
     if (this.#isOver) this.#abandon(entry);
-    else if (outcome.status === "granted")
-      this.#answer(entry, { status: "ok", token: outcome.token, leaseSeconds: outcome.leaseSeconds });
+    else if (outcome.status === "granted") this.#answer(entry, answerOf(outcome));
     else if (outcome.status === "queued") {
       this.table.queued(entry);
       this.#owner?.waits(entry);

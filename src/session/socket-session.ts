@@ -1,6 +1,6 @@
 import type { Principal } from "../auth/principal.ts";
 import { SessionContext, type SessionOrigin } from "./context.ts";
-import type { Loss, Notice } from "./effects.ts";
+import type { Loss, Notice, Want } from "./effects.ts";
 import { GodistlockConversation } from "./godistlock/conversation.ts";
 import { GODISTLOCK_STATE_VERSION } from "./godistlock/protocol.ts";
 import { Holdings } from "./holdings.ts";
@@ -228,6 +228,11 @@ export class SocketSession {
       const answer = this.requests.answerWithoutClient(notice, this.#isOver);
       this.context.emit({ type: "answerNotice", notice: number, answer });
     }
+  }
+
+  /** A client that is away asks again when it is back: it renews what it holds. */
+  want({ key, token }: Want): void {
+    this.#conversation?.push(`! wanted ${key} ${token}`);
   }
 
   lose(loss: Loss): void {

@@ -35,6 +35,7 @@ export interface SlotRow {
   readonly hasRecord: boolean;
   readonly sessionless: Sessionless | undefined;
   readonly round?: Round;
+  readonly asksWanted?: true;
 }
 
 export interface WaiterRow {
@@ -49,6 +50,7 @@ export interface WaiterRow {
   readonly outcome: "timeout" | "lease_expired" | undefined;
   readonly sessionless: Sessionless | undefined;
   readonly quorum?: Quorum;
+  readonly asksWanted?: true;
 }
 
 export interface KeyRow {
@@ -234,17 +236,20 @@ export class StoredEngine {
 
 function slotRow(slot: Slot): SlotRow {
   const { index, token, session, request, leaseSeconds, expiresAt, since, place } = slot;
-  const { isHeld, isReported, isOffered, hasRecord, sessionless, round } = slot;
+  const { isHeld, isReported, isOffered, hasRecord, sessionless, round, asksWanted } = slot;
   const row = { index, token, session, request, leaseSeconds, expiresAt, since, place };
-  return { ...row, isHeld, isReported, isOffered, hasRecord, sessionless, ...(round && { round }) };
+  const flags = { ...(round && { round }), ...(asksWanted && { asksWanted }) };
+  return { ...row, isHeld, isReported, isOffered, hasRecord, sessionless, ...flags };
 }
 
 function waiterRow(waiter: Waiter): WaiterRow {
-  const { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, quorum } = waiter;
+  const { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, quorum, asksWanted } =
+    waiter;
   // As in the database, a refusal by other deployments is not stored: after a restart the request asks them again.
   const outcome = waiter.outcome === "timeout" || waiter.outcome === "lease_expired" ? waiter.outcome : undefined;
   const row = { place, session, request, waitRequest, isEnqueued, leaseSeconds, joinedAt, deadline, outcome };
-  return { ...row, sessionless: waiter.sessionless, ...(quorum && { quorum }) };
+  const flags = { ...(quorum && { quorum }), ...(asksWanted && { asksWanted }) };
+  return { ...row, sessionless: waiter.sessionless, ...flags };
 }
 
 function slotFrom({ index, ...row }: SlotRow): Slot {

@@ -10,6 +10,15 @@ export interface StoryOptions {
   readonly fenceFloor?: bigint;
 }
 
+interface AcquireOptions {
+  readonly request?: string;
+  readonly lease?: number;
+  readonly wait?: number;
+  readonly limit?: number;
+  readonly asksWanted?: true;
+  readonly steals?: true;
+}
+
 type Status = { readonly status: string; readonly token?: string; readonly leaseSeconds?: number };
 
 export class Story {
@@ -44,14 +53,14 @@ export class Story {
     return { now: this.now, salt, ...this.#rules };
   }
 
-  acquire(session: string, options: { request?: string; lease?: number; wait?: number; limit?: number } = {}): Status {
-    const { request = `${session}-l`, lease = 33, wait = 0, limit = this.#limit } = options;
-    const command = { session, request, limit, leaseSeconds: lease, waitMs: wait * 1000, mayWait: true };
+  acquire(session: string, options: AcquireOptions = {}): Status {
+    const { request = `${session}-l`, lease = 33, wait = 0, limit = this.#limit, ...more } = options;
+    const command = { session, request, limit, leaseSeconds: lease, waitMs: wait * 1000, mayWait: true, ...more };
     return this.run({ do: "acquire", command });
   }
 
   /** Acquires a slot that must be free; returns its token. */
-  hold(session: string, options: { request?: string; lease?: number } = {}): string {
+  hold(session: string, options: Pick<AcquireOptions, "request" | "lease" | "asksWanted"> = {}): string {
     const { token } = this.acquire(session, options);
     if (token === undefined) throw new Error(`${session} does not hold`);
     return token;

@@ -1,12 +1,13 @@
 import { vi } from "vitest";
 import type { NoticeAnswer } from "../../src/engine/index.ts";
 import { SessionObject } from "../../src/objects/session/session-object.ts";
-import type { Loss, Notice } from "../../src/session/effects.ts";
+import type { Loss, Notice, Want } from "../../src/session/effects.ts";
 import { grantedToken, keyStub } from "./support.ts";
 
 export interface FakeSession {
   deliver(notice: Notice): NoticeAnswer | Promise<NoticeAnswer>;
   lose?(loss: Loss): void;
+  want?(want: Want): void;
 }
 
 /**
@@ -21,6 +22,9 @@ export function scriptSessions(): Map<string, FakeSession> {
   });
   vi.spyOn(SessionObject.prototype, "lose").mockImplementation(async function (this: SessionObject, loss) {
     scripts.get(nameOf(this))?.lose?.(loss);
+  });
+  vi.spyOn(SessionObject.prototype, "want").mockImplementation(async function (this: SessionObject, want) {
+    scripts.get(nameOf(this))?.want?.(want);
   });
   return scripts;
 }

@@ -3,6 +3,9 @@ import type { World } from "./world.ts";
 
 export class Violation extends Error {}
 
+/** More than a renewal, a callback and the ways take together. */
+const STARVES_AFTER_MS = 20_000;
+
 /** What must be true at every moment. */
 export class Checks {
   readonly #world: World;
@@ -79,6 +82,19 @@ export class Checks {
       for (const waiter of stored.rows.waiters.values())
         if (waiter.session === session && waiter.outcome === undefined && waiter.deadline > now) waiters += 1;
     if (waiters > places) this.fail(`${session} waits ${waiters} times for a client that waits ${places} times`);
+  }
+
+  /** Nothing has failed for a while: nobody waits behind somebody who keeps the key for himself. */
+  nobodyStarves(name: string, { key, token }: { readonly key: string; readonly token: string }): void {
+    const { stored, now } = this.#world.key(key);
+    const held = [...stored.rows.slots.values()].find((slot) => slot.isHeld && slot.token === token);
+    const promoted = new Set([...stored.rows.slots.values()].map((slot) => (slot.isHeld ? slot.place : 0)));
+    for (const waiter of stored.rows.waiters.values()) {
+      const isWaiting = waiter.outcome === undefined && waiter.deadline > now && !promoted.has(waiter.place);
+      const waitedMs = now - Math.max(waiter.joinedAt, held?.since ?? now);
+      if (held && isWaiting && waitedMs > STARVES_AFTER_MS)
+        this.fail(`${waiter.session} starves behind ${name} at ${key}`);
+    }
   }
 
   /** A session has left all its keys: nothing of it may be at any of them. */

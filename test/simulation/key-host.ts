@@ -68,6 +68,12 @@ export class KeyHost {
         session?.lose({ key: this.name, token: event.token, reason: event.reason });
         return;
       }
+      if (event.type === "wanted") {
+        const want = () => session?.want({ key: this.name, token: event.token });
+        want();
+        if (schedule.happens(faults.call)) schedule.after(this.#world.delay(), want);
+        return;
+      }
       if (event.type !== "notice") return;
       const answered = (answer: Parameters<StoredEngine["engine"]["answer"]>[1] | undefined) => {
         if (answer === undefined || isLost(0.5)) return;

@@ -109,6 +109,12 @@ const FAULTS: readonly Fault[] = [
     planted: "for (const each of waiting.slice(waiting.length))",
   },
   {
+    what: "a renewal does not say that somebody waits",
+    file: "requests.ts",
+    code: "const { status, ...lease } = outcome as RenewOutcome;",
+    planted: "const { status, isWanted: _, ...lease } = outcome as RenewOutcome & { isWanted?: true };",
+  },
+  {
     what: "a key that could not be left is forgotten",
     file: "leaving.ts",
     code: "else missed += 1;",

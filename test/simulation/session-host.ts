@@ -1,6 +1,6 @@
 import type { NoticeAnswer } from "../../src/engine/index.ts";
 import type { SessionContext, SessionOrigin } from "../../src/session/context.ts";
-import type { Effect, Loss, Notice } from "../../src/session/effects.ts";
+import type { Effect, Loss, Notice, Want } from "../../src/session/effects.ts";
 import { CONFIG, origin, Stored } from "../session/stored.ts";
 import type { World } from "./world.ts";
 
@@ -9,6 +9,8 @@ export interface Machine {
   readonly context: SessionContext;
   readonly isOver: boolean;
   lose(loss: Loss): void;
+  /** Only clients on sockets ask for it. */
+  want?(want: Want): void;
   wake(): void;
   tick(due: number): void;
 }
@@ -74,6 +76,13 @@ export abstract class SessionHost<Kind extends Machine = Machine> {
     this.arrives(() => {
       this.world.tell(`${this.name} hears that ${loss.token.slice(0, 16)} is ${loss.reason}`);
       this.run((machine) => machine.lose(loss));
+    });
+  }
+
+  want(want: Want): void {
+    this.arrives(() => {
+      this.world.tell(`${this.name} hears that ${want.token.slice(0, 16)} is wanted`);
+      this.run((machine) => machine.want?.(want));
     });
   }
 

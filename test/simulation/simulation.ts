@@ -56,6 +56,8 @@ function run(world: World): void {
   world.calm();
   schedule.runUntil(schedule.now + SETTLED_AFTER_MS);
   for (const { place } of clients) if (place) world.checks.noGhosts(place.session, place.count);
+  for (const client of clients)
+    if (client instanceof WireClient) for (const held of client.kept) world.checks.nobodyStarves(client.name, held);
   const [stays, vanishes] = [
     clients.filter((_, index) => index % 4 !== 3),
     clients.filter((_, index) => index % 4 === 3),

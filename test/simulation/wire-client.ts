@@ -13,7 +13,15 @@ interface Asked {
 interface Held {
   readonly key: string;
   readonly token: string;
+  /** It is kept and renewed until somebody else wants it. */
+  readonly isSticky: boolean;
 }
+
+/** How often a client renews what it keeps. */
+const RENEWED_EVERY_MS = 4_000;
+const STICKY_LEASE_S = 60;
+/** A connection this old is as good as any. */
+const OPEN_FOR_MS = 12_000;
 
 /** A client of the wire protocol that does as it likes, within what the protocol asks of clients. */
 export class WireClient implements SocketClient {
@@ -21,10 +29,13 @@ export class WireClient implements SocketClient {
   readonly #world: World;
   readonly #keys: readonly string[];
   readonly #isResumable: boolean;
+  /** Half of its claims are for locks that it keeps until somebody else wants them. */
+  readonly #keeps: boolean;
   #session: SocketHost | undefined;
   #secret: string | undefined;
   #socket: SimulatedSocket | undefined;
   #isOpen = false;
+  #openedAt = 0;
   #sessions = 0;
   #lastTag = 0;
   /** Requests without an answer, by tag, oldest first. */
@@ -39,6 +50,7 @@ export class WireClient implements SocketClient {
     this.name = name;
     this.#keys = keys;
     this.#isResumable = isResumable;
+    this.#keeps = world.schedule.happens(0.35);
   }
 
   /** Requests that are still to be answered. */
@@ -51,6 +63,12 @@ export class WireClient implements SocketClient {
     if (!this.#session || !this.#isOpen) return undefined;
     const claims = [...this.#asked.values()].filter(({ type }) => type === "claim");
     return { session: this.#session.name, count: claims.length + this.#places.size };
+  }
+
+  /** What it has kept for itself for a while, by key. */
+  get kept(): readonly Held[] {
+    if (!this.#isOpen || this.#world.schedule.now < this.#openedAt + OPEN_FOR_MS) return [];
+    return [...this.#held.values()].filter(({ isSticky }) => isSticky);
   }
 
   believesIn(key: string, fence: string): boolean {
@@ -69,9 +87,11 @@ export class WireClient implements SocketClient {
   opened(socket: SimulatedSocket): void {
     if (socket !== this.#socket) return;
     this.#isOpen = true;
+    this.#openedAt = this.#world.schedule.now;
     if (this.#isResumable) socket.say("@r session\n_\nresume\n");
     socket.say("@w watch\n_\nlost\n");
     for (const { text } of this.#asked.values()) socket.say(text);
+    for (const held of this.#held.values()) if (held.isSticky) this.#renew(held);
     if (this.#isLeaving) this.#finish();
   }
 
@@ -101,22 +121,21 @@ export class WireClient implements SocketClient {
   act(): void {
     const { schedule } = this.#world;
     if (!this.#isOpen || this.#isLeaving) return;
-    const held = schedule.pick([...this.#held.values()]);
+    const held = schedule.pick([...this.#held.values()].filter(({ isSticky }) => !isSticky || schedule.happens(0.1)));
     const key = schedule.pick(this.#keys) as string;
     const isPool = key.startsWith("pool");
     const wait = schedule.pick([0, 0, 1, 3, 20, 900]) as number;
     const lease = schedule.pick([1, 2, 5, 10, 60]) as number;
     const action = schedule.chance();
     if (held && action < 0.45) this.#give(held);
-    else if (held && action < 0.55)
-      this.#ask("renew", held.key, `n\n${held.key}\n${held.token} ${lease}\n`, held.token);
+    else if (held && action < 0.55) this.#renew(held, lease);
     else if (action < 0.72 && this.#places.size < 3)
-      this.#ask("claim", key, isPool ? `sl\n${key}\n${wait} 2 ${lease}\n` : `l\n${key}\n${wait} ${lease}\n`);
+      this.#claim(key, isPool ? `sl\n${key}\n${wait} 2` : `l\n${key}\n${wait}`, lease);
     else if (action < 0.8 && !this.#places.has(key)) {
       this.#places.add(key);
       this.#ask("enqueue", key, isPool ? `se\n${key}\n2 ${lease}\n` : `e\n${key}\n${lease}\n`);
     } else if (action < 0.88) this.#cancel();
-    else if (action < 0.9 && !isPool) this.#ask("claim", key, `steal\n${key}\n1 ${lease}\n`);
+    else if (action < 0.9 && !isPool) this.#claim(key, `steal\n${key}\n1`, lease);
     else if (action < 0.96) this.#socket?.cut();
     else if (action < 0.98) this.#close(4412);
     else this.#close(1000);
@@ -162,6 +181,33 @@ export class WireClient implements SocketClient {
     if (this.#isDone) this.#close(1000);
   }
 
+  #claim(key: string, text: string, lease: number): void {
+    const isSticky = this.#keeps && this.#world.schedule.happens(0.5);
+    this.#ask("claim", key, isSticky ? `${text} ${STICKY_LEASE_S} wanted\n` : `${text} ${lease}\n`);
+  }
+
+  #renew({ key, token }: Held, lease = STICKY_LEASE_S): void {
+    this.#ask("renew", key, `n\n${key}\n${token} ${lease}\n`, token);
+  }
+
+  #keep(held: Held): void {
+    this.#world.schedule.after(RENEWED_EVERY_MS, () => {
+      if (this.#hasLeft || this.#held.get(held.token) !== held) return;
+      if (this.#isOpen) this.#renew(held);
+      this.#keep(held);
+    });
+  }
+
+  /** Somebody else wants it: it is given back when whatever uses it has ended. */
+  #yield(token: string): void {
+    this.#world.schedule.after(this.#world.schedule.between(1, 500), () => {
+      const held = this.#held.get(token);
+      if (!held?.isSticky || this.#hasLeft) return;
+      if (this.#isOpen) this.#give(held);
+      else this.#yield(token);
+    });
+  }
+
   #give(held: Held): void {
     // From here on the client no longer believes in it.
     this.#held.delete(held.token);
@@ -186,16 +232,23 @@ export class WireClient implements SocketClient {
     const tag = String(this.#lastTag);
     const asked = { tag, type, key, text: `@${tag} ${text}`, ...(token !== undefined && { token }) };
     this.#asked.set(tag, asked);
+    if (text.endsWith(" wanted\n")) this.#hasAsked = true;
     this.#world.tell(`${this.name} asks ${JSON.stringify(asked.text)}`);
     this.#socket?.say(asked.text);
   }
 
   #pushed([what, , token = ""]: readonly string[]): void {
     if (what === "lost") this.#held.delete(token);
-    else if (what === "present") this.#socket?.say("@p ping\n_\n_\n");
+    else if (what === "wanted") {
+      if (!this.#hasAsked) this.#world.checks.fail(`${this.name} is told what it did not ask for`);
+      this.#yield(token);
+    } else if (what === "present") this.#socket?.say("@p ping\n_\n_\n");
   }
 
-  #answered(tag: string, [status = "", token = ""]: readonly string[]): void {
+  /** It has ever asked to be told that somebody waits. */
+  #hasAsked = false;
+
+  #answered(tag: string, [status = "", token = "", ...more]: readonly string[]): void {
     const asked = this.#asked.get(tag);
     if (!asked) return;
     this.#asked.delete(tag);
@@ -207,8 +260,12 @@ export class WireClient implements SocketClient {
         key,
         token,
       );
-      this.#held.set(token, { key, token });
+      const held = { key, token, isSticky: asked.text.endsWith(" wanted\n") };
+      this.#held.set(token, held);
+      if (held.isSticky) this.#keep(held);
+      if (more.includes("wanted")) this.#yield(token);
     }
+    if (type === "renew" && more.includes("wanted")) this.#yield(asked.token ?? "");
     if (type === "renew" && status !== "ok") this.#held.delete(asked.token ?? "");
     if (type === "enqueue" && status === "queued") {
       const wait = this.#world.schedule.pick([1, 20, 900]);

@@ -1,4 +1,4 @@
-import { type Clock, type Moment, momentOf } from "../clock.ts";
+import { type Moment, momentOf } from "../clock.ts";
 import { CapacityError } from "../errors.ts";
 import { frameOf, limitArg, MAX_CLAIMS, type Message } from "../wire.ts";
 import type { Channel } from "./channel.ts";
@@ -13,7 +13,12 @@ export interface Request {
   readonly isClaim?: true;
   /** It is sent also when nobody waits for the answer any more. */
   readonly mustArrive?: true;
+  /** It is not sent at all: its answer is its turn in this queue. Who takes it from there says whether it was still wanted. */
+  readonly queue?: Turn[];
 }
+
+/** Gives somebody a turn. False if he does not want it any more. */
+export type Turn = () => boolean;
 
 /** When a caller stops waiting for an answer. */
 export interface Patience {
@@ -37,30 +42,30 @@ export interface Answer {
 interface Call extends Request {
   readonly tag: string;
   readonly settle: (outcome: Answer | Error) => void;
-  firstSentAt: Moment | undefined;
-  lastSentAt: Moment | undefined;
-  isAbandoned: boolean;
-  hasNewToken: boolean;
+  firstSentAt?: Moment;
+  lastSentAt?: Moment;
+  isAbandoned?: true;
+  hasNewToken?: true;
 }
 
-type Line = Pick<Channel, "isReady" | "nextTag" | "send" | "proved" | "demand" | "refresh">;
+/** On whose connection requests are made. */
+export interface Caller
+  extends Pick<Channel, "clock" | "isReady" | "nextTag" | "send" | "proved" | "demand" | "refresh"> {
+  /** Takes back what an answer gave to somebody who does not want it any more. */
+  discard(request: Request, answer: Answer): void;
+}
 
 /**
  * Requests under way. Whatever is unanswered when a connection is lost is sent again in the same session under the same
  * tag, by which the service knows it: it is carried out once. Nothing is ever sent again in another session.
  */
 export class Calls {
-  readonly #line: Line;
-  readonly #clock: Clock;
-  /** Takes back what an answer gave to somebody who does not want it any more. */
-  readonly #discard: (request: Request, answer: Answer) => void;
+  readonly #caller: Caller;
   readonly #calls = new Map<string, Call>();
   #claims = 0;
 
-  constructor(line: Line, clock: Clock, discard: (request: Request, answer: Answer) => void) {
-    this.#line = line;
-    this.#clock = clock;
-    this.#discard = discard;
+  constructor(caller: Caller) {
+    this.#caller = caller;
   }
 
   /** Resolves with the answer, whatever it says. Rejects as the patience says, or when the session is gone. */
@@ -85,26 +90,34 @@ export class Calls {
       };
       const abort = () => leave(signal?.reason);
       const call = this.#add(request, settle);
-      const cancelTimer = withinMs === undefined ? undefined : this.#clock.after(withinMs, () => leave(tooLate?.()));
+      const cancelTimer =
+        withinMs === undefined ? undefined : this.#caller.clock.after(withinMs, () => leave(tooLate?.()));
       signal?.addEventListener("abort", abort);
-      if (this.#line.isReady) this.#send(call);
-      else this.#line.demand();
+      if (request.queue)
+        request.queue.push(() => {
+          if (!call.isAbandoned) settle({} as Answer);
+          this.#remove(call);
+          return !call.isAbandoned;
+        });
+      else if (this.#caller.isReady) this.#send(call);
+      else this.#caller.demand();
     });
   }
 
   answered({ tag, status, rest }: Extract<Message, { type: "answer" }>): void {
     const call = this.#calls.get(tag);
-    if (!call?.firstSentAt || !call.lastSentAt) return;
-    this.#line.proved(call.lastSentAt);
-    if (status === "error_auth" && !call.isAbandoned && !call.hasNewToken && this.#line.refresh()) {
+    if (!call?.firstSentAt) return;
+    const { firstSentAt, lastSentAt = firstSentAt } = call;
+    this.#caller.proved(lastSentAt);
+    if (status === "error_auth" && !call.isAbandoned && !call.hasNewToken && this.#caller.refresh()) {
       // It stays unanswered, and is thus sent again on the next connection.
       call.hasNewToken = true;
       return;
     }
     this.#remove(call);
-    const isRepeated = call.lastSentAt !== call.firstSentAt;
-    const answer = { status, rest, sentAt: call.isClaim ? call.firstSentAt : call.lastSentAt, isRepeated };
-    if (call.isAbandoned) this.#discard(call, answer);
+    const isRepeated = lastSentAt !== firstSentAt;
+    const answer = { status, rest, sentAt: call.isClaim ? firstSentAt : lastSentAt, isRepeated };
+    if (call.isAbandoned) this.#caller.discard(call, answer);
     else call.settle(answer);
   }
 
@@ -131,8 +144,7 @@ export class Calls {
   }
 
   #add(request: Request, settle: Call["settle"]): Call {
-    const state = { firstSentAt: undefined, lastSentAt: undefined, isAbandoned: false, hasNewToken: false };
-    const call: Call = { ...request, ...state, tag: this.#line.nextTag(), settle };
+    const call: Call = { ...request, tag: this.#caller.nextTag(), settle };
     this.#calls.set(call.tag, call);
     if (call.isClaim) this.#claims += 1;
     return call;
@@ -143,11 +155,12 @@ export class Calls {
   }
 
   #send(call: Call): void {
-    call.lastSentAt = momentOf(this.#clock);
+    if (call.queue) return;
+    call.lastSentAt = momentOf(this.#caller.clock);
     call.firstSentAt ??= call.lastSentAt;
     // A steal that nobody wants any more takes nothing from anybody; what it may have got comes back all the same.
     const [command, arg] = call.isAbandoned && call.command === "steal" ? harmless(call) : [commandOf(call), call.arg];
-    this.#line.send(frameOf(call.tag, command, call.key, arg));
+    this.#caller.send(frameOf(call.tag, command, call.key, arg));
     if (call.isAbandoned && call.isClaim) this.#cancel(call);
   }
 
@@ -161,7 +174,7 @@ export class Calls {
   }
 
   #cancel({ tag }: Call): void {
-    this.#line.send(frameOf(this.#line.nextTag(), "cancel", "_", tag));
+    this.#caller.send(frameOf(this.#caller.nextTag(), "cancel", "_", tag));
   }
 }
 

@@ -1,22 +1,20 @@
 import { type Clock, elapsedMs, type Moment, momentOf, within } from "../clock.ts";
 import { AuthError, ConnectionError } from "../errors.ts";
-import type { Message } from "../wire.ts";
-import { Backoff } from "./backoff.ts";
+import {
+  ATTEMPTS_IN_GRACE,
+  CLOSED_WITHIN_MS,
+  FRESH_MS,
+  PROBE_MS,
+  SAFE_PART,
+  STABLE_MS,
+  SUSPICION_MS,
+  TOKEN_WITHIN_MS,
+} from "../limits.ts";
+import { BROKEN, GONE, type Message, REFUSED } from "../wire.ts";
+import { pauseMs } from "./backoff.ts";
 import { Standstill } from "./frozen-worker.ts";
-import { Link, type LinkEnd, type Session, TOKEN_WITHIN_MS } from "./link.ts";
-import { CLOSE, type SocketConstructor } from "./socket.ts";
-
-/** So many attempts, at least, are made while the session can still be saved. */
-const ATTEMPTS_IN_GRACE = 10;
-/** A connection that lasted so long was a good one: the next attempt comes soon again. */
-const STABLE_MS = 5_000;
-const PROBE_MS = 2_000;
-const SUSPICION_MS = 500;
-const CLOSED_WITHIN_MS = 5_000;
-/** A token this fresh is not the reason of a refusal. */
-const FRESH_MS = 5_000;
-/** The service's clock may run a little faster than ours. */
-const SAFE_PART = 0.99;
+import { Link, type LinkEnd, type LinkEvents, type Session } from "./link.ts";
+import type { SocketConstructor } from "./socket.ts";
 
 export interface ChannelOptions {
   readonly url: string;
@@ -26,25 +24,14 @@ export interface ChannelOptions {
   readonly token?: string | (() => string | Promise<string>) | undefined;
 }
 
-export interface ChannelEvents {
-  /** Requests may be sent, in a new session or in the one before. */
-  ready(how: "connected" | "resumed"): void;
-  message(message: Message): void;
-  /** The connection is lost, and another is tried for. */
-  interrupted(): void;
-  /** The session and all it had are gone, or may be given away from now on; the next one begins with nothing. */
-  gone(error: ConnectionError): void;
-  refused(error: AuthError): void;
-}
-
 /**
  * Keeps one connection to the service, for one session after another. A session is taken up again after every loss of
  * its socket, for as long as the service has it.
  */
-export class Channel {
+export abstract class Channel implements LinkEvents {
+  readonly clock: Clock;
   readonly #options: ChannelOptions;
-  readonly #events: ChannelEvents;
-  readonly #backoff = new Backoff();
+  #attempts = 0;
   readonly #standstill: Standstill;
   #state: "idle" | "connecting" | "ready" | "leaving" | "closed" = "idle";
   #link: Link | undefined;
@@ -62,13 +49,22 @@ export class Channel {
   /** The last connection, which is only there to leave, has come about or failed. */
   #tellReturned: () => void = () => {};
 
-  constructor(options: ChannelOptions, events: ChannelEvents) {
+  constructor(options: ChannelOptions) {
     this.#options = options;
-    this.#events = events;
+    this.clock = options.clock;
     this.#standstill = new Standstill(options.clock);
     this.#provedAt = momentOf(options.clock);
     this.#readyAt = this.#provedAt;
   }
+
+  /** Requests may be sent, in a new session or in the one before. */
+  abstract ready(how: "connected" | "resumed"): void;
+  abstract message(message: Message): void;
+  /** The connection is lost, and another is tried for. */
+  abstract interrupted(): void;
+  /** The session and all it had are gone, or may be given away from now on; the next one begins with nothing. */
+  abstract gone(error: ConnectionError): void;
+  abstract refused(error: AuthError): void;
 
   get isReady(): boolean {
     return this.#state === "ready";
@@ -94,10 +90,10 @@ export class Channel {
   }
 
   /** A tag that no request of this client has had. */
-  readonly nextTag = (): string => {
+  nextTag(): string {
     this.#tags += 1;
     return this.#tags.toString(36);
-  };
+  }
 
   /** Sends only on a connection that is ready: nothing is ever kept for a later one. */
   send(text: string): void {
@@ -143,15 +139,15 @@ export class Channel {
     this.#standstill.end();
     this.#problem = "the page was left";
     this.#partWith(link);
-    this.#events.interrupted();
+    this.interrupted();
     this.#forget();
   }
 
   /** Connects anew with a fresh token, if that may help and costs nothing. */
   refresh(): boolean {
-    const { token, clock } = this.#options;
+    const { token } = this.#options;
     if (typeof token !== "function" || !this.#session || !this.isReady) return false;
-    if (elapsedMs(clock, this.#readyAt) < FRESH_MS) return false;
+    if (elapsedMs(this.clock, this.#readyAt) < FRESH_MS) return false;
     this.#link?.drop();
     return true;
   }
@@ -166,7 +162,7 @@ export class Channel {
     this.#standstill.end();
     const returned = mustReturn ? this.#return(isUnderWay) : Promise.resolve();
     const left = returned.then(() => this.#link?.close());
-    await within(this.#options.clock, CLOSED_WITHIN_MS, left).catch(() => {});
+    await within(this.clock, CLOSED_WITHIN_MS, left).catch(() => {});
     this.#state = "closed";
     this.#problem = undefined;
     void this.#link?.close();
@@ -197,7 +193,7 @@ export class Channel {
     this.#state = "connecting";
     this.#cancelRetry?.();
     this.#cancelRetry = undefined;
-    this.#open().catch((cause) => this.#ended({ type: "closed", code: 1006, cause }));
+    this.#open().catch((cause) => this.ended({ code: BROKEN, cause }));
   }
 
   async #open(): Promise<void> {
@@ -205,19 +201,10 @@ export class Channel {
     const asked = typeof token === "function" ? Promise.resolve(token()) : undefined;
     const shown = asked ? await within(options.clock, TOKEN_WITHIN_MS, asked) : (token as string | undefined);
     if (this.#state !== "connecting" && this.#state !== "leaving") return;
-    const session = this.#session;
-    this.#link = new Link(
-      { ...options, token: shown, session, nextTag: this.nextTag },
-      {
-        ready: (given) => this.#becomeReady(session, given),
-        message: (message) => this.#events.message(message),
-        proved: (sentAt) => this.proved(sentAt),
-        ended: (end) => this.#ended(end),
-      },
-    );
+    this.#link = new Link({ ...options, token: shown, session: this.#session }, this);
   }
 
-  #becomeReady(asked: Session | undefined, given: Session | undefined): void {
+  linked(asked: Session | undefined, given: Session | undefined): void {
     if (this.#state === "leaving") {
       this.#tellReturned();
       return;
@@ -234,33 +221,32 @@ export class Channel {
     }
     this.#state = "ready";
     this.#session = given;
-    this.#readyAt = momentOf(this.#options.clock);
+    this.#readyAt = momentOf(this.clock);
     this.#isOverdue = false;
     this.#cancelGrace();
     this.#standstill.begin(() => this.suspect());
-    this.#events.ready(asked ? "resumed" : "connected");
+    this.ready(asked ? "resumed" : "connected");
   }
 
-  #ended(end: LinkEnd): void {
+  ended({ code, cause }: LinkEnd): void {
     if (this.#isClosed) {
       this.#link = undefined;
       this.#tellReturned();
       return;
     }
     const wasReady = this.isReady;
-    const wasStable = wasReady && elapsedMs(this.#options.clock, this.#readyAt) >= STABLE_MS;
+    const wasStable = wasReady && elapsedMs(this.clock, this.#readyAt) >= STABLE_MS;
     const { isInDoubt } = this.#standstill;
     this.#state = "idle";
     this.#link = undefined;
     this.#standstill.end();
-    this.#problem = end.type === "closed" ? (end.cause ?? `closed with code ${end.code}`) : "refused";
-    if (wasStable) this.#backoff.reset();
-    this.#events.interrupted();
-    if (end.type === "closed" && end.code === CLOSE.gone) this.#forget();
-    else if (wasReady && !this.#session) this.#forget();
+    this.#problem = cause ?? `closed with code ${code}`;
+    if (wasStable) this.#attempts = 0;
+    this.interrupted();
+    if (code === GONE || (wasReady && !this.#session)) this.#forget();
     else this.#checkGrace();
-    if (end.type === "refused") {
-      this.#events.refused(new AuthError("the service refused the token"));
+    if (code === REFUSED) {
+      this.refused(new AuthError("the service refused the token"));
       // Nobody is helped by being refused again and again: the next request tries once more.
       if (!this.#session || this.#isOverdue) return;
     }
@@ -272,7 +258,7 @@ export class Channel {
   #forget(): void {
     this.#session = undefined;
     this.#cancelGrace();
-    this.#events.gone(new ConnectionError("the session is gone", this.#problem));
+    this.gone(new ConnectionError("the session is gone", this.#problem));
   }
 
   /** While there is no connection, tells in time when the service may have given away what the session had. */
@@ -280,22 +266,23 @@ export class Channel {
     if (this.isReady || !this.#session || this.#isOverdue || this.#isClosed) return;
     const leftMs = this.#graceLeftMs(this.#session);
     this.#cancelGrace();
-    if (leftMs > 0) this.#cancelGrace = this.#options.clock.after(leftMs, () => this.#checkGrace());
+    if (leftMs > 0) this.#cancelGrace = this.clock.after(leftMs, () => this.#checkGrace());
     else {
       this.#isOverdue = true;
-      this.#events.gone(new ConnectionError("out of reach too long", this.#problem));
+      this.gone(new ConnectionError("out of reach too long", this.#problem));
     }
   }
 
   #graceLeftMs({ graceMs }: Session): number {
-    return graceMs * SAFE_PART - elapsedMs(this.#options.clock, this.#provedAt);
+    return graceMs * SAFE_PART - elapsedMs(this.clock, this.#provedAt);
   }
 
   #retry(): void {
     if (this.#state !== "idle") return;
     const saved = this.#isOverdue ? undefined : this.#session;
-    const pauseMs = this.#backoff.nextMs(saved && saved.graceMs / ATTEMPTS_IN_GRACE);
+    const restMs = pauseMs(this.#attempts, saved && saved.graceMs / ATTEMPTS_IN_GRACE);
+    this.#attempts += 1;
     this.#cancelRetry?.();
-    this.#cancelRetry = this.#options.clock.after(pauseMs, () => this.#connect());
+    this.#cancelRetry = this.clock.after(restMs, () => this.#connect());
   }
 }

@@ -1,9 +1,5 @@
 import { type Clock, elapsedMs, type Moment, momentOf } from "../clock.ts";
-
-const LOOK_EVERY_MS = 250;
-const STOOD_STILL_MS = 1_000;
-/** What is answered within this time of a thaw proves nothing: the socket is closed a little later. */
-const AFTERMATH_MS = 500;
+import { AFTERMATH_MS, LOOK_EVERY_MS, STOOD_STILL_MS } from "../limits.ts";
 
 /**
  * Notices that a worker of a page has stood still with its page. When the page thaws, browsers close the worker's sockets in

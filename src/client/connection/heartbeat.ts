@@ -1,9 +1,5 @@
 import { type Clock, elapsedMs, type Moment, momentOf } from "../clock.ts";
-
-/** A program that was stopped for a while finds its timers due before it has read what came meanwhile. */
-const LAST_CHANCE_MS = 50;
-/** Whoever stood still believes in things that may be over, and wants to know soon. */
-const SOON_MS = 500;
+import { LAST_CHANCE_MS, SOON_MS } from "../limits.ts";
 
 export interface Patient {
   /** Sends something that is always answered. */
@@ -11,7 +7,7 @@ export interface Patient {
   /** What was sent at that moment has been answered. */
   proved(sentAt: Moment): void;
   /** Nobody answers any more. */
-  died(): void;
+  drop(): void;
 }
 
 /** Finds out within two of its intervals that nobody is at the other end: each beat must be answered before the next. */
@@ -56,7 +52,7 @@ export class Heartbeat {
   }
 
   #giveLastChance(): void {
-    this.#arm(LAST_CHANCE_MS, () => (this.#unanswered ? this.#patient.died() : this.#beat()));
+    this.#arm(LAST_CHANCE_MS, () => (this.#unanswered ? this.#patient.drop() : this.#beat()));
   }
 
   #beat(): void {

@@ -1,18 +1,8 @@
 import { type Clock, type Moment, momentOf } from "../clock.ts";
-import { frameOf, KEEPALIVE_TAG, type Message, messageOf } from "../wire.ts";
-import { Heartbeat } from "./heartbeat.ts";
-import { CLOSE, openSocket, type Socket, type SocketConstructor } from "./socket.ts";
-
-/**
- * From opening a socket to the first word of the service on it. After a restart everybody comes back, and a busy server refuses a
- * connection after ten seconds: a client that gives up before that starts again at the end of the queue.
- */
-const READY_WITHIN_MS = 11_000;
-/** For a token that is asked for. */
-export const TOKEN_WITHIN_MS = 5_000;
-const BEAT_MS = 5_000;
-/** So many heartbeats fit into the time for which the service keeps a session without socket. */
-const BEATS_IN_GRACE = 4;
+import { BEAT_MS, BEATS_IN_GRACE, READY_WITHIN_MS } from "../limits.ts";
+import { BROKEN, DONE, frameOf, KEEPALIVE_TAG, type Message, messageOf, PARTED, REFUSED } from "../wire.ts";
+import { Heartbeat, type Patient } from "./heartbeat.ts";
+import { openSocket, type Socket, type SocketConstructor } from "./socket.ts";
 
 /** A session as the service lets it be taken up again. */
 export interface Session {
@@ -28,17 +18,18 @@ export interface LinkOptions {
   readonly token: string | undefined;
   /** The session to take up again; undefined begins a new one. */
   readonly session: Session | undefined;
-  nextTag(): string;
 }
 
-export type LinkEnd =
-  | { readonly type: "closed"; readonly code: number; readonly cause?: unknown }
-  /** The service has refused the token. */
-  | { readonly type: "refused" };
+export interface LinkEnd {
+  /** That of the socket, or `REFUSED`. */
+  readonly code: number;
+  readonly cause?: unknown;
+}
 
 export interface LinkEvents {
-  /** Requests may be sent. The session is undefined where the service keeps none beyond its socket. */
-  ready(session: Session | undefined): void;
+  nextTag(): string;
+  /** Requests may be sent. What is given is undefined where the service keeps no session beyond its socket. */
+  linked(asked: Session | undefined, given: Session | undefined): void;
   message(message: Message): void;
   /** What was sent at that moment has been answered. */
   proved(sentAt: Moment): void;
@@ -47,7 +38,7 @@ export interface LinkEvents {
 }
 
 /** One socket, from its opening to its end: shows who we are, asks for the session, and notices when nobody is there any more. */
-export class Link {
+export class Link implements Patient {
   readonly #options: LinkOptions;
   readonly #events: LinkEvents;
   readonly #socket: Socket;
@@ -63,16 +54,16 @@ export class Link {
     this.#options = options;
     this.#events = events;
     this.#session = options.session;
-    this.#sessionTag = options.nextTag();
-    this.#watchTag = options.nextTag();
+    this.#sessionTag = events.nextTag();
+    this.#watchTag = events.nextTag();
     this.#sentAt = momentOf(options.clock);
     const resumed = options.session ? [`holdfast.resume.${options.session.credential}`] : [];
     const socket = openSocket(options.WebSocket, options.url, ["dflockd.v2", ...resumed]);
     this.#socket = socket;
     socket.addEventListener("open", () => this.#greet());
     socket.addEventListener("message", ({ data }) => this.#hear(data));
-    socket.addEventListener("error", (event) => this.#end({ type: "closed", code: 1006, cause: causeOf(event) }));
-    socket.addEventListener("close", ({ code }) => this.#end({ type: "closed", code }));
+    socket.addEventListener("error", (event) => this.#end({ code: BROKEN, cause: causeOf(event) }));
+    socket.addEventListener("close", ({ code }) => this.#end({ code }));
     this.#cancelPatience = options.clock.after(READY_WITHIN_MS, () => this.drop());
   }
 
@@ -86,7 +77,7 @@ export class Link {
 
   /** Gives the socket up, but not the session. */
   drop(cause = "no answer in time"): void {
-    this.#end({ type: "closed", code: CLOSE.parted, cause });
+    this.#end({ code: PARTED, cause });
   }
 
   /** Gives the socket up unless somebody answers within that time. */
@@ -104,15 +95,23 @@ export class Link {
     this.#fallSilent();
     return new Promise((resolve) => {
       this.#socket.addEventListener("close", () => resolve());
-      closeSocket(this.#socket, CLOSE.done);
+      closeSocket(this.#socket, DONE);
     });
+  }
+
+  beat(): void {
+    this.send(frameOf(KEEPALIVE_TAG, "ping"));
+  }
+
+  proved(sentAt: Moment): void {
+    this.#events.proved(sentAt);
   }
 
   #greet(): void {
     if (this.#isOver) return;
     const { token, clock } = this.#options;
     this.#sentAt = momentOf(clock);
-    if (typeof token === "string") this.send(frameOf(undefined, "auth", "_", token.trim().replaceAll(/[\r\n]/g, " ")));
+    if (typeof token === "string") this.send(`auth\n_\n${token.trim().replaceAll(/[\r\n]/g, " ")}\n`);
     // Also of a session that is taken up: how long it outlives a socket may have changed meanwhile.
     this.send(frameOf(this.#sessionTag, "session", "_", "resume"));
     this.send(frameOf(this.#watchTag, "watch", "_", "lost"));
@@ -123,35 +122,29 @@ export class Link {
     this.#heartbeat?.hears();
     const message = messageOf(data);
     if (message.type === "untagged") {
-      if (message.status === "error_auth") this.#end({ type: "refused" });
-    } else if (message.type === "present") this.send(frameOf(this.#options.nextTag(), "ping"));
+      if (message.status === "error_auth") this.#end({ code: REFUSED, cause: "refused" });
+    } else if (message.type === "present") this.send(frameOf(this.#events.nextTag(), "ping"));
     else if (message.type !== "answer") this.#events.message(message);
     else if (message.tag === KEEPALIVE_TAG) this.#heartbeat?.heard();
-    else if (message.tag === this.#sessionTag) this.#session = sessionOf(message.status, message.rest);
+    else if (message.tag === this.#sessionTag) this.#session = sessionOf(message.rest);
     else if (message.tag === this.#watchTag) this.#becomeReady();
     else this.#events.message(message);
   }
 
   #becomeReady(): void {
+    const { clock, session: asked } = this.#options;
     const session = this.#session;
     this.#cancelPatience();
-    this.#heartbeat = new Heartbeat(
-      this.#options.clock,
-      session ? Math.min(BEAT_MS, session.graceMs / BEATS_IN_GRACE) : BEAT_MS,
-      {
-        beat: () => this.send(frameOf(KEEPALIVE_TAG, "ping")),
-        proved: (sentAt) => this.#events.proved(sentAt),
-        died: () => this.drop(),
-      },
-    );
-    this.#events.proved(this.#sentAt);
-    this.#events.ready(session);
+    const beatMs = session ? Math.min(BEAT_MS, session.graceMs / BEATS_IN_GRACE) : BEAT_MS;
+    this.#heartbeat = new Heartbeat(clock, beatMs, this);
+    this.proved(this.#sentAt);
+    this.#events.linked(asked, session);
   }
 
   #end(end: LinkEnd): void {
     if (this.#isOver) return;
     this.#fallSilent();
-    closeSocket(this.#socket, CLOSE.parted);
+    closeSocket(this.#socket, PARTED);
     this.terminate();
     this.#events.ended(end);
   }
@@ -163,10 +156,10 @@ export class Link {
   }
 }
 
-function sessionOf(status: string, rest: string): Session | undefined {
+/** Undefined for a refusal, which says nothing more. */
+function sessionOf(rest: string): Session | undefined {
   const [credential, seconds] = rest.split(" ");
-  if (status !== "ok" || !credential) return undefined;
-  return { credential, graceMs: Number(seconds) * 1000 };
+  return credential ? { credential, graceMs: Number(seconds) * 1000 } : undefined;
 }
 
 /** What went wrong, where the event of a socket says so: those of browsers and of Node's own sockets do not. */

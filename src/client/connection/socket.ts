@@ -15,16 +15,6 @@ export interface Socket {
 /** What makes a socket: the global `WebSocket`, or that of the package `ws`. */
 export type SocketConstructor = new (url: string, protocols: string[]) => Socket;
 
-/** Close codes of the protocol, and who sends them. */
-export const CLOSE = {
-  /** The client leaves, and its session with it. */
-  done: 1000,
-  /** The server: the session that was asked for is not there any more. */
-  gone: 4410,
-  /** The client gives this connection up and comes back on another. */
-  parted: 4412,
-} as const;
-
 const PATH = "/v1/ws";
 /** As the service wants it: browsers do not tell why an upgrade was refused. */
 const LABEL = /^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;

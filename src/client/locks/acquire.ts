@@ -1,8 +1,7 @@
 import { elapsedMs, type Moment } from "../clock.ts";
 import type { Answer, Patience } from "../connection/calls.ts";
 import { AcquireTimeoutError, ConnectionError, errorOf, LockLostError } from "../errors.ts";
-import { check, checkOptions } from "../options.ts";
-import { leaseArg, limitArg, waitArg } from "../wire.ts";
+import { leaseArg, limitArg, WANTED, waitArg } from "../wire.ts";
 import { ANSWERED_WITHIN_MS, giveBack, type Host, type Place } from "./host.ts";
 import { Lease } from "./lease.ts";
 import { Lock } from "./lock.ts";
@@ -31,19 +30,31 @@ export interface AcquireOptions extends LockOptions, WaitOptions {
   readonly steal?: boolean | undefined;
 }
 
+/** How a callback wants its lock. Times are milliseconds. */
+export interface RequestOptions extends AcquireOptions {
+  /**
+   * Keeps the lock after the callback, until another client wants it, `maxIdle` is over or the page is hidden. Taking it again
+   * meanwhile asks nobody. Callbacks that follow one another in this way share a fence. What `connect` was told unless said otherwise.
+   */
+  readonly sticky?: boolean | undefined;
+  /** For how long a sticky lock is kept without a callback; ten seconds unless said otherwise. */
+  readonly maxIdle?: number | undefined;
+}
+
 /**
  * Resolves once the lock is held. Rejects with the signal's reason at once when that aborts, and with an
- * `AcquireTimeoutError` when the time is over.
+ * `AcquireTimeoutError` when the time is over. `ended` is called when the lock is over, and makes it a sticky one.
  */
-export async function acquire(host: Host, key: string, options: AcquireOptions, call = "acquire"): Promise<Lock> {
-  check(call, "key", key);
-  checkOptions(call, options, "lease limit maxHold signal steal timeout");
-  const { limit = 1, lease, timeout = Number.POSITIVE_INFINITY, steal = false } = options;
+export async function acquire(host: Host, key: string, options: AcquireOptions, ended?: () => unknown): Promise<Lock> {
+  const { limit = 1, lease, timeout, steal } = options;
   const place = { key, limit };
-  const arg = `${steal ? limit : waitArg(timeout) + limitArg(limit)}${leaseArg(lease)}`;
+  const more = ended ? WANTED : "";
+  const arg = `${steal ? limit : waitArg(timeout) + limitArg(limit)}${leaseArg(lease)}${more}`;
+  // Its own client holds nothing against it.
+  if (!ended) host.stays.giveUp(place);
   const request = { command: steal ? "steal" : "l", ...place, arg, isClaim: true } as const;
   const answer = await host.ask(request, patienceOf(host, key, { ...options, timeout: steal ? 0 : timeout }));
-  return take(host, place, answer, options);
+  return take(host, place, answer, options, ended);
 }
 
 /** How long to wait for the answer to a request that may wait for a lock. */
@@ -52,12 +63,11 @@ export function patienceOf(
   key: string,
   { signal, timeout }: Pick<Patience, "signal"> & { readonly timeout?: number | undefined },
 ): Patience {
-  if (timeout === undefined || timeout === Number.POSITIVE_INFINITY) return { signal };
   if (timeout === 0) return { signal, ...soon(host) };
   return {
     signal,
     withinMs: timeout,
-    tooLate: () => new AcquireTimeoutError(key, host.isConnected ? undefined : host.problem, timeout),
+    tooLate: () => new AcquireTimeoutError(key, host.isReady ? undefined : host.problem, timeout),
   };
 }
 
@@ -81,22 +91,23 @@ export async function take(
   place: Place,
   { status, rest, sentAt }: Answer,
   { signal, maxHold, timeout }: WaitOptions,
+  ended?: () => unknown,
 ): Promise<Lock> {
   if (status !== "ok") throw errorOf(status, place, timeout);
-  const [token = "", seconds] = rest.split(" ");
-  let lease = new Lease(host.clock, Number(seconds), sentAt);
+  const [token = ""] = rest.split(" ");
+  let lease = new Lease(host.clock, rest.slice(token.length), sentAt);
   try {
     signal?.throwIfAborted();
     if (lease.isDue || host.isLapsed) {
-      const renewal = { command: "n", ...place, arg: `${token} ${seconds}` } as const;
+      const renewal = { command: "n", ...place, arg: `${token} ${lease.seconds}` } as const;
       const patience = patienceOf(host, place.key, { signal, timeout: leftMs(host, timeout, sentAt) });
       const confirmed = await host.ask(renewal, patience);
       if (confirmed.status !== "ok") throw new LockLostError(place.key, "expired");
-      lease = new Lease(host.clock, Number(confirmed.rest), confirmed.sentAt);
+      lease = new Lease(host.clock, confirmed.rest, confirmed.sentAt);
     }
   } catch (error) {
     void giveBack(host, place, token);
     throw error;
   }
-  return new Lock(host, { ...place, token, lease, maxHold });
+  return new Lock(host, { place, token, lease }, { maxHold, ended });
 }

@@ -1,7 +1,8 @@
-import type { Clock } from "../clock.ts";
 import type { Answer, Patience, Request } from "../connection/calls.ts";
+import type { Channel } from "../connection/channel.ts";
 import type { ConnectionError, LossReason } from "../errors.ts";
 import type { Lock } from "./lock.ts";
+import type { Stays } from "./sticky.ts";
 
 /** Whether a session is over, and why. */
 export interface SessionFate {
@@ -9,22 +10,14 @@ export interface SessionFate {
 }
 
 /** What locks and tickets need of the client they belong to. */
-export interface Host {
-  readonly clock: Clock;
-  readonly isConnected: boolean;
-  /** The connection is lost for so long that the service may have given everything away. */
-  readonly isLapsed: boolean;
-  /** Why there is, or was, no connection. */
-  readonly problem: unknown;
-  /** By which number reports name the session; undefined where the service does not tell. */
-  readonly owner: number | undefined;
+export interface Host extends Pick<Channel, "clock" | "isReady" | "isLapsed" | "problem" | "owner" | "suspect"> {
   /** Another one in another session. */
   readonly session: SessionFate;
   /** The newest losses of locks that are not made yet, since grant and loss may be read in one go, or are being given back; by token. */
   readonly losses: ReadonlyMap<string, LossReason>;
+  /** What is kept between callbacks. */
+  readonly stays: Stays;
   ask(request: Request, patience?: Patience): Promise<Answer>;
-  /** An answer is long overdue. */
-  suspect(): void;
   /** The lock is to be looked after from here on. */
   hold(lock: Lock): void;
   /** The lock is over, one way or the other. */

@@ -1,7 +1,6 @@
 import { type Clock, elapsedMs, type Moment } from "../clock.ts";
-
-/** A little is given away, because clocks do not run alike and timers fire late. */
-const SAFE_PART = 0.99;
+import { SAFE_PART } from "../limits.ts";
+import { WANTED } from "../wire.ts";
 
 /**
  * For how long a lock is surely held. The service counts a lease from when it carried the request out, we count it from
@@ -9,12 +8,16 @@ const SAFE_PART = 0.99;
  */
 export class Lease {
   readonly seconds: number;
+  /** The service has said so to a holder that asked. */
+  readonly isWanted: boolean;
   readonly #clock: Clock;
   readonly #since: Moment;
 
-  constructor(clock: Clock, seconds: number, sentAt: Moment) {
+  /** `text`: the seconds, and whether somebody else wants the key. */
+  constructor(clock: Clock, text: string, sentAt: Moment) {
     this.#clock = clock;
-    this.seconds = seconds;
+    this.seconds = Number.parseInt(text, 10);
+    this.isWanted = text.endsWith(WANTED);
     this.#since = sentAt;
   }
 
@@ -29,10 +32,6 @@ export class Lease {
   /** Not positive: it may be somebody else's by now. */
   get remainingMs(): number {
     return this.ms * SAFE_PART - this.elapsedMs;
-  }
-
-  get isOver(): boolean {
-    return this.remainingMs <= 0;
   }
 
   /** A third of it is over. */

@@ -1,15 +1,29 @@
 import { elapsedMs, type Moment, momentOf, within } from "../clock.ts";
 import { LockLostError, type LossReason } from "../errors.ts";
+import { RELEASED_WITHIN_MS } from "../limits.ts";
+import { FOREVER_MS } from "../wire.ts";
 import { giveBack, type Host, type Place } from "./host.ts";
 import { Lease } from "./lease.ts";
 
-const RELEASED_WITHIN_MS = 5_000;
-
-export interface Grant extends Place {
+/** What the service knows of a lock. A sticky one is taken over by one `Lock` after the other. */
+export interface Hold {
+  readonly place: Place;
   readonly token: string;
-  readonly lease: Lease;
+  lease: Lease;
+  /** The `Lock` that has it now. */
+  lock?: Lock;
+  isRenewing?: boolean;
+  /** The service has refused a renewal or a release, and is asked once more. */
+  isRefused?: boolean;
+}
+
+export interface HoldOptions {
   /** Milliseconds after which the lock is lost even to a holder that is alive. */
-  readonly maxHold: number | undefined;
+  readonly maxHold?: number | undefined;
+  /** No callback runs: it is given back as soon as somebody wants it. */
+  readonly isIdle?: boolean;
+  /** This `Lock` is over, one way or the other. */
+  readonly ended?: (() => unknown) | undefined;
 }
 
 /** The method by which Node, Deno and Bun print an object. */
@@ -24,40 +38,40 @@ export class Lock implements AsyncDisposable {
   readonly key: string;
   /** Resolves with a `LockLostError` when the lock is lost. Never rejects; stays pending when the lock is released. */
   readonly lost: Promise<LockLostError>;
+  /** Somebody else wants it. @internal */
+  isWanted: boolean;
   readonly #host: Host;
-  readonly #token: string;
-  readonly #place: Place;
+  readonly #hold: Hold;
+  readonly #options: HoldOptions;
   readonly #heldSince: Moment;
   readonly #maxHold: number;
   readonly #losing = new AbortController();
   #tellLost: (error: LockLostError) => void = () => {};
-  #lease: Lease;
   #isOver = false;
-  #isRenewing = false;
-  /** The service has refused a renewal or a release, and is asked once more. */
-  #isRefused = false;
   #released: Promise<boolean> | undefined;
   #cancelTimer: () => void = () => {};
 
   /** @internal */
-  constructor(host: Host, { key, limit, token, lease, maxHold }: Grant) {
+  constructor(host: Host, hold: Hold, options: HoldOptions) {
     this.#host = host;
-    this.key = key;
-    this.#token = token;
-    this.#place = { key, limit };
-    this.#lease = lease;
+    this.#hold = hold;
+    this.#options = options;
+    hold.lock = this;
+    this.isWanted = hold.lease.isWanted;
+    this.key = hold.place.key;
     this.#heldSince = momentOf(host.clock);
-    this.#maxHold = maxHold ?? Number.POSITIVE_INFINITY;
+    this.#maxHold = options.maxHold ?? FOREVER_MS;
     this.lost = new Promise((resolve) => {
       this.#tellLost = resolve;
     });
     host.hold(this);
-    this.#arm();
+    // One that lasts no longer than a short callback has no time for its timer: a renewal may be due.
+    this.check();
   }
 
   /** What proves the hold to the service: whoever knows it may release it. Not shown when the lock is logged. */
   get token(): string {
-    return this.#token;
+    return this.#hold.token;
   }
 
   /** Aborts when the lock is lost, with a `LockLostError`; not when it is released. */
@@ -72,7 +86,7 @@ export class Lock implements AsyncDisposable {
 
   /** For how long the service keeps the lock without being asked again, in milliseconds. */
   get lease(): number {
-    return this.#lease.ms;
+    return this.#hold.lease.ms;
   }
 
   /**
@@ -80,14 +94,13 @@ export class Lock implements AsyncDisposable {
    * of `maxHold`. Counted as `isHeld` counts: the service keeps the lock a little longer. It may be lost before: see `isHeld`.
    */
   get expiresAt(): number {
-    const { clock } = this.#host;
-    const leftMs = Math.min(this.#lease.remainingMs, this.#maxHold - elapsedMs(clock, this.#heldSince));
-    return Math.floor(clock.wall() + leftMs);
+    return Math.floor(this.#host.clock.wall() + Math.min(this.#hold.lease.remainingMs, this.#leftMs));
   }
 
   /** False as soon as the lock may be somebody else's, by the clock, even if nobody has been told yet. */
   get isHeld(): boolean {
-    return !this.#isOver && !this.#isRefused && !this.#lease.isOver && !this.#host.isLapsed;
+    const { isRefused, lease } = this.#hold;
+    return !this.#isOver && !isRefused && lease.remainingMs > 0 && !this.#host.isLapsed;
   }
 
   /**
@@ -96,7 +109,7 @@ export class Lock implements AsyncDisposable {
    * changes nothing.
    */
   release(): Promise<boolean> {
-    this.#released ??= this.#release();
+    this.#released ??= this.#isOver ? Promise.resolve(false) : this.#giveBack();
     return this.#released;
   }
 
@@ -122,25 +135,37 @@ export class Lock implements AsyncDisposable {
     const wasHeld = this.isHeld;
     if ((await this.release()) || wasOver) return this.signal.reason;
     // A loss may still be on its way. But the word for a refusal is also that for a failure: one alone is not believed.
-    if (this.#isRefused && (await this.#giveBack())) return undefined;
-    if (wasHeld && !this.#isRefused) return undefined;
+    if (this.#hold.isRefused && (await this.#giveBack())) return undefined;
+    if (wasHeld && !this.#hold.isRefused) return undefined;
     return new LockLostError(this.key, this.#host.losses.get(this.token) ?? this.#ownReason);
   }
 
   /** Judges by the clocks what is due, however late it is called. @internal */
   check(): void {
     if (this.#isOver) return;
-    if (this.#lease.isOver) this.giveUp(this.#ownReason);
-    else if (elapsedMs(this.#host.clock, this.#heldSince) >= this.#maxHold) this.giveUp("expired");
+    if (this.#hold.lease.remainingMs <= 0) this.giveUp(this.#ownReason);
+    else if (this.#leftMs <= 0) this.giveUp("expired");
     else {
-      if (this.#lease.isDue) this.#renewOrProbe();
+      if (this.#hold.lease.isDue) this.#renewOrProbe();
       this.#arm();
     }
   }
 
   /** Asks the service whether the lock is still held. @internal */
   verify(): void {
-    if (!this.#isOver && !this.#isRenewing) void this.#renew();
+    if (!this.#isOver && !this.#hold.isRenewing) void this.#renew();
+  }
+
+  /** Somebody else wants it: an idle one is given back at once, any other after its callback. @internal */
+  want(): void {
+    this.isWanted = true;
+    if (this.#options.isIdle) void this.release();
+  }
+
+  /** This `Lock` is over, but not what it stood for: another takes it over. @internal */
+  pass(): Hold {
+    this.#end();
+    return this.#hold;
   }
 
   /** The lock is lost. Whoever says so first is believed. @internal */
@@ -154,52 +179,58 @@ export class Lock implements AsyncDisposable {
 
   /** Why the lock is lost, as far as the client alone can tell. */
   get #ownReason(): LossReason {
-    return this.#host.isConnected ? "expired" : "disconnected";
+    return this.#host.isReady ? "expired" : "disconnected";
+  }
+
+  /** Of the longest hold. */
+  get #leftMs(): number {
+    return this.#maxHold - elapsedMs(this.#host.clock, this.#heldSince);
   }
 
   #renewOrProbe(): void {
-    if (!this.#isRenewing) {
-      if (this.#host.isConnected) void this.#renew();
-    } else if (this.#lease.elapsedMs >= (this.#lease.ms * 2) / 3) this.#host.suspect();
+    const { isRenewing, lease } = this.#hold;
+    if (!isRenewing) {
+      if (this.#host.isReady) void this.#renew();
+    } else if (lease.elapsedMs >= (lease.ms * 2) / 3) this.#host.suspect();
   }
 
   async #renew(): Promise<void> {
-    this.#isRenewing = true;
+    const [host, hold] = [this.#host, this.#hold];
+    // Meanwhile another `Lock` may have taken it over.
+    const now = () => hold.lock as Lock;
+    hold.isRenewing = true;
     try {
-      const request = { command: "n", ...this.#place, arg: `${this.token} ${this.#lease.seconds}` } as const;
-      let answer = await this.#host.ask(request);
+      const arg = `${hold.token} ${hold.lease.seconds}`;
+      const request = { command: "n", ...hold.place, arg } as const;
+      let answer = await host.ask(request);
       // The same word says that the service had a failure: one alone is not believed.
-      this.#isRefused = answer.status === "error";
-      if (this.#isRefused && !this.#isOver) answer = await this.#host.ask(request);
-      if (this.#isOver) return;
-      this.#isRefused = answer.status === "error";
-      if (answer.status === "ok") this.#lease = new Lease(this.#host.clock, Number(answer.rest), answer.sentAt);
-      else if (this.#isRefused) this.giveUp("expired");
+      hold.isRefused = answer.status === "error";
+      if (hold.isRefused && !now().#isOver) answer = await host.ask(request);
+      if (now().#isOver) return;
+      hold.isRefused = answer.status === "error";
+      if (answer.status === "ok") hold.lease = new Lease(host.clock, answer.rest, answer.sentAt);
+      else if (hold.isRefused) now().giveUp("expired");
+      if (hold.lease.isWanted) now().want();
     } catch {
       // The session is gone, or this token was refused: whoever found out tells, and at last the lease does.
     } finally {
-      this.#isRenewing = false;
-      if (!this.#isOver) this.#arm();
+      hold.isRenewing = false;
+      if (!now().#isOver) now().#arm();
     }
   }
 
   /** Lost by our own judgement: the service may not know yet. @internal */
   giveUp(reason: LossReason): void {
     this.lose(reason);
-    void giveBack(this.#host, this.#place, this.token);
-  }
-
-  async #release(): Promise<boolean> {
-    if (this.#isOver) return false;
-    this.#end();
-    return this.#giveBack();
+    void giveBack(this.#host, this.#hold.place, this.token);
   }
 
   async #giveBack(): Promise<boolean> {
-    const given = giveBack(this.#host, this.#place, this.token);
+    if (!this.#isOver) this.#end();
+    const given = giveBack(this.#host, this.#hold.place, this.token);
     const answer = await within(this.#host.clock, RELEASED_WITHIN_MS, given).catch(() => undefined);
     const isGiven = answer?.status === "ok" || answer?.isRepeated === true;
-    this.#isRefused = answer?.status === "error" && !isGiven;
+    this.#hold.isRefused = answer?.status === "error" && !isGiven;
     return isGiven;
   }
 
@@ -207,33 +238,37 @@ export class Lock implements AsyncDisposable {
     this.#isOver = true;
     this.#cancelTimer();
     this.#host.drop(this);
+    this.#options.ended?.();
   }
 
   /** Sleeps until the next third of the lease, its end, or the end of the longest hold. */
   #arm(): void {
-    const { elapsedMs: passedMs, ms, remainingMs } = this.#lease;
+    const { elapsedMs: passedMs, ms, remainingMs } = this.#hold.lease;
     const thirdMs = ms / 3;
-    const nextThirdMs = (Math.floor(passedMs / thirdMs) + 1) * thirdMs - passedMs;
-    const heldMs = elapsedMs(this.#host.clock, this.#heldSince);
+    const nextThirdMs = thirdMs - (passedMs % thirdMs);
     this.#cancelTimer();
-    const sleepMs = Math.max(1, Math.ceil(Math.min(nextThirdMs, remainingMs, this.#maxHold - heldMs)));
+    const sleepMs = Math.max(1, Math.ceil(Math.min(nextThirdMs, remainingMs, this.#leftMs)));
     this.#cancelTimer = this.#host.clock.after(sleepMs, () => this.check());
   }
 }
 
 /**
- * Runs the work, then gives the lock back. Settles as the work does; if that succeeds though the lock was lost meanwhile,
- * rejects with the `LockLostError`.
+ * Runs the work, then gives the lock back, unless it is kept. Settles as the work does; if that succeeds though the lock was
+ * lost meanwhile, rejects with the `LockLostError`.
  */
-export async function whileHeld<Result>(lock: Lock, run: () => Result | Promise<Result>): Promise<Result> {
+export async function whileHeld<Result>(
+  lock: Lock,
+  run: (lock: Lock) => Result | Promise<Result>,
+  keeps?: () => boolean,
+): Promise<Result> {
   let result: Result;
   try {
-    result = await run();
+    result = await run(lock);
   } catch (error) {
-    await lock.release();
+    if (!keeps?.()) await lock.release();
     throw error;
   }
-  const loss = await lock.conclude();
+  const loss = keeps?.() ? undefined : await lock.conclude();
   if (loss) throw loss;
   return result;
 }

@@ -1,7 +1,7 @@
 import type { Locks } from "../locks.ts";
-import { checkOptions } from "../options.ts";
+import { argumentsOf, type Call, checkOwn } from "../options.ts";
 import type { KeyReport } from "../report.ts";
-import type { AcquireOptions, LockOptions, WaitOptions } from "./acquire.ts";
+import type { AcquireOptions, LockOptions, RequestOptions, WaitOptions } from "./acquire.ts";
 import type { Lock } from "./lock.ts";
 import type { Ticket } from "./ticket.ts";
 
@@ -25,28 +25,28 @@ export class Semaphore {
   /** As `Locks.request`: settles as the callback does, or rejects with a `LockLostError`, once the slot is given back. */
   request<Result>(callback: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   request<Result>(
-    options: Without<AcquireOptions> | undefined,
+    options: Without<RequestOptions> | undefined,
     callback: (lock: Lock) => Result | Promise<Result>,
   ): Promise<Result>;
   async request<Result>(...[first, second]: [unknown, ((lock: Lock) => Result | Promise<Result>)?]): Promise<Result> {
-    const [options, callback] = typeof first === "function" ? [{}, first as typeof second] : [first ?? {}, second];
-    const all = this.#with("request", options, "lease maxHold signal steal timeout");
+    const [options, callback] = argumentsOf<object, typeof second>(first, second);
+    const all = this.#with("request", options);
     return this.#locks.request(this.key, all, callback as NonNullable<typeof second>);
   }
 
   /** As `Locks.acquire`: resolves once a slot is held. */
   async acquire(options: Without<AcquireOptions> = {}): Promise<Lock> {
-    return this.#locks.acquire(this.key, this.#with("acquire", options, "lease maxHold signal steal timeout"));
+    return this.#locks.acquire(this.key, this.#with("acquire", options));
   }
 
   /** As `Locks.tryAcquire`: resolves with a slot, or with null if none is free. */
   async tryAcquire(options: Without<Omit<AcquireOptions, "timeout">> = {}): Promise<Lock | null> {
-    return this.#locks.tryAcquire(this.key, this.#with("tryAcquire", options, "lease maxHold signal steal"));
+    return this.#locks.tryAcquire(this.key, this.#with("tryAcquire", options));
   }
 
   /** As `Locks.enqueue`: resolves with a place in the queue. */
   async enqueue(options: Without<LockOptions & Pick<WaitOptions, "signal">> = {}): Promise<Ticket> {
-    return this.#locks.enqueue(this.key, this.#with("enqueue", options, "lease signal"));
+    return this.#locks.enqueue(this.key, this.#with("enqueue", options));
   }
 
   /** As `Locks.query`: resolves with who holds the key and who waits for it. */
@@ -55,8 +55,8 @@ export class Semaphore {
   }
 
   /** The options with the limit, which is not theirs to say. */
-  #with<Options extends object>(call: string, options: Options, known: string): Options & { limit: number } {
-    checkOptions(call, options, known);
+  #with<Options extends object>(call: Call, options: Options): Options & { limit: number } {
+    checkOwn(call, options);
     return { ...options, limit: this.limit };
   }
 }

@@ -1,9 +1,9 @@
 import { elapsedMs, type Moment, momentOf } from "../clock.ts";
 import type { Answer } from "../connection/calls.ts";
 import { CapacityError, errorOf } from "../errors.ts";
-import { check, checkOptions } from "../options.ts";
+import { checkCall, checkOptions } from "../options.ts";
 import type { Holder, KeyReport, Waiter } from "../report.ts";
-import { leaseArg, limitArg, waitArg } from "../wire.ts";
+import { FOREVER_MS, leaseArg, limitArg, waitArg } from "../wire.ts";
 import { type LockOptions, leftMs, patienceOf, soon, take, type WaitOptions } from "./acquire.ts";
 import { giveBack, type Host, type Place, type SessionFate } from "./host.ts";
 import type { Lock } from "./lock.ts";
@@ -15,8 +15,7 @@ export async function enqueue(
   key: string,
   options: LockOptions & Pick<WaitOptions, "signal">,
 ): Promise<Ticket> {
-  check("enqueue", "key", key);
-  checkOptions("enqueue", options, "lease limit signal");
+  checkCall("enqueue", key, options);
   const { limit = 1, lease, signal } = options;
   const place = { key, limit };
   const arg = `${limitArg(limit)}${leaseArg(lease)}`.trim();
@@ -73,7 +72,7 @@ export class Ticket implements AsyncDisposable {
    */
   async wait(options: WaitOptions = {}): Promise<Lock> {
     checkOptions("wait", options, "maxHold signal timeout");
-    const { timeout = Number.POSITIVE_INFINITY, signal } = options;
+    const { timeout, signal } = options;
     signal?.throwIfAborted();
     if (this.#isOver) throw errorOf("error_not_enqueued", this.#place);
     if (this.#session.end) throw this.#session.end;
@@ -110,10 +109,10 @@ export class Ticket implements AsyncDisposable {
   }
 
   /** How the wait ends. */
-  async #ask(timeout: number, signal: AbortSignal): Promise<Answer> {
+  async #ask(timeout: number | undefined, signal: AbortSignal): Promise<Answer> {
     const [host, place] = [this.#host, this.#place];
     const since = momentOf(host.clock);
-    const ask = (ms: number) => {
+    const ask = (ms: number | undefined) => {
       // It must arrive also if nobody waits any more: to be taken back there, and the place with it.
       const request = { command: "w", ...place, arg: waitArg(ms), isClaim: true, mustArrive: true } as const;
       return host.ask(request, patienceOf(host, this.key, { timeout: ms, signal }));
@@ -121,12 +120,12 @@ export class Ticket implements AsyncDisposable {
     let answer = await ask(timeout);
     if (answer.isRepeated && answer.status === "error_not_enqueued") {
       // It ended on a connection that was lost. Before its time that was by a grant, which has lapsed since.
-      const isLate = elapsedMs(host.clock, since) >= timeout;
+      const isLate = elapsedMs(host.clock, since) >= (timeout ?? FOREVER_MS);
       return { ...answer, status: isLate ? "timeout" : "error_lease_expired" };
     }
     if (answer.status === "error") {
       // The service had a failure, and the place may still be there.
-      const again = await ask(leftMs(host, timeout, since) ?? timeout);
+      const again = await ask(leftMs(host, timeout, since));
       if (again.status !== "error_not_enqueued") answer = again;
     }
     if (answer.status === "error" || answer.status === "error_auth") void leavePlace(host, place);

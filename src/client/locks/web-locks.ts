@@ -1,9 +1,8 @@
+import { ASKED_AT_ONCE, EMPTY } from "../limits.ts";
 import type { Locks } from "../locks.ts";
-import { check, checkOptions, shownAs } from "../options.ts";
+import { argumentsOf, check, checkOptions, shownAs } from "../options.ts";
 import type { KeyReport } from "../report.ts";
 import { whileHeld } from "./lock.ts";
-
-const ASKED_AT_ONCE = 64;
 
 /** As for `navigator.locks.request`. */
 export interface WebLockOptions {
@@ -64,29 +63,31 @@ export function webLocks(locks: Locks): WebLocks {
     first: WebLockOptions | WebLockCallback<Result> | undefined,
     second?: WebLockCallback<Result>,
   ): Promise<Result> {
-    const [options, callback] = typeof first === "function" ? [{}, first] : [first ?? {}, second];
-    check("request", "callback", callback);
+    const [options, run] = argumentsOf<WebLockOptions, WebLockCallback<Result>>(first, second);
+    check("request", "callback", run);
     checkOptions("request", options, "ifAvailable mode signal steal");
-    const run = callback as WebLockCallback<Result>;
     const text = String(name);
     checkSupport(text, options);
     const { ifAvailable, steal, signal } = options;
     const key = keyOf(text);
-    const lock = await (ifAvailable ? locks.tryAcquire(key) : locks.acquire(key, { steal, signal }));
-    return lock ? whileHeld(lock, () => run({ name: text, mode: "exclusive" })) : run(null);
+    const shown = { name: text, mode: "exclusive" } as const;
+    if (!ifAvailable) return locks.request(key, { steal, signal }, () => run(shown));
+    const lock = await locks.tryAcquire(key);
+    return lock ? whileHeld(lock, () => run(shown)) : run(null);
   }
 
   return {
     request,
     async query() {
       const { locks: all } = await locks.stats();
-      const reports: (KeyReport | null)[] = [];
+      const reports: KeyReport[] = [];
       for (let from = 0; from < all.length; from += ASKED_AT_ONCE) {
         const some = all.slice(from, from + ASKED_AT_ONCE);
-        reports.push(...(await Promise.all(some.map(({ key }) => locks.query(key)))));
+        for (const report of await Promise.all(some.map(({ key }) => locks.query(key))))
+          if (report) reports.push(report);
       }
       const infos = (part: "held_by" | "queue") =>
-        reports.flatMap((report) => (report?.[part] ?? []).map((member) => infoOf(report?.key ?? "", member)));
+        reports.flatMap((report) => report[part].map((member) => infoOf(report.key, member)));
       return { held: infos("held_by"), pending: infos("queue") };
     },
   };
@@ -105,11 +106,8 @@ function checkSupport(name: string, { mode = "exclusive", ifAvailable, steal, si
   if (problem) throw new DOMException(`request: ${problem}`, "NotSupportedError");
 }
 
-/** The service has no key without text. */
-const EMPTY = "%";
-
 function keyOf(name: string): string {
-  return name === "" ? EMPTY : name.replace(/[% \t\r\n]/g, encodeURIComponent);
+  return name.replace(/[% \t\r\n]/g, encodeURIComponent) || EMPTY;
 }
 
 function nameOf(key: string): string {

@@ -72,6 +72,7 @@ export function sessionObject(env: Env, session: string): Listener {
       });
     },
     lose: (loss) => call((listener) => listener.lose(loss)),
+    want: (want) => call((listener) => listener.want(want)),
     isLive: () => call((listener) => listener.isLive()),
   };
 }

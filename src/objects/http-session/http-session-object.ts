@@ -180,6 +180,9 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return this.#atWork(async () => this.#runner.run(() => this.#session.lose(loss)));
   }
 
+  /** Nothing in this protocol asks for it. */
+  async want(): Promise<void> {}
+
   isLive(): Promise<boolean> {
     return this.#atWork(async () => this.#isOpening || !this.#runner.run(() => this.#session.endIfSilent()));
   }

@@ -59,6 +59,11 @@ export class KeyNews {
         await session.lose({ key, token: event.token, reason: event.reason });
         return;
       }
+      if (event.type === "wanted") {
+        // Not repeated: the holder's next renewal tells the same.
+        await session.want({ key, token: event.token });
+        return;
+      }
       const { type: _, session: __, ...notice } = event;
       const answer = await session.deliver({ key, ...notice });
       meter.answered(answer);

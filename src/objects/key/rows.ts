@@ -66,11 +66,15 @@ const RECORD = 4;
 const OFFERED = 64;
 /** Of slots whose holder needs a quorum. */
 const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
+/** Of slots whose holder wants to be told when somebody else wants the key. */
+const ASKS_WANTED = 128;
 
 /** Values of `is_enqueued`. */
 const WAITS = 0;
 const ENQUEUED = 1;
 const QUORUMS: Readonly<Record<Quorum, number>> = { once: 2, until_agreed: 3 };
+/** Added to it for a waiter that wants to be told, once it holds a slot. */
+const WILL_ASK_WANTED = 4;
 
 type SlotRow = {
   slot: number;
@@ -246,7 +250,7 @@ export class KeyStore {
       waiter.session,
       waiter.request,
       waiter.waitRequest ?? null,
-      waiter.quorum ? QUORUMS[waiter.quorum] : waiter.isEnqueued ? ENQUEUED : WAITS,
+      kindOf(waiter) + (waiter.asksWanted ? WILL_ASK_WANTED : 0),
       waiter.leaseSeconds,
       waiter.joinedAt,
       Number.isFinite(waiter.deadline) ? waiter.deadline : null,
@@ -276,9 +280,13 @@ export class KeyStore {
   }
 }
 
-function flagsOf({ isHeld, isReported, isOffered, hasRecord, round }: Slot): number {
-  const flags = (isHeld ? HELD : 0) | (isReported ? REPORTED : 0) | (hasRecord ? RECORD : 0);
-  return flags | (isOffered ? OFFERED : 0) | (round ? ROUNDS[round] : 0);
+function flagsOf({ isHeld, isReported, isOffered, hasRecord, round, asksWanted }: Slot): number {
+  const state = (isHeld ? HELD : 0) | (isReported ? REPORTED : 0) | (hasRecord ? RECORD : 0);
+  return state | (isOffered ? OFFERED : 0) | (round ? ROUNDS[round] : 0) | (asksWanted ? ASKS_WANTED : 0);
+}
+
+function kindOf({ quorum, isEnqueued }: Waiter): number {
+  return quorum ? QUORUMS[quorum] : isEnqueued ? ENQUEUED : WAITS;
 }
 
 function slotFrom(row: SlotRow): Slot {
@@ -295,17 +303,20 @@ function slotFrom(row: SlotRow): Slot {
   slot.isOffered = (row.flags & OFFERED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
   slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);
+  slot.asksWanted = (row.flags & ASKS_WANTED) !== 0;
   if (slot.isHeld && row.sessionless) slot.sessionless = decodeSessionless(row.sessionless);
   return slot;
 }
 
 function waiterFrom(row: WaiterRow, slot: Slot | undefined): Waiter {
+  const kind = row.is_enqueued % WILL_ASK_WANTED;
   const waiter = new Waiter({
     place: row.place,
     session: row.session,
     request: row.request,
-    isEnqueued: row.is_enqueued === ENQUEUED,
-    quorum: (Object.keys(QUORUMS) as Quorum[]).find((quorum) => row.is_enqueued === QUORUMS[quorum]),
+    isEnqueued: kind === ENQUEUED,
+    quorum: (Object.keys(QUORUMS) as Quorum[]).find((quorum) => kind === QUORUMS[quorum]),
+    asksWanted: row.is_enqueued >= WILL_ASK_WANTED,
     leaseSeconds: row.lease_s,
     joinedAt: row.joined_at,
     deadline: row.deadline ?? Number.POSITIVE_INFINITY,

@@ -4,7 +4,7 @@ import { sameSecret } from "../../auth/secrets.ts";
 import type { NoticeAnswer } from "../../engine/index.ts";
 import { log } from "../../log.ts";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
-import type { Effect, Happening, Loss, Notice } from "../../session/effects.ts";
+import type { Effect, Happening, Loss, Notice, Want } from "../../session/effects.ts";
 import type { KeyOutcome } from "../../session/key-calls.ts";
 import { SocketSession, VANISHED } from "../../session/socket-session.ts";
 import { CLOSE } from "../../session/wire/protocol.ts";
@@ -194,10 +194,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   lose(loss: Loss): Promise<void> {
-    return this.#own.activity.during(async () => {
-      this.#runner.run(() => this.#session.lose(loss));
-      this.#socket?.flush();
-    });
+    return this.#own.activity.during(async () => this.#runner.run(() => this.#session.lose(loss)));
+  }
+
+  want(want: Want): Promise<void> {
+    return this.#own.activity.during(async () => this.#runner.run(() => this.#session.want(want)));
   }
 
   isLive(): Promise<boolean> {

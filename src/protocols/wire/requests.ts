@@ -9,6 +9,8 @@ export type Request =
       readonly waitSeconds: number;
       readonly leaseSeconds: number | undefined;
       readonly steals?: true;
+      /** The holder wants to be told when somebody else wants the key. */
+      readonly asksWanted?: true;
     }
   | {
       readonly type: "enqueue";
@@ -43,6 +45,9 @@ const MAX_SECONDS = 9_223_372_036n;
 const MAX_LIMIT = 1_048_576n;
 const MAX_INT64 = 2n ** 63n - 1n;
 const MIN_INT64 = -(2n ** 63n);
+
+/** Asks to be told when somebody else wants the key. */
+const WANTED = "wanted";
 
 class ParseError extends Error {
   readonly code: ParseErrorCode;
@@ -90,7 +95,7 @@ function requestOf(command: string, frame: Frame): Request {
   switch (command) {
     case "l":
     case "sl":
-      return acquireOf(command === "sl", keyOf(frame), wordsOf(frame));
+      return withWanted(frame, (words) => acquireOf(command === "sl", keyOf(frame), words));
     case "e":
     case "se":
       return enqueueOf(command === "se", keyOf(frame), wordsOf(frame));
@@ -117,12 +122,19 @@ function requestOf(command: string, frame: Frame): Request {
     case "query":
       return { type: "query", key: keyOf(frame) };
     case "steal":
-      return stealOf(keyOf(frame), wordsOf(frame));
+      return withWanted(frame, (words) => stealOf(keyOf(frame), words));
     case "auth":
       return { type: "auth", token: trimmedBytes(frame.arg) };
     default:
       throw new ParseError(3);
   }
+}
+
+/** A claim whose last word may be `wanted`. */
+function withWanted(frame: Frame, requestFrom: (words: string[]) => Request): Request {
+  const words = wordsOf(frame);
+  if (words.at(-1) !== WANTED) return requestFrom(words);
+  return { ...requestFrom(words.slice(0, -1)), asksWanted: true } as Request;
 }
 
 function acquireOf(isSemaphore: boolean, key: string, words: string[]): Request {

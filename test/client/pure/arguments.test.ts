@@ -182,7 +182,7 @@ describe("a wrong argument is named, with its rule, and harms nothing", () => {
     ],
     ["request: callback must be a function, not undefined", (locks) => locks.request("key", {}, wrong(undefined))],
     [
-      'request: option "wait" is not known; known are: lease, limit, maxHold, signal, steal, timeout',
+      'request: option "wait" is not known; known are: lease, limit, maxHold, maxIdle, signal, steal, sticky, timeout',
       (locks) => locks.request("key", wrong({ wait: 5 }), () => {}),
     ],
     [
@@ -204,7 +204,7 @@ describe("a wrong argument is named, with its rule, and harms nothing", () => {
       (locks) => locks.semaphore("key", 3).acquire(wrong({ limit: 4 })),
     ],
     [
-      'request: option "limit" is not known; known are: lease, maxHold, signal, steal, timeout',
+      'request: option "limit" is not known; known are: lease, maxHold, maxIdle, signal, steal, sticky, timeout',
       (locks) => locks.semaphore("key", 3).request(wrong({ limit: 4 }), () => {}),
     ],
     [
@@ -226,7 +226,7 @@ describe("a wrong argument is named, with its rule, and harms nothing", () => {
       (locks) => locks.acquire("x".repeat(300)),
     ],
     [
-      'connect: option "tokne" is not known; known are: WebSocket, clock, label, token',
+      'connect: option "tokne" is not known; known are: WebSocket, clock, label, sticky, token',
       () => connect("ws://x", wrong({ tokne: "x" })),
     ],
     ['connect: option "token" must be a string or a function', () => connect("ws://x", wrong({ token: 123_456 }))],
@@ -289,9 +289,7 @@ it("where there is no WebSocket, the error names the option", () => {
   const own = Object.getOwnPropertyDescriptor(globalThis, "WebSocket");
   Reflect.deleteProperty(globalThis, "WebSocket");
   try {
-    expect(() => connect("ws://x")).toThrow(
-      'connect: option "WebSocket" is needed: Node before 22 has none; that of the package ws will do',
-    );
+    expect(() => connect("ws://x")).toThrow('connect: option "WebSocket" is needed, as of the package ws');
   } finally {
     if (own) Object.defineProperty(globalThis, "WebSocket", own);
   }

@@ -201,6 +201,8 @@ export class CoreService implements Host {
         const hosted = this.#sessions.get(event.session);
         if (event.type === "notice") this.#deliver(hosted, event);
         else if (event.type === "lost" && hosted) this.#lose(hosted, event);
+        else if (event.type === "wanted" && hosted)
+          this.#run(hosted, () => hosted.session.want({ key: "key", token: event.token }));
       }
     }
     this.engine.takeChanges();

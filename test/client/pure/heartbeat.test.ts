@@ -7,7 +7,7 @@ function patient() {
   const heartbeat = new Heartbeat(clock, 1_000, {
     beat: () => events.push("beat"),
     proved: ({ steady }) => events.push(`proved ${clock.steady() - steady}`),
-    died: () => events.push("died"),
+    drop: () => events.push("drop"),
   });
   return { clock, events, heartbeat };
 }
@@ -26,7 +26,7 @@ it("nobody is there when a beat is not answered before the next", async () => {
   await clock.pass(2_040);
   expect(events).toEqual(["beat"]);
   await clock.pass(20);
-  expect(events).toEqual(["beat", "died"]);
+  expect(events).toEqual(["beat", "drop"]);
   expect(clock.timers).toBe(0);
 });
 
@@ -46,7 +46,7 @@ it("after standing still an answer is wanted soon: much may be over", async () =
   await clock.pass(540);
   expect(events).toEqual(["beat"]);
   await clock.pass(20);
-  expect(events).toEqual(["beat", "died"]);
+  expect(events).toEqual(["beat", "drop"]);
 });
 
 it("whoever asks again and again puts nothing off", async () => {
@@ -55,7 +55,7 @@ it("whoever asks again and again puts nothing off", async () => {
     heartbeat.probe(500);
     await clock.pass(150);
   }
-  expect(events).toEqual(["beat", "died"]);
+  expect(events).toEqual(["beat", "drop"]);
 });
 
 it("who wants to know sooner sends no second beat beside one that is under way", async () => {
@@ -65,5 +65,5 @@ it("who wants to know sooner sends no second beat beside one that is under way",
   await clock.pass(240);
   expect(events).toEqual(["beat"]);
   await clock.pass(20);
-  expect(events).toEqual(["beat", "died"]);
+  expect(events).toEqual(["beat", "drop"]);
 });

@@ -34,6 +34,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ type: type("sleep"), ms: ms(2_000, 11_000) }) },
   { weight: 1, arbitrary: fc.record({ type: type("forget") }) },
   { weight: 14, arbitrary: fc.record({ type: type("acquire", "acquire", "steal", "steal", "try"), client, ...terms }) },
+  { weight: 10, arbitrary: fc.record({ type: type("sticky"), client, ...terms, maxIdle: maybe(300, 2_000) }) },
   { weight: 6, arbitrary: fc.record({ type: type("enqueue"), client, lease: terms.lease }) },
   { weight: 8, arbitrary: fc.record({ type: type("wait"), ticket: some, ...terms }) },
   { weight: 2, arbitrary: fc.record({ type: type("leave"), ticket: some }) },

@@ -15,6 +15,8 @@ export type Step =
   /** From now on the service forgets the losses that it should tell again on the next connection. */
   | { readonly type: "forget" }
   | ({ readonly type: "acquire" | "steal" | "try"; readonly client: number } & Terms)
+  /** A callback that ends with a `release`; its lock is then kept for a while. */
+  | ({ readonly type: "sticky"; readonly client: number; readonly maxIdle?: number | undefined } & Terms)
   | ({ readonly type: "enqueue"; readonly client: number } & Pick<Terms, "lease">)
   | ({ readonly type: "wait"; readonly ticket: number } & Terms)
   | { readonly type: "leave"; readonly ticket: number }
@@ -49,6 +51,13 @@ interface Wish {
   /** Where it takes a place, or waits. */
   readonly place: Place | undefined;
   isOver: boolean;
+}
+
+interface Held {
+  readonly member: Member;
+  readonly lock: Lock;
+  /** Ends the callback that has it. */
+  readonly end?: () => void;
 }
 
 interface Place {
@@ -96,7 +105,8 @@ class CountingClock implements Clock {
       this.armed.delete(end);
       cancel();
     };
-    this.armed.add(end);
+    // What is due at once is over in a moment.
+    if (ms > 0) this.armed.add(end);
     return end;
   }
 }
@@ -110,7 +120,7 @@ export class Story {
   readonly #travelling: { readonly label: string; readonly arrive: () => void }[] = [];
   readonly #wishes: Wish[] = [];
   readonly #places: Place[] = [];
-  readonly #held: { readonly member: Member; readonly lock: Lock }[] = [];
+  readonly #held: Held[] = [];
   /** Promises that never reject, and whose they are. */
   readonly #pending = new Map<Promise<unknown>, Member>();
   readonly #faults: unknown[] = [];
@@ -176,6 +186,8 @@ export class Story {
       case "steal":
       case "try":
         return this.#acquire(step.type, this.#member(step.client), step);
+      case "sticky":
+        return this.#request(this.#member(step.client), step);
       case "enqueue":
         return this.#enqueue(this.#member(step.client), step);
       case "wait":
@@ -227,6 +239,21 @@ export class Story {
     this.#follow(wish, asked, (lock) => lock && this.#hold(member, lock));
   }
 
+  #request(
+    member: Member,
+    { lease, timeout, maxHold, maxIdle }: Terms & { readonly maxIdle?: number | undefined },
+  ): void {
+    const wish = this.#wish("sticky", member, timeout);
+    const options = { limit: this.#limit, signal: wish.stop.signal, sticky: true, lease, timeout, maxHold, maxIdle };
+    const run = (lock: Lock) => {
+      const { promise, resolve } = Promise.withResolvers<Lock>();
+      this.#hold(member, lock, () => resolve(lock));
+      return promise;
+    };
+    // Whatever has become of it since, it is not this callback's any more.
+    this.#follow(wish, member.locks.request("key", options, run), (lock) => expect(lock.isHeld).toBe(false));
+  }
+
   #enqueue(member: Member, { lease }: Terms): void {
     const place: Place = { member, ticket: undefined, isCrowded: false, isLeft: false, isWaitedFor: false };
     member.places.add(place);
@@ -263,18 +290,22 @@ export class Story {
     );
   }
 
-  #hold(member: Member, lock: Lock): void {
+  #hold(member: Member, lock: Lock, end?: () => void): void {
     // A short lease may be over before its grant arrives; after a sleep nothing is believed in until the next heartbeat.
     const isCertain = lock.lease > LONGEST_WAY_MS && !this.#hasSlept;
     if (isCertain && !lock.isHeld && !lock.signal.aborted) fail("got a lock that is not held");
-    const hold = { member, lock };
+    const hold = { member, lock, ...(end && { end }) };
     this.#held.push(hold);
     if (this.#isEnding) this.#release(hold);
   }
 
-  #release(hold: { readonly member: Member; readonly lock: Lock } | undefined): void {
+  #release(hold: Held | undefined): void {
     if (!hold) return;
     this.#held.splice(this.#held.indexOf(hold), 1);
+    if (hold.end) {
+      hold.end();
+      return;
+    }
     this.#await(hold.member, hold.lock.release());
     expect(hold.lock.isHeld).toBe(false);
   }
@@ -284,6 +315,7 @@ export class Story {
     if (member.isClosed) return;
     member.isClosed = true;
     const closed = member.locks.close();
+    for (const hold of this.#held.filter((each) => each.member === member && each.end)) this.#release(hold);
     await settled();
     expect([...this.#pending.values()]).not.toContain(member);
     this.#await(

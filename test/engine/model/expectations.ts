@@ -4,9 +4,10 @@ import type { KeyModel } from "./key-model.ts";
 import { endNoticeOf, isInRound, type Notice, openRequestOf, promotionOf } from "./types.ts";
 
 export function expectedSlotRows({ holds }: KeyModel): Omit<SlotRow, "index" | "place">[] {
-  return holds.map(({ isRecord, unanswered: _, offeredTo: __, stored, round, ...row }) => {
+  return holds.map(({ isRecord, unanswered: _, offeredTo: __, isWanted: ___, stored, round, asksWanted, ...row }) => {
     const unconfirmed = stored && { ...stored, isReported: false };
-    return { ...row, ...unconfirmed, hasRecord: isRecord, isHeld: true, ...(round && { round }) };
+    const flags = { ...(round && { round }), ...(asksWanted && { asksWanted }) };
+    return { ...row, ...unconfirmed, hasRecord: isRecord, isHeld: true, ...flags };
   });
 }
 
@@ -19,8 +20,8 @@ export function expectedWaiterRows({ holds, ended, queue }: KeyModel): Omit<Wait
   const others = [...queue, ...promoted].map((waiter) => ({ waiter, outcome: undefined }));
   return [...ends, ...others]
     .sort((a, b) => a.waiter.place - b.waiter.place)
-    .map(({ waiter: { place: _, pausedUntil: __, quorum, ...row }, outcome }) => {
-      return { ...row, outcome, ...(quorum && { quorum }) };
+    .map(({ waiter: { place: _, pausedUntil: __, quorum, asksWanted, ...row }, outcome }) => {
+      return { ...row, outcome, ...(quorum && { quorum }), ...(asksWanted && { asksWanted }) };
     });
 }
 

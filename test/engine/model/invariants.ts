@@ -87,7 +87,9 @@ export class Invariants {
 
   /** Every notice is sent at once and is true; every loss is told exactly once. */
   #checkEvents(events: readonly KeyEvent[], unansweredBefore: readonly Notice[]): Notice[] {
-    const { notices, losses, rounds } = this.#model;
+    const { notices, losses, rounds, wants } = this.#model;
+    const wanted = events.flatMap((event) => (event.type === "wanted" ? [event] : []));
+    assert.deepEqual(wanted.sort(byToken), wants.map((want) => ({ type: "wanted", ...want })).sort(byToken));
     const told = events.filter(({ type }) => type === "round" || type === "round_over");
     assert.deepEqual(told, rounds);
     const lost = events.flatMap((event) => (event.type === "lost" ? [event] : []));

@@ -40,6 +40,7 @@ export class KeyModel extends ModelState {
     if (this.limit !== command.limit) return { status: "limit_mismatch" };
     if (command.quorum) return this.acquireInRound(command, now);
     if (this.hasRoom && this.queue.length === 0) return grantedOf(this.grant(command, now, { isReported: true }));
+    this.want();
     if (this.isQueueFull) return { status: "max_waiters" };
     if (command.waitMs === 0) return this.timeoutAtOnce();
     if (!command.mayWait) return { status: "would_wait" };
@@ -49,6 +50,7 @@ export class KeyModel extends ModelState {
 
   /** Waits in any case: for its turn, and then for the other deployments. */
   private acquireInRound(command: AcquireCommand, now: number): object {
+    this.want();
     if (!this.isIdle && command.quorum === "once") return this.timeoutAtOnce();
     if (!this.isIdle && this.isQueueFull) return { status: "max_waiters" };
     this.join(command, { isEnqueued: false, deadline: NEVER }, now);
@@ -66,6 +68,7 @@ export class KeyModel extends ModelState {
       hold.isRecord = true;
       return grantedOf(hold);
     }
+    this.want();
     if (this.isQueueFull) return { status: "max_waiters" };
     this.join(command, { isEnqueued: true, deadline: NEVER }, now);
     return { status: "queued" };
@@ -139,7 +142,9 @@ export class KeyModel extends ModelState {
     hold.expiresAt = now + leaseSeconds * 1000;
     hold.stored = undefined;
     this.touch(now);
-    return { status: "renewed", leaseSeconds };
+    const isWanted = hold.isWanted || (hold.asksWanted && this.queue.length > 0);
+    hold.isWanted = isWanted && this.queue.length > 0;
+    return { status: "renewed", leaseSeconds, ...(isWanted && { isWanted }) };
   }
 
   pickUp(request: string, now: number): object {

@@ -34,6 +34,8 @@ export class ModelState {
   activity: { earliest: number; latest: number };
   /** What the current command has done. */
   losses: Loss[] = [];
+  /** Holders told that somebody else wants the key. */
+  wants: Omit<Loss, "reason">[] = [];
   notices: Notice[] = [];
   promoted: Waiter[] = [];
   grants: Hold[] = [];
@@ -69,6 +71,7 @@ export class ModelState {
   begin(now: number): void {
     this.#now = now;
     this.losses = [];
+    this.wants = [];
     this.notices = [];
     this.promoted = [];
     this.grants = [];
@@ -111,6 +114,7 @@ export class ModelState {
     this.ended = decided.map((end) => ({ ...end, isTold: false }));
     this.queue = [...this.queue, ...undecided].sort((a, b) => a.place - b.place);
     for (const waiter of this.queue) waiter.pausedUntil = 0;
+    for (const hold of this.holds) hold.isWanted = false;
     this.activity.earliest = Math.min(this.activity.earliest, shownActivity);
     for (const hold of this.holds) this.reloadOffer(hold);
   }
@@ -122,7 +126,8 @@ export class ModelState {
     const { place, session, request, leaseSeconds } = hold.offeredTo;
     const known = { place, session, request, leaseSeconds, joinedAt: hold.since };
     const unknown = { isEnqueued: false, sessionless: undefined, quorum: undefined, waitRequest: undefined };
-    hold.unanswered = { ...known, ...unknown, deadline: Number.POSITIVE_INFINITY, pausedUntil: 0 };
+    const { asksWanted } = hold;
+    hold.unanswered = { ...known, ...unknown, asksWanted, deadline: Number.POSITIVE_INFINITY, pausedUntil: 0 };
   }
 
   prune(limit: number, now: number): void {
@@ -145,19 +150,38 @@ export class ModelState {
   protected join(request: LockRequest, kind: Pick<Waiter, "isEnqueued" | "deadline">, now: number): void {
     const { session, request: id, leaseSeconds, sessionless, quorum } = request;
     const joined = { place: this.#nextPlace++, session, request: id, leaseSeconds, sessionless, quorum, joinedAt: now };
-    this.queue.push({ ...joined, ...kind, waitRequest: undefined, pausedUntil: 0 });
+    const asksWanted = request.asksWanted === true;
+    this.queue.push({ ...joined, ...kind, asksWanted, waitRequest: undefined, pausedUntil: 0 });
     this.touch(now);
   }
 
+  /** Somebody wants the key and does not get it now: every holder that asked, and has its token, is told once. */
+  want(): void {
+    for (const hold of this.holds) {
+      if (!hold.asksWanted || !hold.isReported || hold.isWanted) continue;
+      hold.isWanted = true;
+      this.wants.push({ session: hold.session, token: hold.token });
+    }
+  }
+
   grant(
-    { session, request, leaseSeconds, sessionless }: LockRequest,
+    {
+      session,
+      request,
+      leaseSeconds,
+      sessionless,
+      asksWanted,
+    }: Omit<LockRequest, "asksWanted"> & {
+      asksWanted?: boolean | undefined;
+    },
     now: number,
     { isReported }: { isReported: boolean },
   ): Hold {
     const token = this.mint(now);
     const expiresAt = now + leaseSeconds * 1000;
     const none = { offeredTo: undefined, stored: undefined, unanswered: undefined, round: undefined };
-    const is = { isReported, isOffered: false, isRecord: false, ...none };
+    const told = { asksWanted: asksWanted === true, isWanted: false };
+    const is = { isReported, isOffered: false, isRecord: false, ...none, ...told };
     const hold = { session, request, token, leaseSeconds, sessionless, expiresAt, since: now, ...is };
     if (isReported) {
       const granted = { type: "granted", how: "immediate", session, fence: fenceOf(hold), at: now, waitMs: 0 } as const;
@@ -205,11 +229,13 @@ export class ModelState {
       this.countGrant(hold, now);
       hold.isOffered = true;
       hold.offeredTo = waiter;
+      hold.isWanted = hold.asksWanted && this.queue.some(({ deadline }) => deadline > now);
       hold.expiresAt += OFFER_TAKES_MS;
     }
     if (!waiter.isEnqueued || waiter.waitRequest) hold.expiresAt = Math.max(hold.expiresAt, now + PICK_UP_MS);
-    const { token, leaseSeconds } = hold;
-    this.notices.push({ ...promotionOf(hold), ...(hold.isOffered && { offer: { token, leaseSeconds, at: now } }) });
+    const { token, leaseSeconds, isWanted } = hold;
+    const offer = { token, leaseSeconds, at: now, ...(isWanted && { isWanted }) };
+    this.notices.push({ ...promotionOf(hold), ...(hold.isOffered && { offer }) });
     return true;
   }
 
@@ -230,6 +256,7 @@ export class ModelState {
     hold.isReported = true;
     hold.isRecord = false;
     hold.unanswered = undefined;
+    hold.isWanted = hold.asksWanted && this.queue.length > 0;
     hold.stored = undefined;
     const leaseEnd = now + hold.leaseSeconds * 1000;
     hold.expiresAt = hold.round ? Math.min(hold.expiresAt, leaseEnd) : leaseEnd;
@@ -252,6 +279,8 @@ export class ModelState {
     const { expiresAt } = hold;
     hold.isReported = true;
     hold.unanswered = undefined;
+    // Somebody may have come to wait since it was offered.
+    if (this.queue.length > 0) this.want();
     hold.stored = { expiresAt };
     if (now === undefined) return;
     hold.expiresAt = now + hold.leaseSeconds * 1000;

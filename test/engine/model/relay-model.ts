@@ -39,7 +39,10 @@ export class RelayModel {
   #answer(question: RelayQuestion, now: number): RelayAnswer["status"] {
     const { limit, holds } = this.#key;
     const theirs = holds.find(isOfRelay);
-    if (question.type === "propose" && (limit !== 1 || (holds.length > 0 && !theirs))) return "held";
+    if (question.type === "propose" && (limit !== 1 || (holds.length > 0 && !theirs))) {
+      this.#key.want();
+      return "held";
+    }
     if (question.type === "propose" && !theirs) return this.#propose(question, now);
     if (!theirs) return "not_held";
     if (theirs.sessionless?.mark !== question.relay || isOvertaken(question, noteOf(theirs))) return "held_for_another";

@@ -22,7 +22,10 @@ export class SessionlessModel {
       this.#confirm(hold, now);
       return { status: "standing", ...this.#shown(now) };
     }
-    if (command.waitMs === 0 && key.limit === 1 && !key.isIdle) return { ...key.timeoutAtOnce(), ...this.#shown(now) };
+    if (command.waitMs === 0 && key.limit === 1 && !key.isIdle) {
+      key.want();
+      return { ...key.timeoutAtOnce(), ...this.#shown(now) };
+    }
     const outcome = key.acquire({ ...command, limit: 1, mayWait: true }, now, seen);
     return this.#claimOutcome(outcome, command.request, now);
   }

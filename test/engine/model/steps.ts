@@ -31,6 +31,7 @@ export type Step =
       readonly mayWait: boolean;
       /** Only a lock can need one. */
       readonly quorum: Quorum | undefined;
+      readonly asksWanted: boolean;
     }
   | {
       readonly step: "enqueue";
@@ -114,6 +115,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
       leaseSeconds,
       mayWait: mostly,
       quorum,
+      asksWanted: fc.boolean(),
     }),
   },
   { weight: 9, arbitrary: fc.record({ step: fc.constant("enqueue"), who, otherLimit, leaseSeconds }) },

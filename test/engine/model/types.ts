@@ -9,6 +9,7 @@ export interface Waiter {
   readonly joinedAt: number;
   readonly sessionless: Sessionless | undefined;
   readonly quorum: Quorum | undefined;
+  readonly asksWanted: boolean;
   deadline: number;
   /** Until then, neither it nor those behind it get the slot. */
   pausedUntil: number;
@@ -28,6 +29,9 @@ export interface Hold {
   /** When the token was handed over or offered; until then, when the request came. */
   since: number;
   isReported: boolean;
+  readonly asksWanted: boolean;
+  /** Its holder has been told that somebody else wants the key. */
+  isWanted: boolean;
   /** Its token was sent to the session, whose client may have it. */
   isOffered: boolean;
   /** The waiter that it was offered to. */
@@ -98,8 +102,8 @@ export function heldSince({ isReported, isOffered, since, token, expiresAt, leas
 
 export const fenceOf = ({ token }: Pick<Hold, "token">): string => token.slice(0, 16);
 
-export function grantedOf({ token, leaseSeconds }: Hold): object {
-  return { status: "granted", token, leaseSeconds };
+export function grantedOf({ token, leaseSeconds, isWanted }: Hold): object {
+  return { status: "granted", token, leaseSeconds, ...(isWanted && { isWanted }) };
 }
 
 /** Tags are short here, and are shown whole. */

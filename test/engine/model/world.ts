@@ -62,7 +62,8 @@ export class World {
         const client = this.#client(step.who);
         const limit = step.quorum ? 1 : (step.otherLimit ?? this.model.limit);
         const asked = { session: client.id, request: this.#id("l"), limit, waitMs, leaseSeconds, mayWait };
-        const command = { ...asked, ...(step.quorum && { quorum: step.quorum }) };
+        const { quorum, asksWanted } = step;
+        const command = { ...asked, ...(quorum && { quorum }), ...(asksWanted && { asksWanted }) };
         this.#ask(client, { do: "acquire", command });
         return;
       }

@@ -42,6 +42,27 @@ describe("a key that is dropped from memory", () => {
     expect(granted.map((grant) => grant.split(":")[0])).toEqual(["one", "two", "three"]);
   });
 
+  it("remembers who wants to be told that somebody waits, as a holder and as a waiter", async () => {
+    const scripts = scriptSessions();
+    const told: string[] = [];
+    const asks = { ...WAIT, asksWanted: true } as const;
+    for (const session of ["first", "second"])
+      scripts.set(session, { deliver: () => "later", want: ({ token }) => told.push(`${session} ${token}`) });
+    const stub = keyStub(fresh("key"));
+    const held = grantedToken(await stub.acquire(command({ ...asks, session: "first" })));
+    await evictDurableObject(stub);
+    await stub.acquire(command({ ...asks, session: "second", request: "r2" }));
+    await until(() => told.length === 1, { timeout: 5_000, interval: 5 });
+    await evictDurableObject(stub);
+    expect(await stub.renew(held, 9)).toEqual({ status: "renewed", leaseSeconds: 9, isWanted: true });
+    await stub.release(held, "first");
+    const next = grantedToken(await stub.pickUp("r2"));
+    await evictDurableObject(stub);
+    await stub.acquire(command({ ...WAIT, session: "third" }));
+    await until(() => told.length === 2, { timeout: 5_000, interval: 5 });
+    expect(told).toEqual([`first ${held}`, `second ${next}`]);
+  });
+
   it("remembers a two-phase place, a grant on it, and one that ran out", async () => {
     const scripts = scriptSessions();
     scripts.set("s", { deliver: () => "noted" });
