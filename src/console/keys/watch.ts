@@ -3,9 +3,10 @@ import { entriesOf, type StatsPage } from "./entry.ts";
 import { firstRowOf, hasPage, type Listing, NOTHING_KNOWN, pageOfRow, withPage } from "./listing.ts";
 import type { Rows } from "./rows.ts";
 
-const PAGE_SIZE = 100;
+/** Every key on a page that is in use is asked, and woken if it sleeps: little more than a window shows. */
+const PAGE_SIZE = 50;
 /** So many rows below the last visible one are there before somebody scrolls to them. */
-const AHEAD = 60;
+const AHEAD = 20;
 
 /** Follows those keys that are in view, however many there are. */
 export class KeysWatch {

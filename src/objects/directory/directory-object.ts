@@ -8,10 +8,11 @@ import { configOf, type Env } from "../env.ts";
 import { Gathering } from "./gathering.ts";
 import { type Claim, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
 import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
-import { kindOf, type ListedSession, ListedSessions, type SessionKind, type Transport } from "./listed-sessions.ts";
+import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
+import { kindOf, type SessionKind, type Transport } from "./session-counts.ts";
 
 export type { Founding, ListedKey } from "./listed-keys.ts";
-export type { Transport } from "./listed-sessions.ts";
+export type { Transport } from "./session-counts.ts";
 
 /** Not admitted because of the cap or, with `hasLostRows`, because the key was founded before and has lost its rows. */
 export type KeyAdmission =
@@ -20,10 +21,17 @@ export type KeyAdmission =
 export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
 export type SessionAdmission = "admitted" | SessionRefusal;
 
-/** Some of a shard's keys, in key order, and the number of all its live sessions. */
+/** Some of a shard's keys, in key order. */
 export interface ShardListing {
   readonly keys: string[];
+}
+
+/** What a shard counts. */
+export interface ShardCensus {
+  readonly keys: number;
   readonly sessions: Record<Transport, number>;
+  /** Sessions that were woken to see whether they are alive. */
+  readonly probed: number;
 }
 
 const SCHEMA = `
@@ -164,11 +172,22 @@ export class DirectoryObject extends DurableObject<Env> {
     if (this.#sessions.count() > 0) await this.#watchSessions();
   }
 
-  async list(range: Range): Promise<ShardListing> {
+  list(range: Range): ShardListing {
+    return { keys: this.#keys.inRange(range) };
+  }
+
+  /** Counts without reading a table. Removes a few of the sessions that ended without notice; `alarm` finds them all. */
+  async census(): Promise<ShardCensus> {
     this.#gathering.finish();
-    await this.#sessions.strikeDead();
+    const probed = await this.#sessions.strikeSome();
     this.#gathering.finish();
-    return { keys: this.#keys.inRange(range), sessions: this.#sessions.countByTransport() };
+    return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
+  }
+
+  /** The current state of at most `max` keys drawn at random, leaving out those that this process knows anyway. */
+  async describeSome(max: number): Promise<DescribedKeys & { readonly asked: number }> {
+    const keys = this.#keys.sample(max);
+    return { ...(await this.#keys.describe(keys, { detail: false })), asked: keys.length };
   }
 
   /** The current state of these keys, asked one by one. Keys that do not exist are left out. */
