@@ -19,7 +19,7 @@ export interface SeenKey extends Pick<KeyView, "limit" | "holderCount" | "waiter
 }
 
 interface KnownKey extends SeenKey {
-  /** With waiters: when the next thing happens that only the key itself can decide. */
+  /** When the next thing happens that only the key itself can decide. The end of its only lease is not, if nobody waits. */
   readonly decidesAt: number;
 }
 
@@ -45,9 +45,11 @@ export function noteKey(env: Env, key: string, engine: KeyEngine): void {
     known.delete(key);
     return;
   }
-  const never = Number.POSITIVE_INFINITY;
-  const decidesAt = waiters === 0 ? never : engine.nextWake({ gcMaxIdleMs: never, graceMs: 0 });
   const brief = holders.map(({ session, expiresAt }) => ({ session, expiresAt }));
+  const never = Number.POSITIVE_INFINITY;
+  const dueAt = engine.nextWake({ gcMaxIdleMs: never, graceMs: 0 });
+  const isOneLease = waiters === 0 && brief.length === 1 && (brief[0]?.expiresAt ?? never) <= dueAt;
+  const decidesAt = isOneLease ? never : dueAt;
   known.set(key, { limit, holderCount, holders: brief, waiters, lastActivity, decidesAt });
 }
 
@@ -81,7 +83,8 @@ export function seeKey(env: Env, key: string): Sight {
 function sightOf(state: KnownKey, now: number, gcMaxIdleMs: number): Sight {
   const { limit, waiters } = state;
   const holders = state.holders.filter(({ expiresAt }) => expiresAt > now);
-  if (waiters > 0 && (holders.length < state.holders.length || state.decidesAt <= now)) return "unknown";
+  const hasExpired = holders.length < state.holders.length;
+  if (state.decidesAt <= now || (waiters > 0 && hasExpired)) return "unknown";
   const lastActivity = state.holders.reduce(
     (latest, { expiresAt }) => (expiresAt <= now ? Math.max(latest, expiresAt) : latest),
     state.lastActivity,
