@@ -45,6 +45,7 @@ it("draws every key equally often, whether it was there from the start or came w
     const census = new Census(names(400), randomFrom(round * 7_919 + 1));
     for (const key of names(200)) census.remove(key);
     for (let index = 0; index < 200; index += 1) census.add(`new${index}`);
+    for (let turn = 0; turn < 4 * (round % 3); turn += 1) census.sample(16);
     for (const key of census.sample(16)) drawnOf.set(key, (drawnOf.get(key) ?? 0) + 1);
   }
   const share = (isMeant: (key: string) => boolean) =>
@@ -55,4 +56,25 @@ it("draws every key equally often, whether it was there from the start or came w
   expect(share((key) => Number(key.slice(1)) < 300)).toBeGreaterThan(0.22);
   expect(share((key) => Number(key.slice(1)) < 300)).toBeLessThan(0.28);
   expect(drawnOf.size).toBe(400);
+});
+
+it("draws the same keys as last time but for one in four times, and all of its random part in the end", () => {
+  const census = new Census(names(10_000), randomFrom(1));
+  const seen = new Set<string>();
+  let last: string[] = census.sample(12);
+  for (let turn = 1; turn < 512; turn += 1) {
+    const drawn = census.sample(12);
+    expect(drawn.filter((key) => last.includes(key))).toHaveLength(turn % 4 === 0 ? 11 : 12);
+    for (const key of drawn) seen.add(key);
+    last = drawn;
+  }
+  expect(seen.size).toBe(128);
+});
+
+it("draws only what is wanted", () => {
+  const census = new Census(names(10_000), randomFrom(2));
+  const isEven = (key: string) => Number(key.slice(1)) % 2 === 0;
+  const drawn = census.sample(20, isEven);
+  expect(drawn).toHaveLength(20);
+  expect(drawn.every(isEven)).toBe(true);
 });

@@ -1,4 +1,4 @@
-/** Enough to draw a different sample each time, and few enough to keep in memory. */
+/** Several samples, so that they can change, and few enough to keep in memory. */
 const RESERVOIR = 128;
 
 /**
@@ -9,11 +9,18 @@ const RESERVOIR = 128;
 export class Census {
   #count = 0;
   #reservoir: string[] = [];
+  #samples = 0;
   readonly #random: () => number;
 
   constructor(keys: Iterable<string>, random: () => number = Math.random) {
     this.#random = random;
     for (const key of keys) this.add(key);
+    // The first keys are in the order of the table.
+    const all = this.#reservoir;
+    for (let index = all.length - 1; index > 0; index -= 1) {
+      const other = Math.floor(this.#random() * (index + 1));
+      [all[index], all[other]] = [all[other] as string, all[index] as string];
+    }
   }
 
   get count(): number {
@@ -43,14 +50,15 @@ export class Census {
     if (last !== undefined && index < this.#reservoir.length) this.#reservoir[index] = last;
   }
 
-  /** At most `max` keys, drawn at random. All of them if there are no more than `max`, and `max` is at most 128. */
-  sample(max: number): string[] {
-    const drawn = [...this.#reservoir];
-    const size = Math.min(max, drawn.length);
-    for (let index = 0; index < size; index += 1) {
-      const other = index + Math.floor(this.#random() * (drawn.length - index));
-      [drawn[index], drawn[other]] = [drawn[other] as string, drawn[index] as string];
-    }
-    return drawn.slice(0, size);
+  /**
+   * At most `max` random keys of those that are `isWanted`; all of them if the shard lists no more than 128. As far as
+   * possible they are the same as last time, because keys that were asked a moment ago are awake and cost little: one
+   * of them changes every fourth time.
+   */
+  sample(max: number, isWanted: (key: string) => boolean = () => true): string[] {
+    const wanted = this.#reservoir.filter(isWanted);
+    if (wanted.length <= max) return wanted;
+    const start = Math.floor(this.#samples++ / 4) % wanted.length;
+    return [...wanted.slice(start), ...wanted.slice(0, start)].slice(0, max);
   }
 }

@@ -93,8 +93,8 @@ export class ListedKeys {
 
   /** At most `max` keys, drawn at random among those that this process does not know anyway. */
   sample(max: number): string[] {
-    const drawn = this.#counted.sample(Number.POSITIVE_INFINITY).filter((key) => !isKnown(key));
-    if (drawn.length >= max || countKnown() === 0) return drawn.slice(0, max);
+    const drawn = this.#counted.sample(max, (key) => !isKnown(key));
+    if (drawn.length >= max || countKnown() === 0) return drawn;
     // Most keys are known: look for the others. Only self-hosted, where reading rows costs nothing.
     const found = new Set(drawn);
     for (const key of this.#names()) {
