@@ -1,4 +1,4 @@
-import { type Scope, seesKey } from "../auth/scope.ts";
+import { commonPrefix, type Scope, seesKey } from "../auth/scope.ts";
 import { logged } from "../log.ts";
 import { askKey } from "../objects/calls/ask-key.ts";
 import { directoryOfKey } from "../objects/calls/directories.ts";
@@ -87,10 +87,15 @@ export interface StatsQuestion extends Omit<StatsOptions, "sees"> {
 
 /** The service as JSON, as of a time after the moment `asked`. Equal concurrent questions share the answer. */
 export function statsDocument(env: Env, { scope, ...options }: StatsQuestion, asked: Moment): Promise<string> {
-  const sees = scope && ((key: string) => seesKey(scope, key));
   return sharedAnswer(`stats ${JSON.stringify([options, scope?.keys])}`, asked, async () =>
-    JSON.stringify(await gatherStats(env, { ...options, ...(sees && { sees }) })),
+    JSON.stringify(await gatherStats(env, scope ? within(scope, options) : options)),
   );
+}
+
+/** Only names that may be in the scope are read: there may be many others. */
+function within(scope: Scope, options: StatsOptions): StatsOptions {
+  const [prefix = "", common] = [options.prefix, commonPrefix(scope)];
+  return { ...options, prefix: common.startsWith(prefix) ? common : prefix, sees: (key) => seesKey(scope, key) };
 }
 
 /**
