@@ -102,13 +102,16 @@ export async function describeKeys(env: Env, keys: readonly string[], detail: bo
   };
 }
 
-/** Orders texts by their UTF-8 bytes, which is the order of their code points. */
+/** Orders texts by their UTF-8 bytes, which is the order of their code points: those of two UTF-16 units come last. */
 export function compareBytes(a: string, b: string): number {
-  const [left, right] = [a[Symbol.iterator](), b[Symbol.iterator]()];
-  for (;;) {
-    const [x, y] = [left.next(), right.next()];
-    if (x.done || y.done) return Number(y.done ?? false) - Number(x.done ?? false);
-    const difference = (x.value.codePointAt(0) ?? 0) - (y.value.codePointAt(0) ?? 0);
-    if (difference !== 0) return difference;
+  for (let at = 0; at < a.length && at < b.length; at += 1) {
+    const [x, y] = [a.charCodeAt(at), b.charCodeAt(at)];
+    if (x !== y) return rankOf(x) - rankOf(y);
   }
+  return a.length - b.length;
+}
+
+function rankOf(unit: number): number {
+  const isHalf = unit >= 0xd800 && unit <= 0xdfff;
+  return isHalf ? unit + 0x10000 : unit;
 }

@@ -43,6 +43,11 @@ const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
 
 /** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
 const WATCH_EVERY_MS = 3_600_000;
+/** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
+const PROBED_BY_REPORT = 4;
+/** After a restart, once somebody wants to know, all sessions are probed, but not at once. */
+const UNSEEN_EVERY_MS = 5_000;
+const UNSEEN_AT_ONCE = 200;
 
 /** Refusals for a full service and for an address that has reached its cap. */
 const REFUSALS = {
@@ -68,6 +73,7 @@ export class DirectoryObject extends DurableObject<Env> {
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
   #isWatching = false;
+  #isLookingForUnseen = false;
   /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
   readonly #gathering = new Gathering();
 
@@ -168,18 +174,22 @@ export class DirectoryObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     this.#isWatching = false;
     this.#gathering.finish();
-    await this.#sessions.strikeDead();
-    if (this.#sessions.count() > 0) await this.#watchSessions();
+    if (this.#isLookingForUnseen) await this.#sessions.strikeSome(UNSEEN_AT_ONCE);
+    else await this.#sessions.strikeDead();
+    this.#isLookingForUnseen = false;
+    if (this.#sessions.hasUnseen) await this.#lookForUnseen();
+    else if (this.#sessions.count() > 0) await this.#watchSessions();
   }
 
   list(range: Range): ShardListing {
     return { keys: this.#keys.inRange(range) };
   }
 
-  /** Counts without reading a table. Removes a few of the sessions that ended without notice; `alarm` finds them all. */
+  /** Counts without reading a table. Removes a few of the sessions that ended without notice; `alarm` finds the others. */
   async census(): Promise<ShardCensus> {
     this.#gathering.finish();
-    const probed = await this.#sessions.strikeSome();
+    const probed = await this.#sessions.strikeSome(PROBED_BY_REPORT);
+    if (this.#sessions.hasUnseen) await this.#lookForUnseen();
     this.#gathering.finish();
     return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
   }
@@ -309,6 +319,14 @@ export class DirectoryObject extends DurableObject<Env> {
     if (fence <= this.#mark) return;
     this.#mark = fence;
     this.#sql.exec("INSERT OR REPLACE INTO mark VALUES (1, ?)", fenceToHex(fence));
+  }
+
+  /** Has the alarm probe the next sessions from before a restart. */
+  async #lookForUnseen(): Promise<void> {
+    if (this.#isLookingForUnseen) return;
+    this.#isLookingForUnseen = true;
+    this.#isWatching = true;
+    await this.ctx.storage.setAlarm(Date.now() + UNSEEN_EVERY_MS);
   }
 
   async #watchSessions(): Promise<void> {

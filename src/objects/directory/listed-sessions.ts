@@ -26,8 +26,8 @@ const NEW_HTTP_BELIEVED_MS = 2_000;
 const HTTP_ASKED_EVERY_MS = 10;
 const HTTP_BELIEVED_AT_LEAST_MS = 1_000;
 const ASKED_AT_ONCE = 8;
-/** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
-const PROBED_BY_REPORT = 4;
+/** The belief in a session from before a restart of the directory. */
+const UNSEEN = 0;
 
 /** The sessions that a shard of the directory counts, and their labels. */
 export class ListedSessions {
@@ -101,7 +101,7 @@ export class ListedSessions {
     const rows = this.#sql.exec<{ session: string; address: string; transport: Transport }>("SELECT * FROM sessions");
     for (const { session, address, transport } of rows) {
       this.#counts.add(transport, address);
-      if (!this.#believedUntil.has(session)) this.#believedUntil.set(session, 0);
+      if (!this.#believedUntil.has(session)) this.#believedUntil.set(session, UNSEEN);
     }
     return this.#counts;
   }
@@ -118,8 +118,14 @@ export class ListedSessions {
     );
   }
 
-  /** Like `strikeDead`, for a few of the sessions that were probed longest ago. Returns how many. */
-  async strikeSome(): Promise<number> {
+  /** Whether there are sessions from before a restart of the directory that have not been probed yet. */
+  get hasUnseen(): boolean {
+    if (this.#counted.count() > 0) for (const until of this.#believedUntil.values()) if (until === UNSEEN) return true;
+    return false;
+  }
+
+  /** Like `strikeDead`, for at most `max` of the sessions that were probed longest ago. Returns how many. */
+  async strikeSome(max: number): Promise<number> {
     const now = Date.now();
     const doubtful: string[] = [];
     let count = 0;
@@ -127,7 +133,7 @@ export class ListedSessions {
     for (const [session, until] of this.#believedUntil) {
       if (until > now) continue;
       count += 1;
-      if (doubtful.length < PROBED_BY_REPORT) doubtful.push(session);
+      if (doubtful.length < max) doubtful.push(session);
     }
     await this.#strike(doubtful, count);
     return doubtful.length;
