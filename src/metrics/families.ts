@@ -44,7 +44,7 @@ const counter = <const Labels extends CounterRule["labels"]>(help: string, label
   ({ type: "counter", help, labels }) as const;
 const gauge = (help: string) => ({ type: "gauge", help, labels: {} }) as const;
 /** A gauge that may be an estimate, and is then labelled `estimated="true"`. */
-const countOfKeys = (help: string) => gauge(`${help} Labelled if it is an estimate from keys_sampled keys.`);
+const countOfKeys = (help: string) => gauge(`${help} Labelled \`estimated\` if it is an estimate.`);
 const histogram = <const Labels extends CounterRule["labels"]>(
   help: string,
   labels: Labels,
