@@ -81,14 +81,20 @@ export function seeKey(env: Env, key: string): Sight {
 }
 
 function sightOf(state: KnownKey, now: number, gcMaxIdleMs: number): Sight {
-  const { limit, waiters } = state;
-  const holders = state.holders.filter(({ expiresAt }) => expiresAt > now);
-  const hasExpired = holders.length < state.holders.length;
-  if (state.decidesAt <= now || (waiters > 0 && hasExpired)) return "unknown";
-  const lastActivity = state.holders.reduce(
-    (latest, { expiresAt }) => (expiresAt <= now ? Math.max(latest, expiresAt) : latest),
-    state.lastActivity,
-  );
-  if (holders.length + waiters === 0 && now - lastActivity > gcMaxIdleMs) return "gone";
-  return { limit, holderCount: holders.length, holders, waiters, lastActivity };
+  if (state.decidesAt <= now) return "unknown";
+  const seen = state.holders.some(({ expiresAt }) => expiresAt <= now) ? afterExpiry(state, now) : state;
+  if (!seen) return "unknown";
+  const isIdle = seen.holderCount + seen.waiters === 0;
+  return isIdle && now - seen.lastActivity > gcMaxIdleMs ? "gone" : seen;
+}
+
+/** The key without its expired holders; undefined if only the key knows who is next. */
+function afterExpiry({ limit, holders, waiters, lastActivity }: KnownKey, now: number): SeenKey | undefined {
+  if (waiters > 0) return undefined;
+  const [ended, valid] = [
+    holders.filter((each) => each.expiresAt <= now),
+    holders.filter((each) => each.expiresAt > now),
+  ];
+  const lastEnd = Math.max(lastActivity, ...ended.map(({ expiresAt }) => expiresAt));
+  return { limit, holderCount: valid.length, holders: valid, waiters, lastActivity: lastEnd };
 }
