@@ -11,6 +11,8 @@ import type { Waiter, WaitQueue } from "./waiters.ts";
 const NEVER = Number.POSITIVE_INFINITY;
 /** How long a waiting client has to pick its grant up, even if its lease is shorter. */
 const PICK_UP_MS = 5_000;
+/** The client of an offered hold may get its token this much later than the session was sent it. */
+const OFFER_TAKES_MS = 1_000;
 /** How long a hold waits for the next step of its round: a phase, and a little for the way to the relay and back. */
 export const ROUND_MS = 1_250;
 
@@ -117,6 +119,13 @@ export class Holds {
     this.#books.output.changes.slots.add(slot);
   }
 
+  /** Lets the lease end earlier than stored. After a restart it ends as stored. */
+  shorten(slot: Slot, time: number, now: number): void {
+    slot.expiresAt = time;
+    this.#books.deadlines.schedule(slot);
+    this.#books.touch(now);
+  }
+
   /** Takes a free slot even if others wait, without handing a token over. */
   occupy(request: LockRequest, context: CommandContext): Slot | undefined {
     const slot = this.#pool.takeFree();
@@ -141,12 +150,10 @@ export class Holds {
     this.#books.output.changes.slots.add(slot);
   }
 
-  /** Counts the hold as handed over. */
+  /** The token is handed to the client. One that was offered has been counted as granted. */
   handOver(slot: Slot, how: "immediate" | "queued", now: number): void {
-    const waitMs = how === "queued" ? elapsed(slot.since, now) : 0;
-    this.#books.output.observations.push({ type: "granted", how, ...identityOf(slot), at: now, waitMs });
+    if (!slot.mayBeKnown) this.#countGrant(slot, how, now);
     slot.isReported = true;
-    slot.since = now;
   }
 
   /** The client is away: the time to pick the hold up shrinks to its lease. */
@@ -167,7 +174,7 @@ export class Holds {
    */
   report(slot: Slot, now: number): Granted {
     const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
-    if (!slot.isReported) this.handOver(slot, "queued", now);
+    this.handOver(slot, "queued", now);
     slot.notifyAt = NEVER;
     this.clearRecord(slot);
     if (slot.waiter) this.#queue.settle(slot.waiter);
@@ -218,7 +225,7 @@ export class Holds {
   /** Ends a hold at `at`. The caller must call `promote` afterwards. */
   end(slot: Slot, end: End, at: number, now = at): void {
     const { requests, records, output } = this.#books;
-    const { session, request, token, fence, waiter, isReported, sessionless } = slot;
+    const { session, request, token, fence, waiter, mayBeKnown, sessionless } = slot;
     const isTakenAway = end === "expired" || end === "stolen";
     // Its session does not know yet; the next `wait` is told.
     const isUnseen = isTakenAway && slot.isBeforeWait;
@@ -235,6 +242,7 @@ export class Holds {
     this.#countEnd(slot, end, at);
     slot.isHeld = false;
     slot.isReported = false;
+    slot.isOffered = false;
     slot.expiresAt = at;
     slot.notifyAt = NEVER;
     slot.session = "";
@@ -246,7 +254,7 @@ export class Holds {
     this.#books.touch(at);
     output.changes.slots.add(slot);
     const isLoss = isTakenAway || end === "released";
-    if (isLoss && isReported && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
+    if (isLoss && mayBeKnown && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
   }
 
   /**
@@ -289,9 +297,15 @@ export class Holds {
     for (const slot of held) this.#held.set(slot.token, slot);
   }
 
-  #countEnd({ fence, isReported, since }: Slot, end: End, at: number): void {
-    const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
-    const holdMs = isReported ? elapsed(since, at) : undefined;
+  #countGrant(slot: Slot, how: "immediate" | "queued", now: number): void {
+    const waitMs = how === "queued" ? elapsed(slot.since, now) : 0;
+    this.#books.output.observations.push({ type: "granted", how, ...identityOf(slot), at: now, waitMs });
+    slot.since = now;
+  }
+
+  #countEnd({ fence, mayBeKnown, since }: Slot, end: End, at: number): void {
+    const reason = end === "expired" && !mayBeKnown ? "gone" : END_REASONS[end];
+    const holdMs = mayBeKnown ? elapsed(since, at) : undefined;
     this.#books.output.observations.push({ type: "ended", fence, reason, holdMs });
   }
 
@@ -309,8 +323,9 @@ export class Holds {
       if (error instanceof FenceExhaustedError) return false;
       throw error;
     }
-    this.#queue.promote(waiter, slot);
     slot.since = joinedAt;
+    if (!isEnqueued && !sessionless && !quorum) this.#offer(slot, context.now);
+    this.#queue.promote(waiter, slot);
     if (isEnqueued) this.addRecord(slot);
     if (quorum) {
       this.#openRound(slot, context.now);
@@ -319,6 +334,13 @@ export class Holds {
     if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, context.now + PICK_UP_MS);
     this.#notices.send(slot, context.now);
     return true;
+  }
+
+  /** The notice of the promotion will carry the grant. */
+  #offer(slot: Slot, now: number): void {
+    this.#countGrant(slot, "queued", now);
+    slot.isOffered = true;
+    slot.expiresAt += OFFER_TAKES_MS;
   }
 
   #openRound(slot: Slot, now: number): void {
@@ -345,6 +367,7 @@ export class Holds {
     slot.sessionless = sessionless;
     slot.since = context.now;
     slot.isReported = false;
+    slot.isOffered = false;
     slot.hasRecord = false;
     slot.notices = 0;
     slot.place = 0;

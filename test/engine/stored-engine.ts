@@ -31,6 +31,7 @@ export interface SlotRow {
   readonly place: number;
   readonly isHeld: boolean;
   readonly isReported: boolean;
+  readonly isOffered: boolean;
   readonly hasRecord: boolean;
   readonly sessionless: Sessionless | undefined;
   readonly round?: Round;
@@ -71,7 +72,7 @@ export class Rows {
   write({ slots, waiters, lapsed, limit }: Changes): number {
     for (const slot of slots) this.slots.set(slot.index, slotRow(slot));
     for (const waiter of waiters) {
-      if (waiter.isSettled) this.waiters.delete(waiter.place);
+      if (!waiter.isStored) this.waiters.delete(waiter.place);
       else this.waiters.set(waiter.place, waiterRow(waiter));
     }
     for (const [session, at] of lapsed) {
@@ -117,7 +118,13 @@ export type Call =
   | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number }
   | { readonly do: "pickUp"; readonly request: string }
   | { readonly do: "cancel"; readonly request: string }
-  | { readonly do: "answer"; readonly request: string; readonly answer: NoticeAnswer }
+  /** `offered`: the token that the notice carried. */
+  | {
+      readonly do: "answer";
+      readonly request: string;
+      readonly answer: NoticeAnswer;
+      readonly offered?: string | undefined;
+    }
   | { readonly do: "leave"; readonly session: string; readonly keepsReported: boolean }
   | { readonly do: "claim"; readonly command: Parameters<KeyEngine["claim"]>[0] }
   | { readonly do: "collect"; readonly request: string }
@@ -184,7 +191,7 @@ export class StoredEngine {
       case "cancel":
         return engine.cancel(call.request, context);
       case "answer":
-        return engine.answer(call.request, call.answer, context);
+        return engine.answer(call.request, call.answer, context, call.offered);
       case "leave":
         return engine.leave(call.session, { keepsReported: call.keepsReported }, context);
       case "claim":
@@ -227,9 +234,9 @@ export class StoredEngine {
 
 function slotRow(slot: Slot): SlotRow {
   const { index, token, session, request, leaseSeconds, expiresAt, since, place } = slot;
-  const { isHeld, isReported, hasRecord, sessionless, round } = slot;
+  const { isHeld, isReported, isOffered, hasRecord, sessionless, round } = slot;
   const row = { index, token, session, request, leaseSeconds, expiresAt, since, place };
-  return { ...row, isHeld, isReported, hasRecord, sessionless, ...(round && { round }) };
+  return { ...row, isHeld, isReported, isOffered, hasRecord, sessionless, ...(round && { round }) };
 }
 
 function waiterRow(waiter: Waiter): WaiterRow {

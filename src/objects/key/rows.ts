@@ -62,6 +62,8 @@ const WAITER_COLUMNS = "place, session, request, wait_request, is_enqueued, leas
 const HELD = 1;
 const REPORTED = 2;
 const RECORD = 4;
+/** The token may have been handed over. Slots of version 0.1.0 do not have this. */
+const OFFERED = 64;
 /** Of slots whose holder needs a quorum. */
 const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
 
@@ -233,7 +235,7 @@ export class KeyStore {
   }
 
   #writeWaiter(waiter: Waiter): void {
-    if (waiter.isSettled) {
+    if (!waiter.isStored) {
       this.#sql.exec("DELETE FROM waiters WHERE place = ?", waiter.place);
       return;
     }
@@ -274,8 +276,9 @@ export class KeyStore {
   }
 }
 
-function flagsOf({ isHeld, isReported, hasRecord, round }: Slot): number {
-  return (isHeld ? HELD : 0) | (isReported ? REPORTED : 0) | (hasRecord ? RECORD : 0) | (round ? ROUNDS[round] : 0);
+function flagsOf({ isHeld, isReported, isOffered, hasRecord, round }: Slot): number {
+  const flags = (isHeld ? HELD : 0) | (isReported ? REPORTED : 0) | (hasRecord ? RECORD : 0);
+  return flags | (isOffered ? OFFERED : 0) | (round ? ROUNDS[round] : 0);
 }
 
 function slotFrom(row: SlotRow): Slot {
@@ -289,6 +292,7 @@ function slotFrom(row: SlotRow): Slot {
   slot.since = row.since;
   slot.place = row.place;
   slot.isReported = (row.flags & REPORTED) !== 0;
+  slot.isOffered = (row.flags & OFFERED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
   slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);
   if (slot.isHeld && row.sessionless) slot.sessionless = decodeSessionless(row.sessionless);
