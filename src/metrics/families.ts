@@ -87,8 +87,8 @@ export const FAMILIES = {
   notifications_total: counter("Grants announced to sessions, by what came of it.", {
     result: ["picked_up", "noted", "gone", "retried"],
   }),
-  lock_wait_seconds: histogram("Time from a request to the pick-up of its grant.", { kind }, LOCK_SECONDS),
-  lock_hold_seconds: histogram("Time from the pick-up of a grant to the end of the hold.", { kind }, LOCK_SECONDS),
+  lock_wait_seconds: histogram("Time from a request to its grant.", { kind }, LOCK_SECONDS),
+  lock_hold_seconds: histogram("Time from a grant to the end of the hold.", { kind }, LOCK_SECONDS),
   expiry_lateness_seconds: histogram("Time from the end of a lease to the hand-over.", {}, LATE_SECONDS),
   build_info: { type: "gauge", help: "1, labelled with the version that runs.", labels: { version: VERSION_TEXT } },
 } as const satisfies Record<string, FamilyRule>;

@@ -12,6 +12,8 @@ import { configOf, type Env } from "../env.ts";
 const MAX_HOLDERS = 8;
 /** About 30 MB. */
 const MAX_KNOWN = 100_000;
+/** A key that should have been pruned is asked again after this time. */
+const GONE_KEPT_MS = 600_000;
 
 /** A key without what only its object knows. */
 export interface SeenKey extends Pick<KeyView, "limit" | "holderCount" | "waiters" | "lastActivity"> {
@@ -71,7 +73,11 @@ export function isKnown(key: string): boolean {
 export function* knownKeys(env: Env): Generator<[key: string, sight: Sight]> {
   const { gcMaxIdleMs } = configOf(env);
   const now = Date.now();
-  for (const [key, state] of known) yield [key, sightOf(state, now, gcMaxIdleMs)];
+  for (const [key, state] of known) {
+    const sight = sightOf(state, now, gcMaxIdleMs);
+    if (sight === "gone" && now - lastEndOf(state) > gcMaxIdleMs + GONE_KEPT_MS) known.delete(key);
+    else yield [key, sight];
+  }
 }
 
 /** What is known of a key. */
@@ -91,10 +97,12 @@ function sightOf(state: KnownKey, now: number, gcMaxIdleMs: number): Sight {
 /** The key without its expired holders; undefined if only the key knows who is next. */
 function afterExpiry({ limit, holders, waiters, lastActivity }: KnownKey, now: number): SeenKey | undefined {
   if (waiters > 0) return undefined;
-  const [ended, valid] = [
-    holders.filter((each) => each.expiresAt <= now),
-    holders.filter((each) => each.expiresAt > now),
-  ];
-  const lastEnd = Math.max(lastActivity, ...ended.map(({ expiresAt }) => expiresAt));
+  const valid = holders.filter(({ expiresAt }) => expiresAt > now);
+  const ended = holders.filter(({ expiresAt }) => expiresAt <= now);
+  const lastEnd = lastEndOf({ holders: ended, lastActivity });
   return { limit, holderCount: valid.length, holders: valid, waiters, lastActivity: lastEnd };
+}
+
+function lastEndOf({ holders, lastActivity }: Pick<KnownKey, "holders" | "lastActivity">): number {
+  return Math.max(lastActivity, ...holders.map(({ expiresAt }) => expiresAt));
 }

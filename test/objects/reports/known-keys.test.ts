@@ -102,7 +102,11 @@ describe("what is known of a key", () => {
     vi.setSystemTime(START + 30_000);
     expect(seeKey(SELF_HOSTED, "k")).toMatchObject({ holderCount: 0, lastActivity: START + 30_000 });
     vi.setSystemTime(START + 90_001);
-    expect(seeKey(SELF_HOSTED, "k")).toBe("gone");
+    expect([...knownKeys(SELF_HOSTED)]).toEqual([["k", "gone"]]);
+    // It should have been pruned long ago.
+    vi.setSystemTime(START + 690_001);
+    expect([...knownKeys(SELF_HOSTED)]).toEqual([]);
+    expect(seeKey(SELF_HOSTED, "k")).toBe("unknown");
 
     vi.setSystemTime(START);
     acquire(engine, "waiter", { waitMs: 10_000 });
