@@ -124,7 +124,7 @@ export class KeyObject extends DurableObject<Env> {
       this.#life.load();
       const { engine, isListed } = this.#life;
       if (!engine) return;
-      if (isListed) noteKey(env, this.#name, engine);
+      if (this.#life.isListed) noteKey(env, this.#name, engine);
       this.#history.recall(engine.newestHolds(MAX_GRANTS));
       await this.#wakeUp.recall();
       // A founding cut short by a crash has set no alarm that would prune the key if it stays unused.
