@@ -1,4 +1,4 @@
-/** How long reports take with a hundred keys listed and with a hundred thousand. See docs/benchmarks.md. */
+/** How long reports take with a hundred keys listed and with a hundred thousand. See docs/benchmarks-history.md. */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
