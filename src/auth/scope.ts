@@ -19,3 +19,12 @@ export function permits(scope: Scope, operation: Operation, key: string): boolea
 export function seesKey({ keys }: Scope, key: string): boolean {
   return keys.some((pattern) => (pattern.endsWith("*") ? key.startsWith(pattern.slice(0, -1)) : key === pattern));
 }
+
+/** What all keys of the scope begin with. */
+export function commonPrefix({ keys }: Scope): string {
+  const [first = "", ...others] = keys.map((pattern) => (pattern.endsWith("*") ? pattern.slice(0, -1) : pattern));
+  let length = first.length;
+  for (const other of others) while (!other.startsWith(first.slice(0, length))) length -= 1;
+  // Two characters may begin with the same half.
+  return first.slice(0, length).isWellFormed() ? first.slice(0, length) : first.slice(0, length - 1);
+}

@@ -320,12 +320,14 @@ export class KeyEngine {
     return Math.min(this.#books.deadlines.earliest(), idleEnds);
   }
 
-  /** The key as it is now; `detail` adds the waiters. */
-  view({ detail }: { readonly detail: boolean } = { detail: false }): KeyView {
+  /** The key as it is now; `detail` adds the waiters. Shows up to 100 holders, or `maxHolders`. */
+  view(
+    { detail, maxHolders }: { readonly detail: boolean; readonly maxHolders?: number } = { detail: false },
+  ): KeyView {
     return {
       limit: this.limit,
       holderCount: this.#holds.count,
-      holders: holderViews(this.#holds),
+      holders: holderViews(this.#holds, maxHolders),
       waiters: this.#queue.length,
       queue: detail ? waiterViews(this.#queue) : [],
       lastActivity: this.#books.lastActivity,

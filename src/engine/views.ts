@@ -54,12 +54,12 @@ export interface KeyView {
   readonly lastActivity: number;
 }
 
-/** The first holders, in grant order. */
-export function holderViews(holds: Holds): HolderView[] {
+/** The first holders, in grant order; at least one if there is any. */
+export function holderViews(holds: Holds, max = MAX_SHOWN): HolderView[] {
   const views: HolderView[] = [];
   for (const slot of holds) {
     const { heldSince, leaseSeconds, expiresAt } = slot;
-    if (views.push({ ...identityOf(slot), since: heldSince, leaseSeconds, expiresAt }) === MAX_SHOWN) break;
+    if (views.push({ ...identityOf(slot), since: heldSince, leaseSeconds, expiresAt }) >= max) break;
   }
   return views;
 }

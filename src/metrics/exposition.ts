@@ -2,10 +2,22 @@ import { FAMILIES, type FamilyName, type FamilyRule, type GaugeName, type Labels
 import { parseSeries, type Series, SUM, UNBOUNDED } from "./series.ts";
 import type { Sums } from "./tally.ts";
 
-/** A gauge without labels has a value; one with labels carries its information in them and has the value 1. */
+/** The value of a gauge that is not exact. */
+export interface Estimate {
+  readonly estimate: number;
+}
+
+/**
+ * A gauge without labels has a value, and no sample if that is undefined; one with labels carries its information in
+ * them and has the value 1.
+ */
 export type Gauges = {
-  readonly [Name in GaugeName]: Record<never, never> extends LabelsOf<Name> ? number : LabelsOf<Name>;
+  readonly [Name in GaugeName]: Record<never, never> extends LabelsOf<Name>
+    ? number | Estimate | undefined
+    : LabelsOf<Name>;
 };
+
+const ESTIMATED: Labels = [["estimated", "true"]];
 
 export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -29,7 +41,7 @@ export function renderExposition(sums: Sums, gauges: Gauges): string {
   for (const [name, rule] of Object.entries<FamilyRule>(FAMILIES)) {
     const family = name as FamilyName;
     lines.push(`# HELP ${PREFIX}${name} ${escapeHelp(rule.help)}`, `# TYPE ${PREFIX}${name} ${rule.type}`);
-    if (rule.type === "gauge") lines.push(gaugeLine(family as GaugeName, gauges));
+    if (rule.type === "gauge") lines.push(...gaugeLines(family as GaugeName, gauges));
     else lines.push(...linesOf(family, rule, samples.get(family) ?? []));
   }
   return `${lines.join("\n")}\n`;
@@ -77,11 +89,13 @@ function histogramLines(
   return [...buckets, line(`${family}_sum`, labels, parts.get(SUM) ?? 0), line(`${family}_count`, labels, count)];
 }
 
-function gaugeLine(family: GaugeName, gauges: Gauges): string {
+function gaugeLines(family: GaugeName, gauges: Gauges): string[] {
   const gauge = gauges[family];
-  if (typeof gauge === "number") return line(family, [], gauge);
+  if (gauge === undefined) return [];
+  if (typeof gauge === "number") return [line(family, [], gauge)];
+  if ("estimate" in gauge) return [line(family, ESTIMATED, gauge.estimate)];
   const labels = Object.entries(gauge).map(([name, value]) => [name, String(value)] as const);
-  return line(family, labels, 1);
+  return [line(family, labels, 1)];
 }
 
 function line(name: string, labels: Labels, value: number): string {

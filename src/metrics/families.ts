@@ -43,6 +43,8 @@ const LATE_SECONDS = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 30, 60];
 const counter = <const Labels extends CounterRule["labels"]>(help: string, labels: Labels) =>
   ({ type: "counter", help, labels }) as const;
 const gauge = (help: string) => ({ type: "gauge", help, labels: {} }) as const;
+/** A gauge that may be an estimate, and is then labelled `estimated="true"`. */
+const countOfKeys = (help: string) => gauge(`${help} Labelled \`estimated\` if it is an estimate.`);
 const histogram = <const Labels extends CounterRule["labels"]>(
   help: string,
   labels: Labels,
@@ -63,12 +65,13 @@ export const FAMILIES = {
   http_sessions: gauge("Live HTTP sessions."),
   ws_connections: gauge("Live WebSocket sessions."),
   tcp_connections: gauge("Live TCP sessions."),
-  locks_held: gauge("Keys with limit 1 that have a holder."),
-  lock_waiters: gauge("Waiters on keys with limit 1."),
-  semaphore_holders: gauge("Slots held on keys with a limit above 1."),
-  semaphore_waiters: gauge("Waiters on keys with a limit above 1."),
+  locks_held: countOfKeys("Keys with limit 1 that have a holder."),
+  lock_waiters: countOfKeys("Waiters on keys with limit 1."),
+  semaphore_holders: countOfKeys("Slots held on keys with a limit above 1."),
+  semaphore_waiters: countOfKeys("Waiters on keys with a limit above 1."),
   keys: gauge("Keys that exist, held or idle."),
-  keys_unreachable: gauge("Keys that exist but cannot be read."),
+  keys_sampled: gauge("Keys that were looked at for the figures on holders and waiters."),
+  keys_unreachable: countOfKeys("Keys that exist but cannot be read."),
   grants_total: counter("Slots granted.", { kind, how: ["immediate", "queued"] }),
   releases_total: counter("Holds that ended, by reason.", {
     kind,
@@ -84,8 +87,8 @@ export const FAMILIES = {
   notifications_total: counter("Grants announced to sessions, by what came of it.", {
     result: ["picked_up", "noted", "gone", "retried"],
   }),
-  lock_wait_seconds: histogram("Time from a request to the pick-up of its grant.", { kind }, LOCK_SECONDS),
-  lock_hold_seconds: histogram("Time from the pick-up of a grant to the end of the hold.", { kind }, LOCK_SECONDS),
+  lock_wait_seconds: histogram("Time from a request to its grant.", { kind }, LOCK_SECONDS),
+  lock_hold_seconds: histogram("Time from a grant to the end of the hold.", { kind }, LOCK_SECONDS),
   expiry_lateness_seconds: histogram("Time from the end of a lease to the hand-over.", {}, LATE_SECONDS),
   build_info: { type: "gauge", help: "1, labelled with the version that runs.", labels: { version: VERSION_TEXT } },
 } as const satisfies Record<string, FamilyRule>;

@@ -2,16 +2,18 @@ import { seriesName } from "../metrics/series.ts";
 import type { Env } from "../objects/env.ts";
 import { configOf } from "../objects/env.ts";
 import { allCollectors } from "../objects/metrics/collectors.ts";
+import { settleReports } from "../objects/metrics/isolate-tally.ts";
 import { relayOf } from "../objects/relay/relay-name.ts";
-import { walkKeys } from "./key-walk.ts";
+import { gatherGauges } from "./gauges.ts";
 
 /** The service in a few numbers, by name. */
 export async function gatherCounts(env: Env): Promise<Readonly<Record<string, number>>> {
   const { relay } = configOf(env);
-  const [present, readings, held] = await Promise.all([
+  await settleReports(env);
+  const [present, readings, gauges] = await Promise.all([
     relay ? relayOf(env).present() : [],
     Promise.all(allCollectors(env).map((collector) => collector.read())),
-    countKeys(env),
+    gatherGauges(env),
   ]);
   const total = (isMeant: (series: string) => boolean) =>
     readings
@@ -19,7 +21,11 @@ export async function gatherCounts(env: Env): Promise<Readonly<Record<string, nu
       .reduce((sum, [series, value]) => (isMeant(series) ? sum + value : sum), 0);
   const need = relay?.need ?? 1;
   return {
-    ...held,
+    locks: gauges.byState?.keysHeld ?? 0,
+    waiters: (gauges.byState?.lockWaiters ?? 0) + (gauges.byState?.semaphoreWaiters ?? 0),
+    clients: gauges.sessions.tcp + gauges.sessions.ws + gauges.sessions.http,
+    // Only if `locks` and `waiters` are estimates.
+    ...(gauges.isEstimate && { estimated: 1 }),
     relays: present.length,
     quorum_need: need,
     quorum_ok: 1 + present.length >= need ? 1 : 0,
@@ -32,15 +38,3 @@ export async function gatherCounts(env: Env): Promise<Readonly<Record<string, nu
 const EXPIRED: ReadonlySet<string> = new Set(
   (["lock", "semaphore"] as const).map((kind) => seriesName("releases_total", { kind, reason: "expired" })),
 );
-
-async function countKeys(env: Env): Promise<{ locks: number; waiters: number; clients: number }> {
-  const counts = { locks: 0, waiters: 0, clients: 0 };
-  for await (const { keys, sessions } of walkKeys(env, { limit: Number.POSITIVE_INFINITY })) {
-    counts.clients = sessions.tcp + sessions.ws + sessions.http;
-    for (const { holderCount, waiters } of keys) {
-      if (holderCount > 0) counts.locks += 1;
-      counts.waiters += waiters;
-    }
-  }
-  return counts;
-}

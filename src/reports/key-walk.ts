@@ -1,91 +1,117 @@
 import { allDirectories, byDirectory } from "../objects/calls/directories.ts";
-import type { ListedKey, Transport } from "../objects/directory/directory-object.ts";
+import type { ListedKey } from "../objects/directory/directory-object.ts";
 import type { DescribedKeys, Range } from "../objects/directory/listed-keys.ts";
 import type { Env } from "../objects/env.ts";
+import { type SeenKey, seeKey } from "../objects/known-keys/known-keys.ts";
 
-/** Which keys to visit, and in how much detail. */
+/** Which keys to look for, and in how much detail. */
 export interface Walk {
-  readonly prefix?: string;
+  readonly prefix: string;
   /** Starts after this key. */
-  readonly after?: string;
+  readonly after: string;
   /** Maximum number of existing keys. */
   readonly limit: number;
+  /** How many keys may be asked, and woken if they sleep. At least 1. */
+  readonly asks: number;
   /** Include all holders and waiters that a key reports. */
-  readonly detail?: boolean;
+  readonly detail: boolean;
   /** Keys for which this is false are skipped. */
-  readonly sees?: (key: string) => boolean;
+  readonly sees: (key: string) => boolean;
 }
 
-/** One page of the walk. */
-export interface Stretch {
+/** A key that was asked, or one that this process knows: then it has no members to show. */
+export type FoundKey = ListedKey | (SeenKey & { readonly key: string });
+
+export interface FoundKeys {
   /** In the order of their UTF-8 bytes. */
-  readonly keys: readonly ListedKey[];
+  readonly keys: FoundKey[];
   /** Keys that are listed but cannot be read, in the same order. */
-  readonly unreachable: readonly string[];
-  /** All live sessions of the service. */
-  readonly sessions: Readonly<Record<Transport, number>>;
+  readonly unreachable: string[];
+  /** Where to continue: the last key looked at. Undefined if nothing follows. */
+  readonly next: string | undefined;
 }
 
-/** Limits for one call to a shard: it can reach a few thousand objects and return 32 MiB. */
-const KEYS_AT_ONCE = 2_000;
-const DETAILED_KEYS_AT_ONCE = 200;
+/** Names requested from each shard at a time: first for one page, then more, because few may exist or be visible. */
+const FIRST_WIDTH = 101;
+const MAX_WIDTH = 2_000;
 
 /**
- * Asks the directory which keys exist, and each key for its state, page by page: there may be more than memory holds.
- * Changes nothing. There is always a first page, though it may be empty.
+ * The first keys of the directory, and the state of each. Ends early, with `next` set, when as many keys have been asked
+ * as allowed. Changes nothing.
  */
-export async function* walkKeys(env: Env, walk: Walk): AsyncGenerator<Stretch, void> {
-  const { prefix = "", limit, detail = false, sees = () => true } = walk;
-  const atOnce = detail ? DETAILED_KEYS_AT_ONCE : KEYS_AT_ONCE;
-  let missing = limit;
-  let width = Math.min(atOnce, limit);
-  let after: string | undefined = walk.after ?? "";
-  while (missing > 0 && after !== undefined) {
-    const listing = await listKeys(env, { prefix, after, limit: width });
-    const seen = listing.keys.filter(sees);
-    const wanted = seen.slice(0, missing);
-    const { keys, unreachable } = await describeKeys(env, wanted, detail);
-    missing -= keys.length;
-    // If few keys are visible, longer steps find them sooner.
-    width = Math.min(atOnce, width * 2);
-    after = seen.length > wanted.length ? wanted.at(-1) : listing.next;
-    yield { keys, unreachable, sessions: listing.sessions };
+export async function findKeys(env: Env, { prefix, after, limit, asks, detail, sees }: Walk): Promise<FoundKeys> {
+  const found: FoundKeys & { next: string | undefined } = { keys: [], unreachable: [], next: after };
+  let asksLeft = asks;
+  let from: string | undefined = after;
+  for (let width = Math.min(limit + 1, FIRST_WIDTH); from !== undefined; width = Math.min(width * 2, MAX_WIDTH)) {
+    const names = await listKeys(env, { prefix, after: from, limit: width });
+    from = names.length === width ? names.at(-1) : undefined;
+    for (let rest = names.filter(sees); rest.length > 0; ) {
+      const missing = limit - found.keys.length;
+      if (missing <= 0 || asksLeft <= 0) return found;
+      const step = takeStep(env, rest, { missing, asks: asksLeft, detail });
+      const asked = await describeKeys(env, step.unknown, detail);
+      found.keys.push(...[...step.known, ...asked.keys].sort((a, b) => compareBytes(a.key, b.key)));
+      found.unreachable.push(...asked.unreachable);
+      asksLeft -= step.unknown.length;
+      found.next = rest[step.length - 1];
+      rest = rest.slice(step.length);
+    }
   }
+  found.next = undefined;
+  return found;
+}
+
+/** As many of these keys as are missing and may be asked, split by whether they have to be. */
+function takeStep(
+  env: Env,
+  names: readonly string[],
+  { missing, asks, detail }: { readonly missing: number; readonly asks: number; readonly detail: boolean },
+) {
+  const known: FoundKey[] = [];
+  const unknown: string[] = [];
+  let length = 0;
+  for (const key of names) {
+    const sight = seeKey(env, key);
+    const isEnough = sight !== "unknown" && (sight === "gone" || !detail || sight.holderCount + sight.waiters === 0);
+    if (known.length + unknown.length >= missing || (!isEnough && unknown.length >= asks)) break;
+    length += 1;
+    if (!isEnough) unknown.push(key);
+    else if (sight !== "gone") known.push({ ...sight, key });
+  }
+  return { known, unknown, length };
 }
 
 /** The first keys of a range. Merging the first keys of all shards is complete up to the last one returned. */
-async function listKeys(env: Env, range: Range) {
+async function listKeys(env: Env, range: Range): Promise<string[]> {
   const listings = await Promise.all(allDirectories(env).map((directory) => directory.list(range)));
-  const keys = listings
+  return listings
     .flatMap((listing) => listing.keys)
     .sort(compareBytes)
     .slice(0, range.limit);
-  const sum = (transport: Transport) => listings.reduce((total, { sessions }) => total + sessions[transport], 0);
-  return {
-    keys,
-    /** Where to continue; undefined at the end. */
-    next: keys.length === range.limit ? keys.at(-1) : undefined,
-    sessions: { tcp: sum("tcp"), ws: sum("ws"), http: sum("http") },
-  };
 }
 
-async function describeKeys(env: Env, keys: readonly string[], detail: boolean): Promise<DescribedKeys> {
+/** The current state of these keys. */
+export async function describeKeys(env: Env, keys: readonly string[], detail: boolean): Promise<DescribedKeys> {
   const parts = await Promise.all(
     byDirectory(env, keys).map((group) => group.directory.describe(group.keys, { detail })),
   );
   return {
-    keys: parts.flatMap((part) => part.keys).sort((a, b) => compareBytes(a.key, b.key)),
+    keys: parts.flatMap((part) => part.keys),
     unreachable: parts.flatMap((part) => part.unreachable).sort(compareBytes),
   };
 }
 
-/** Orders texts by their UTF-8 bytes, which is the order of their code points. */
+/** Orders texts by their UTF-8 bytes, which is the order of their code points: those of two UTF-16 units come last. */
 export function compareBytes(a: string, b: string): number {
-  const [left, right] = [a[Symbol.iterator](), b[Symbol.iterator]()];
-  for (;;) {
-    const [x, y] = [left.next(), right.next()];
-    if (x.done || y.done) return Number(y.done ?? false) - Number(x.done ?? false);
-    const difference = (x.value.codePointAt(0) ?? 0) - (y.value.codePointAt(0) ?? 0);
-    if (difference !== 0) return difference;
+  for (let at = 0; at < a.length && at < b.length; at += 1) {
+    const [x, y] = [a.charCodeAt(at), b.charCodeAt(at)];
+    if (x !== y) return rankOf(x) - rankOf(y);
   }
+  return a.length - b.length;
+}
+
+function rankOf(unit: number): number {
+  const isHalf = unit >= 0xd800 && unit <= 0xdfff;
+  return isHalf ? unit + 0x10000 : unit;
 }

@@ -1,14 +1,15 @@
-import { type Scope, seesKey } from "../auth/scope.ts";
+import { commonPrefix, type Scope, seesKey } from "../auth/scope.ts";
 import { logged } from "../log.ts";
 import { askKey } from "../objects/calls/ask-key.ts";
-import { directoryOfKey, type Labels } from "../objects/calls/directories.ts";
+import { directoryOfKey } from "../objects/calls/directories.ts";
 import { ownerIdOf } from "../objects/calls/session-names.ts";
-import type { ListedKey, Transport } from "../objects/directory/directory-object.ts";
+import type { ListedKey } from "../objects/directory/directory-object.ts";
 import type { Env } from "../objects/env.ts";
 import { hasNewLabels } from "../objects/key/history.ts";
 import { type Moment, sharedAnswer } from "../objects/pacing/shared-answers.ts";
+import { takeCensus } from "./gauges.ts";
 import { type HistoryDetail, historyOf, labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
-import { compareBytes, walkKeys } from "./key-walk.ts";
+import { type FoundKey, findKeys } from "./key-walk.ts";
 
 export { labelsOf } from "../objects/calls/directories.ts";
 export type { GrantDetail, HistoryDetail, HolderDetail, MembersDetail, WaiterDetail } from "./key-detail.ts";
@@ -43,9 +44,9 @@ export interface Stats {
   unreachable?: string[];
   /** The number of all unreachable keys. */
   unreachable_count?: number;
-  /** There are more keys than an unpaged document shows. */
+  /** There are more keys than this document shows. */
   truncated?: true;
-  /** The last key of a page, if another page follows. */
+  /** The last key looked at, if another page follows. The page may have fewer keys than asked for, or none. */
   next_cursor?: string;
 }
 
@@ -75,20 +76,6 @@ export interface KeyDetail extends MembersDetail {
   history?: HistoryDetail;
 }
 
-export interface Gauges {
-  sessions: Record<Transport, number>;
-  /** Held keys with limit 1. */
-  locksHeld: number;
-  lockWaiters: number;
-  /** Slots held on keys with a higher limit. */
-  semaphoreHolders: number;
-  semaphoreWaiters: number;
-  /** Keys that could be read. */
-  keys: number;
-  /** Keys that exist but cannot be read. */
-  keysUnreachable: number;
-}
-
 const MAX_KEYS = 10_000;
 const MAX_UNREACHABLE_NAMED = 100;
 
@@ -100,10 +87,15 @@ export interface StatsQuestion extends Omit<StatsOptions, "sees"> {
 
 /** The service as JSON, as of a time after the moment `asked`. Equal concurrent questions share the answer. */
 export function statsDocument(env: Env, { scope, ...options }: StatsQuestion, asked: Moment): Promise<string> {
-  const sees = scope && ((key: string) => seesKey(scope, key));
   return sharedAnswer(`stats ${JSON.stringify([options, scope?.keys])}`, asked, async () =>
-    JSON.stringify(await gatherStats(env, { ...options, ...(sees && { sees }) })),
+    JSON.stringify(await gatherStats(env, scope ? within(scope, options) : options)),
   );
+}
+
+/** Only names that may be in the scope are read: there may be many others. */
+function within(scope: Scope, options: StatsOptions): StatsOptions {
+  const [prefix = "", common] = [options.prefix, commonPrefix(scope)];
+  return { ...options, prefix: common.startsWith(prefix) ? common : prefix, sees: (key) => seesKey(scope, key) };
 }
 
 /**
@@ -121,27 +113,23 @@ export function keyDocument(
   });
 }
 
-/** The current state of the service. Changes nothing. */
+/** The current state of the service. Changes nothing. Wakes at most a hundred objects, and ends early if need be. */
 export async function gatherStats(env: Env, options: StatsOptions = {}): Promise<Stats> {
-  const { prefix = "", limit = MAX_KEYS, cursor = "", detail = false, sees } = options;
-  const stats: Stats = { connections: 0, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
-  const found: ListedKey[] = [];
-  const missed: string[] = [];
-  const walk = { prefix, after: cursor, limit: limit + 1, detail, ...(sees && { sees }) };
-  for await (const { keys, unreachable, sessions } of walkKeys(env, walk)) {
-    found.push(...keys);
-    missed.push(...unreachable);
-    stats.connections = sessions.tcp + sessions.ws + sessions.http;
-  }
-  const page = found.slice(0, limit);
-  const labels = detail ? await labelsOn(env, page) : undefined;
+  const { prefix = "", limit = MAX_KEYS, cursor = "", detail = false, sees = () => true } = options;
+  const { sessions, asks } = await takeCensus(env);
+  const connections = sessions.tcp + sessions.ws + sessions.http;
+  const stats: Stats = { connections, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
+  const { keys, unreachable, next } = await findKeys(env, { prefix, after: cursor, limit, asks, detail, sees });
+  const labels = detail ? await labelsOn(env, keys.filter(wasAsked)) : undefined;
   const now = Date.now();
-  for (const key of page) add(stats, key, labels, now);
-  const last = page.at(-1)?.key;
-  const isCut = found.length > page.length && last !== undefined;
-  nameUnreachable(stats, isCut ? missed.filter((key) => compareBytes(key, last) < 0) : missed);
-  if (isCut) markCut(stats, options.limit === undefined ? undefined : last);
+  for (const key of keys) add(stats, key, labels && wasAsked(key) ? membersOf(key, labels, now) : undefined, now);
+  nameUnreachable(stats, unreachable);
+  if (next !== undefined) markCut(stats, options.limit === undefined ? undefined : next);
   return stats;
+}
+
+function wasAsked(key: FoundKey): key is ListedKey {
+  return "queue" in key;
 }
 
 /** The current state of one key, or undefined if it does not exist. Creates nothing. */
@@ -171,39 +159,8 @@ export async function gatherKey(
   };
 }
 
-/** The numbers of the whole service, for any number of keys. */
-export async function gatherGauges(env: Env): Promise<Gauges> {
-  const gauges: Gauges = {
-    sessions: { tcp: 0, ws: 0, http: 0 },
-    locksHeld: 0,
-    lockWaiters: 0,
-    semaphoreHolders: 0,
-    semaphoreWaiters: 0,
-    keys: 0,
-    keysUnreachable: 0,
-  };
-  for await (const { keys, unreachable, sessions } of walkKeys(env, { limit: Number.POSITIVE_INFINITY })) {
-    gauges.sessions = { ...sessions };
-    gauges.keys += keys.length;
-    gauges.keysUnreachable += unreachable.length;
-    for (const key of keys) addUp(gauges, key);
-  }
-  return gauges;
-}
-
-function addUp(gauges: Gauges, { limit, holderCount, waiters }: ListedKey): void {
-  if (limit === 1) {
-    gauges.locksHeld += holderCount;
-    gauges.lockWaiters += waiters;
-  } else {
-    gauges.semaphoreHolders += holderCount;
-    gauges.semaphoreWaiters += waiters;
-  }
-}
-
-function add(stats: Stats, view: ListedKey, labels: Labels | undefined, now: number): void {
+function add(stats: Stats, view: FoundKey, members: MembersDetail | undefined, now: number): void {
   const { key, limit, waiters, holderCount } = view;
-  const members = labels && membersOf(view, labels, now);
   if (holderCount + waiters === 0) {
     const idle = { key, idle_s: seconds(now - view.lastActivity) };
     (limit === 1 ? stats.idle_locks : stats.idle_semaphores).push(idle);
@@ -211,7 +168,7 @@ function add(stats: Stats, view: ListedKey, labels: Labels | undefined, now: num
   else stats.semaphores.push({ key, limit, holders: holderCount, waiters, ...members });
 }
 
-function firstHolderOf({ holders: [holder] }: ListedKey, now: number) {
+function firstHolderOf({ holders: [holder] }: FoundKey, now: number) {
   if (!holder) return { owner_conn_id: 0, lease_expires_in_s: 0 };
   return { owner_conn_id: ownerIdOf(holder.session), lease_expires_in_s: seconds(holder.expiresAt - now) };
 }

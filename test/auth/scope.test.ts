@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Operation, permits, type Scope, seesKey } from "../../src/auth/scope.ts";
+import { commonPrefix, type Operation, permits, type Scope, seesKey } from "../../src/auth/scope.ts";
 
 function scope(keys: string[], operations: Operation[] = ["lock"]): Scope {
   return { keys, operations, expiresAt: 0 };
@@ -48,4 +48,16 @@ test("a scope permits its operations on its keys, and nothing else", () => {
   expect(permits(both, "lock", "k")).toBe(false);
   expect(permits(both, "semaphore", "j")).toBe(false);
   expect(permits(scope(["*"], []), "lock", "k")).toBe(false);
+});
+
+test.each<[string[], string]>([
+  [["deploy"], "deploy"],
+  [["user-42/*"], "user-42/"],
+  [["user-42/*", "user-4"], "user-4"],
+  [["user-42/*", "team/*"], ""],
+  [["user-42/*", "*"], ""],
+  [["a😀*", "a😁*"], "a"],
+  [[], ""],
+])("all keys of %j begin with %j", (keys, prefix) => {
+  expect(commonPrefix(scope(keys))).toBe(prefix);
 });

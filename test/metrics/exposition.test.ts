@@ -18,6 +18,7 @@ const GAUGES: Gauges = {
   semaphore_holders: 0,
   semaphore_waiters: 0,
   keys: 0,
+  keys_sampled: 0,
   keys_unreachable: 0,
   build_info: { version: "1.2.3" },
 };
@@ -26,6 +27,14 @@ const NAMES = Object.keys(FAMILIES).map((name) => `dflockd_${name}`);
 const render = (tally: Tally) => renderExposition(tally.read(), GAUGES);
 
 describe("an exposition", () => {
+  it("labels a gauge that is an estimate, and has no sample of one that is not known", () => {
+    const text = renderExposition({}, { ...GAUGES, locks_held: { estimate: 512 }, lock_waiters: undefined });
+    const families = parseExposition(text);
+    expect(sampleValue(families, "dflockd_locks_held", { estimated: "true" })).toBe(512);
+    expect(families.find(({ name }) => name === "dflockd_lock_waiters")?.samples).toEqual([]);
+    expect(text).toContain("# TYPE dflockd_lock_waiters gauge\n");
+  });
+
   it("names every family in the order of the table, with help and type, also when nothing was counted", () => {
     const families = parseExposition(render(new Tally()));
     expect(families.map(({ name }) => name)).toEqual(NAMES);
@@ -50,6 +59,7 @@ describe("an exposition", () => {
       "dflockd_semaphore_holders 0",
       "dflockd_semaphore_waiters 0",
       "dflockd_keys 0",
+      "dflockd_keys_sampled 0",
       "dflockd_keys_unreachable 0",
       "dflockd_rate_limited_total 0",
       "dflockd_keys_pruned_total 0",
@@ -137,7 +147,7 @@ describe("an exposition", () => {
       GAUGES,
     );
     const samples = parseExposition(text).flatMap(({ samples }) => samples);
-    expect(samples.length).toBe(17);
+    expect(samples.length).toBe(18);
     expect(text).toContain('dflockd_grants_total{kind="lock",how="immediate"} 3\n');
     expect(text).toContain("dflockd_keys 0\n");
   });

@@ -171,7 +171,6 @@ export const WAIT = { waitMs: 60_000 };
 
 /** Sessions that the directory counts as connected. */
 export async function liveSessions(): Promise<number> {
-  const none = { prefix: "", after: "", limit: 0 };
-  const listings = await Promise.all(allDirectories(env).map((directory) => directory.list(none)));
-  return listings.reduce((sum, { sessions: { tcp, ws, http } }) => sum + tcp + ws + http, 0);
+  const shards = await Promise.all(allDirectories(env).map((directory) => directory.census()));
+  return shards.reduce((sum, { sessions: { tcp, ws, http } }) => sum + tcp + ws + http, 0);
 }

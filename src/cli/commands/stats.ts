@@ -25,5 +25,5 @@ function summary({ connections, locks, semaphores, idle_locks, idle_semaphores, 
   ];
   if (rest.unreachable_count) rows.push(["unreadable keys", rest.unreachable_count]);
   const lines = rows.map(([name, count]) => `${name.padEnd(18)} ${count}`);
-  return rest.truncated ? [...lines, "more than 10,000 keys: these are the first"] : lines;
+  return rest.truncated ? [...lines, "there are more keys: these are the first"] : lines;
 }

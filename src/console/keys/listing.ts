@@ -33,8 +33,9 @@ export const NOTHING_KNOWN: Listing = { pages: [], more: "" };
 export function withPage({ pages, more }: Listing, index: number, reply: Reply): Listing {
   const cursor = pages[index]?.cursor ?? more ?? "";
   const told = [...pages.slice(0, index), { cursor, entries: reply.entries }];
-  const last = reply.entries.at(-1)?.key;
-  if (reply.next === undefined || last === undefined) return { pages: told, more: undefined };
+  if (reply.next === undefined) return { pages: told, more: undefined };
+  // A page may have no keys and still be followed by others.
+  const last = reply.entries.at(-1)?.key ?? reply.next;
   const [following, ...others] = pages.slice(index).flatMap((page) => {
     const entries = page.entries.filter(({ key }) => compareKeys(key, last) > 0);
     return entries.length === 0 ? [] : [{ ...page, entries }];

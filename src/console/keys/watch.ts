@@ -3,9 +3,12 @@ import { entriesOf, type StatsPage } from "./entry.ts";
 import { firstRowOf, hasPage, type Listing, NOTHING_KNOWN, pageOfRow, withPage } from "./listing.ts";
 import type { Rows } from "./rows.ts";
 
+/** Keys on a page are asked, and woken if they sleep: the first page has little more than a window shows. */
+const FIRST_PAGE_SIZE = 50;
+/** Those who scroll get there sooner with larger ones. */
 const PAGE_SIZE = 100;
 /** So many rows below the last visible one are there before somebody scrolls to them. */
-const AHEAD = 60;
+const AHEAD = 20;
 
 /** Follows those keys that are in view, however many there are. */
 export class KeysWatch {
@@ -47,7 +50,8 @@ export class KeysWatch {
   }
 
   async #ask(cursor: string, signal: AbortSignal) {
-    const query = new URLSearchParams({ limit: String(PAGE_SIZE), detail: "true" });
+    const limit = cursor === "" ? FIRST_PAGE_SIZE : PAGE_SIZE;
+    const query = new URLSearchParams({ limit: String(limit), detail: "true" });
     if (this.prefix !== "") query.set("prefix", this.prefix);
     if (cursor !== "") query.set("cursor", cursor);
     const page = await this.#service.json<StatsPage>(`/v1/stats?${query}`, { signal });

@@ -48,7 +48,7 @@ export function Header({ service, route, onLeave }: HeaderProps) {
           {value.flow && (
             <>
               <Figure term="keys" value={value.flow.keys.toLocaleString("en")} />
-              <Figure term="waiting" value={value.flow.waiters.toLocaleString("en")} />
+              <Figure term="waiting" value={value.flow.waiters?.toLocaleString("en") ?? "–"} />
               <Figure
                 term="grants/s"
                 value={value.flow.grantsPerSecond === undefined ? "…" : rate(value.flow.grantsPerSecond)}

@@ -10,7 +10,8 @@ export interface Throughput {
 
 export interface Flow {
   readonly keys: number;
-  readonly waiters: number;
+  /** Undefined if there are so many keys that it could only be estimated. */
+  readonly waiters: number | undefined;
   /** It takes no new work. */
   readonly isDraining: boolean;
   /** Undefined until there are two moments to compare. */
@@ -30,7 +31,7 @@ interface Histograms {
   readonly hold: Buckets;
 }
 
-/** Every key is asked for a scrape: no more than this part of the time is spent on it. */
+/** Keys may be asked for a scrape: no more than this part of the time is spent on it. */
 const BUSY_PART = 0.05;
 
 /** Rates are taken over so long: a page that asks every few seconds would otherwise show noise. */
@@ -68,7 +69,7 @@ export class ThroughputWatch {
 
   async #scrape(signal: AbortSignal): Promise<Sample[] | undefined> {
     try {
-      return samplesOf(await this.#service.text("/metrics", { signal }));
+      return samplesOf(await this.#service.text("/metrics?exact=true", { signal }));
     } catch (error) {
       if (!(error instanceof ServiceError) || error.code !== "forbidden") throw error;
       this.#mayLook = false;
@@ -91,7 +92,9 @@ export class ThroughputWatch {
     this.#first ??= now;
     return {
       keys: sumOf(samples, "dflockd_keys"),
-      waiters: sumOf(samples, "dflockd_lock_waiters") + sumOf(samples, "dflockd_semaphore_waiters"),
+      waiters: samples.some(({ name }) => name === "dflockd_lock_waiters")
+        ? sumOf(samples, "dflockd_lock_waiters") + sumOf(samples, "dflockd_semaphore_waiters")
+        : undefined,
       isDraining: sumOf(samples, "dflockd_draining") > 0,
       grantsPerSecond: oldest && seconds > 0 ? Math.max(0, grants - oldest.grants) / seconds : undefined,
       waitP95: p95(this.#first.wait, now.wait),

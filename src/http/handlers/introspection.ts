@@ -6,7 +6,7 @@ import { keyDocument, statsDocument } from "../../reports/stats.ts";
 import { renderMetrics } from "../middleware/metrics.ts";
 import { openApiDocument } from "../openapi/document.ts";
 import { referencePage } from "../openapi/reference-page.ts";
-import { keyQuery, statsQuery } from "../openapi/schemas.ts";
+import { keyQuery, metricsQuery, statsQuery } from "../openapi/schemas.ts";
 import { fail, JSON_HEADERS, jsonText } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
 import { parseQuery } from "../request/fields.ts";
@@ -60,9 +60,14 @@ export async function getRelay(context: AppContext): Promise<Response> {
 
 export async function getMetrics(context: AppContext): Promise<Response> {
   if (!isTrusted(context.get("principal"))) return fail(context, "forbidden");
+  const query = parseQuery(metricsQuery, new URL(context.req.url).searchParams);
+  if (!query.ok) return fail(context, "bad_request", query.detail);
+  const estimates = !query.value.exact;
   try {
     const { env, var: variables } = context;
-    const text = await sharedAnswer("metrics", momentNow(), () => renderMetrics(env, variables.config));
+    const text = await sharedAnswer(`metrics ${estimates}`, momentNow(), () =>
+      renderMetrics(env, variables.config, { estimates }),
+    );
     return context.body(text, 200, { ...JSON_HEADERS, "Content-Type": "text/plain; version=0.0.4; charset=utf-8" });
   } catch (error) {
     logged("metrics_failed")(error);

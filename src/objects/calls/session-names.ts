@@ -2,7 +2,7 @@ import { hash } from "../../hash.ts";
 import { randomHex } from "../../hex.ts";
 import type { Notice } from "../../session/effects.ts";
 import { callAwake } from "../awake/resting.ts";
-import type { SessionKind } from "../directory/listed-sessions.ts";
+import type { SessionKind } from "../directory/session-counts.ts";
 import type { Env } from "../env.ts";
 import { objectsOf } from "../placement.ts";
 import type { Listener } from "./notices.ts";

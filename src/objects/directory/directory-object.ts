@@ -8,10 +8,11 @@ import { configOf, type Env } from "../env.ts";
 import { Gathering } from "./gathering.ts";
 import { type Claim, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
 import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
-import { kindOf, type ListedSession, ListedSessions, type SessionKind, type Transport } from "./listed-sessions.ts";
+import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
+import { kindOf, type SessionKind, type Transport } from "./session-counts.ts";
 
 export type { Founding, ListedKey } from "./listed-keys.ts";
-export type { Transport } from "./listed-sessions.ts";
+export type { Transport } from "./session-counts.ts";
 
 /** Not admitted because of the cap or, with `hasLostRows`, because the key was founded before and has lost its rows. */
 export type KeyAdmission =
@@ -20,10 +21,17 @@ export type KeyAdmission =
 export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
 export type SessionAdmission = "admitted" | SessionRefusal;
 
-/** Some of a shard's keys, in key order, and the number of all its live sessions. */
+/** Some of a shard's keys, in key order. */
 export interface ShardListing {
   readonly keys: string[];
+}
+
+/** What a shard counts. */
+export interface ShardCensus {
+  readonly keys: number;
   readonly sessions: Record<Transport, number>;
+  /** Sessions that were woken to see whether they are alive. */
+  readonly probed: number;
 }
 
 const SCHEMA = `
@@ -35,6 +43,11 @@ const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
 
 /** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
 const WATCH_EVERY_MS = 3_600_000;
+/** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
+const PROBED_BY_REPORT = 4;
+/** After a restart, once somebody wants to know, all sessions are probed, but not at once. */
+const UNSEEN_EVERY_MS = 5_000;
+const UNSEEN_AT_ONCE = 200;
 
 /** Refusals for a full service and for an address that has reached its cap. */
 const REFUSALS = {
@@ -60,6 +73,7 @@ export class DirectoryObject extends DurableObject<Env> {
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
   #isWatching = false;
+  #isLookingForUnseen = false;
   /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
   readonly #gathering = new Gathering();
 
@@ -160,15 +174,30 @@ export class DirectoryObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     this.#isWatching = false;
     this.#gathering.finish();
-    await this.#sessions.strikeDead();
-    if (this.#sessions.count() > 0) await this.#watchSessions();
+    if (this.#isLookingForUnseen) await this.#sessions.strikeSome(UNSEEN_AT_ONCE);
+    else await this.#sessions.strikeDead();
+    this.#isLookingForUnseen = false;
+    if (this.#sessions.hasUnseen) await this.#lookForUnseen();
+    else if (this.#sessions.count() > 0) await this.#watchSessions();
   }
 
-  async list(range: Range): Promise<ShardListing> {
+  list(range: Range): ShardListing {
+    return { keys: this.#keys.inRange(range) };
+  }
+
+  /** Counts without reading a table. Removes a few of the sessions that ended without notice; `alarm` finds the others. */
+  async census(): Promise<ShardCensus> {
     this.#gathering.finish();
-    await this.#sessions.strikeDead();
+    const probed = await this.#sessions.strikeSome(PROBED_BY_REPORT);
+    if (this.#sessions.hasUnseen) await this.#lookForUnseen();
     this.#gathering.finish();
-    return { keys: this.#keys.inRange(range), sessions: this.#sessions.countByTransport() };
+    return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
+  }
+
+  /** The current state of at most `max` keys drawn at random, leaving out those that this process knows anyway. */
+  async describeSome(max: number): Promise<DescribedKeys & { readonly asked: number }> {
+    const keys = this.#keys.sample(max);
+    return { ...(await this.#keys.describe(keys, { detail: false })), asked: keys.length };
   }
 
   /** The current state of these keys, asked one by one. Keys that do not exist are left out. */
@@ -290,6 +319,14 @@ export class DirectoryObject extends DurableObject<Env> {
     if (fence <= this.#mark) return;
     this.#mark = fence;
     this.#sql.exec("INSERT OR REPLACE INTO mark VALUES (1, ?)", fenceToHex(fence));
+  }
+
+  /** Has the alarm probe the next sessions from before a restart. */
+  async #lookForUnseen(): Promise<void> {
+    if (this.#isLookingForUnseen) return;
+    this.#isLookingForUnseen = true;
+    this.#isWatching = true;
+    await this.ctx.storage.setAlarm(Date.now() + UNSEEN_EVERY_MS);
   }
 
   async #watchSessions(): Promise<void> {

@@ -2,8 +2,10 @@ import type { KeyView } from "../../engine/index.ts";
 import { log } from "../../log.ts";
 import { askKey, type KeyStub } from "../calls/ask-key.ts";
 import type { Env } from "../env.ts";
+import { countKnown, isKnown } from "../known-keys/known-keys.ts";
 import { inBatches } from "../pacing/batches.ts";
 import { Turns } from "../pacing/turns.ts";
+import { Census } from "./census.ts";
 
 export interface ListedKey extends KeyView {
   readonly key: string;
@@ -47,6 +49,8 @@ export class ListedKeys {
   readonly #sql: SqlStorage;
   /** Keys known not to be unfounded. */
   readonly #founded = new Set<string>();
+  /** Undefined until somebody wants a count or a sample. */
+  #census: Census | undefined;
   readonly #turns = new Turns({ width: MAX_ASKED_AT_ONCE, perPause: MAX_ASKED_AT_ONCE });
 
   constructor(env: Env, sql: SqlStorage) {
@@ -56,11 +60,13 @@ export class ListedKeys {
   }
 
   add(key: string, listedAt = Date.now()): void {
+    if (this.#census && !this.has(key)) this.#census.add(key);
     this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, listedAt);
   }
 
   remove(key: string): void {
-    this.#sql.exec("DELETE FROM keys WHERE key = ?", key);
+    const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ?", key);
+    if (rowsWritten > 0) this.#census?.remove(key);
     this.#founded.delete(key);
   }
 
@@ -82,7 +88,30 @@ export class ListedKeys {
   }
 
   count(): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM keys").one().n;
+    return this.#counted.count;
+  }
+
+  /** At most `max` keys, drawn at random among those that this process does not know anyway. */
+  sample(max: number): string[] {
+    const drawn = this.#counted.sample(max, (key) => !isKnown(key));
+    if (drawn.length >= max || countKnown() === 0) return drawn;
+    // Most keys are known: look for the others. Only self-hosted, where reading rows costs nothing.
+    const found = new Set(drawn);
+    for (const key of this.#names()) {
+      if (found.size >= max) break;
+      if (!isKnown(key)) found.add(key);
+    }
+    return [...found];
+  }
+
+  /** Reads the table only if it has not been counted since the shard woke. */
+  get #counted(): Census {
+    if (!this.#census || this.#census.isWornOut) this.#census = new Census(this.#names());
+    return this.#census;
+  }
+
+  *#names(): Generator<string> {
+    for (const { key } of this.#sql.exec<{ key: string }>("SELECT key FROM keys")) yield key;
   }
 
   /** Uses only comparisons, because SQLite's text functions and patterns stop at U+0000, which a key may contain. */
@@ -127,7 +156,7 @@ export class ListedKeys {
         return false;
       });
       if (!isUnfounded) this.#founded.add(key);
-      else this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at = ?", key, at);
+      else if (this.#listedAt(key) === at) this.remove(key);
     });
   }
 

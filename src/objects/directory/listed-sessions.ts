@@ -1,12 +1,8 @@
 import { log } from "../../log.ts";
-import { sessionObject } from "../calls/session-names.ts";
+import { kindOfSession, sessionObject } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { inBatches } from "../pacing/batches.ts";
-
-export type Transport = "tcp" | "ws" | "http";
-
-/** Kinds of sessions with separate caps: those on sockets, and those of HTTP clients. */
-export type SessionKind = "connections" | "httpSessions";
+import { kindOf, SessionCounts, type SessionKind, type Transport, type Which } from "./session-counts.ts";
 
 export interface ListedSession {
   readonly session: string;
@@ -14,12 +10,6 @@ export interface ListedSession {
   readonly transport: Transport;
   /** Empty if the client has no label. */
   readonly label: string;
-}
-
-/** Selects sessions; all of them if empty. */
-export interface Which {
-  readonly kind?: SessionKind;
-  readonly address?: string;
 }
 
 /** Labels have their own table because they were added after `sessions`. */
@@ -36,10 +26,8 @@ const NEW_HTTP_BELIEVED_MS = 2_000;
 const HTTP_ASKED_EVERY_MS = 10;
 const HTTP_BELIEVED_AT_LEAST_MS = 1_000;
 const ASKED_AT_ONCE = 8;
-
-export function kindOf(transport: Transport): SessionKind {
-  return transport === "http" ? "httpSessions" : "connections";
-}
+/** The belief in a session from before a restart of the directory. */
+const UNSEEN = 0;
 
 /** The sessions that a shard of the directory counts, and their labels. */
 export class ListedSessions {
@@ -47,6 +35,8 @@ export class ListedSessions {
   readonly #sql: SqlStorage;
   /** Until when a session is assumed to be live; sessions from before a restart of the directory must be probed. */
   readonly #believedUntil = new Map<string, number>();
+  /** Undefined until somebody wants a count. */
+  #counts: SessionCounts | undefined;
 
   constructor(env: Env, sql: SqlStorage) {
     this.#env = env;
@@ -56,6 +46,7 @@ export class ListedSessions {
 
   add({ session, address, transport, label }: ListedSession): void {
     this.#sql.exec("INSERT INTO sessions VALUES (?, ?, ?)", session, address, transport);
+    this.#counts?.add(transport, address);
     const believedMs = transport === "http" ? NEW_HTTP_BELIEVED_MS : SOCKET_BELIEVED_MS;
     this.#believedUntil.set(session, Date.now() + believedMs);
     if (label !== "") this.relabel(session, label);
@@ -64,8 +55,12 @@ export class ListedSessions {
   /** Removes a session and returns its kind, or undefined if it was not listed. */
   remove(session: string): SessionKind | undefined {
     const [row] = this.#sql
-      .exec<{ transport: Transport }>("DELETE FROM sessions WHERE session = ? RETURNING transport", session)
+      .exec<{ transport: Transport; address: string }>(
+        "DELETE FROM sessions WHERE session = ? RETURNING transport, address",
+        session,
+      )
       .toArray();
+    if (row) this.#counts?.remove(row.transport, row.address);
     this.#sql.exec("DELETE FROM labels WHERE session = ?", session);
     this.#believedUntil.delete(session);
     return row && kindOf(row.transport);
@@ -92,24 +87,65 @@ export class ListedSessions {
   }
 
   count(which: Which = {}): number {
-    return this.#select<{ n: number }>("count(*) AS n", which)[0]?.n ?? 0;
+    return this.#counted.count(which);
   }
 
   countByTransport(): Record<Transport, number> {
-    const counts: Record<Transport, number> = { tcp: 0, ws: 0, http: 0 };
-    for (const { transport } of this.#select<{ transport: Transport }>("transport", {})) counts[transport] += 1;
-    return counts;
+    return this.#counted.byTransport();
+  }
+
+  /** Reads the table only if it has not been counted since the shard woke. */
+  get #counted(): SessionCounts {
+    if (this.#counts) return this.#counts;
+    this.#counts = new SessionCounts();
+    const rows = this.#sql.exec<{ session: string; address: string; transport: Transport }>("SELECT * FROM sessions");
+    for (const { session, address, transport } of rows) {
+      this.#counts.add(transport, address);
+      if (!this.#believedUntil.has(session)) this.#believedUntil.set(session, UNSEEN);
+    }
+    return this.#counts;
   }
 
   /** Probes sessions that have not been seen lately and removes the dead ones. */
   async strikeDead(which: Which = {}): Promise<void> {
     const now = Date.now();
-    const doubtful = this.#select<{ session: string; transport: Transport }>("session, transport", which).filter(
+    const doubtful = this.#select<{ session: string }>("session", which).filter(
       ({ session }) => (this.#believedUntil.get(session) ?? 0) <= now,
     );
-    const httpBelievedMs = Math.max(HTTP_BELIEVED_AT_LEAST_MS, doubtful.length * HTTP_ASKED_EVERY_MS);
-    await inBatches(doubtful, ASKED_AT_ONCE, async ({ session, transport }) => {
-      const believedMs = transport === "http" ? httpBelievedMs : SOCKET_BELIEVED_MS;
+    await this.#strike(
+      doubtful.map(({ session }) => session),
+      doubtful.length,
+    );
+  }
+
+  /** Whether there are sessions from before a restart of the directory that have not been probed yet. */
+  get hasUnseen(): boolean {
+    if (this.#counted.count() > 0) for (const until of this.#believedUntil.values()) if (until === UNSEEN) return true;
+    return false;
+  }
+
+  /** Like `strikeDead`, for at most `max` of the sessions that were probed longest ago. Returns how many. */
+  async strikeSome(max: number): Promise<number> {
+    const now = Date.now();
+    const doubtful: string[] = [];
+    let count = 0;
+    if (this.#counted.count() === 0) return 0;
+    for (const [session, until] of this.#believedUntil) {
+      if (until > now) continue;
+      count += 1;
+      if (doubtful.length < max) doubtful.push(session);
+    }
+    await this.#strike(doubtful, count);
+    return doubtful.length;
+  }
+
+  /** Probes sessions, out of `doubtful` that are in doubt, and removes the dead ones. */
+  async #strike(sessions: readonly string[], doubtful: number): Promise<void> {
+    const httpBelievedMs = Math.max(HTTP_BELIEVED_AT_LEAST_MS, doubtful * HTTP_ASKED_EVERY_MS);
+    await inBatches(sessions, ASKED_AT_ONCE, async (session) => {
+      const believedMs = kindOfSession(session) === "httpSessions" ? httpBelievedMs : SOCKET_BELIEVED_MS;
+      // Deleted first: those probed longest ago stay in front.
+      this.#believedUntil.delete(session);
       if (!(await this.#isLive(session))) this.remove(session);
       else if (this.has(session)) this.#believedUntil.set(session, Date.now() + believedMs);
     });

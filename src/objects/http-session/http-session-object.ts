@@ -67,7 +67,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     super(ctx, env);
     this.#own = sessionPartsOf(ctx, env, new Activity(() => this.#idle()), (time) => bookWakeUp(env, time));
     this.#polls = new Polls(ctx);
-    this.#meter = new Meter(env, this.#own.session, (promise) => ctx.waitUntil(promise));
+    this.#meter = new Meter(env, (promise) => ctx.waitUntil(promise));
     this.#session = new PolledSession(this.#own.origin, this.#polls.all);
     const handle = (effect: Effect) => this.#handle(effect);
     this.#runner = new SessionRunner(this.#session, { ...this.#own, handle, progressed: () => {} });
@@ -193,7 +193,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
    */
   async rest(): Promise<void> {
     const { begun } = this.#own.activity;
-    await this.#meter.flush();
+    await this.#meter.settled();
     await settled(this.ctx);
     const { activity, session, wakeUp } = this.#own;
     if (!this.#isIdle) return;

@@ -35,6 +35,7 @@ import { NO_CLOSE } from "../calls/closing.ts";
 import type { Labels } from "../calls/directories.ts";
 import { LISTENER_HEADER } from "../calls/replies.ts";
 import { configOf, type Env } from "../env.ts";
+import { forgetKey, noteKey } from "../known-keys/known-keys.ts";
 import { Meter } from "../metrics/meter.ts";
 import { KeyClock } from "./clock.ts";
 import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
@@ -85,13 +86,14 @@ export class KeyObject extends DurableObject<Env> {
     this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
     this.#listeners = new KeyListeners(ctx, this);
     this.#rounds = new RoundNews(env, this.#name);
-    this.#meter = new KeyMeter(new Meter(env, this.#name, (report) => ctx.waitUntil(report)));
+    this.#meter = new KeyMeter(new Meter(env, (report) => ctx.waitUntil(report)));
     this.#life = new KeyLife({
       env,
       name: this.#name,
       store: this.#store,
       wakeFor: (engine) => this.#wakeUp.by(this.#nextWake(engine)),
       forget: () => {
+        forgetKey(this.#name);
         this.#history.forget();
         this.#wakeUp.clear();
       },
@@ -117,10 +119,12 @@ export class KeyObject extends DurableObject<Env> {
       restart: (why) => ctx.abort(why),
     });
     noteAwake(env, this.#name);
+    forgetKey(this.#name);
     ctx.blockConcurrencyWhile(async () => {
       this.#life.load();
       const { engine, isListed } = this.#life;
       if (!engine) return;
+      if (this.#life.isListed) noteKey(env, this.#name, engine);
       this.#history.recall(engine.newestHolds(MAX_GRANTS));
       await this.#wakeUp.recall();
       // A founding cut short by a crash has set no alarm that would prune the key if it stays unused.
@@ -300,7 +304,7 @@ export class KeyObject extends DurableObject<Env> {
    */
   async rest(): Promise<void> {
     const { begun } = this.#activity;
-    await this.#meter.flush();
+    await this.#meter.settled();
     await settled(this.ctx);
     const isUnused = !this.#activity.isBusy && this.#activity.begun === begun && !this.#life.isInTransition;
     // Resting would disconnect claims that wait here.
@@ -341,6 +345,7 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   #tell(engine: KeyEngine): void {
+    noteKey(this.env, this.#name, engine);
     const observations = engine.takeObservations();
     this.#meter.countAll(observations, engine.limit);
     this.#history.note(observations);

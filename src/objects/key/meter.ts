@@ -3,7 +3,7 @@ import type { Meter } from "../metrics/meter.ts";
 
 const NOTIFICATION_RESULTS = { taken: "picked_up", noted: "noted", gone: "gone" } as const;
 
-type Counting = Pick<Meter, "count" | "observe" | "flush" | "isQuiet">;
+type Counting = Pick<Meter, "count" | "observe" | "settled" | "isQuiet">;
 
 /** Turns what happened at one key into the service's counters and histograms. */
 export class KeyMeter {
@@ -28,13 +28,14 @@ export class KeyMeter {
     this.#meter.count("renewals_total", { kind: "lock", result: "error" });
   }
 
-  /** Whether everything counted has reached the collectors. */
+  /** Whether no report of this object is in flight. */
   get isQuiet(): boolean {
     return this.#meter.isQuiet;
   }
 
-  flush(): Promise<void> {
-    return this.#meter.flush();
+  /** Resolves when no report of this object is in flight. */
+  settled(): Promise<void> {
+    return this.#meter.settled();
   }
 
   pruned(): void {

@@ -2,17 +2,15 @@ import { DurableObject } from "cloudflare:workers";
 import { log, logged } from "../../log.ts";
 import { type Sums, Tally } from "../../metrics/tally.ts";
 import type { Env } from "../env.ts";
+import { countingSince } from "./isolate-tally.ts";
 
-/** A collector's sums, and when it started, in milliseconds since the epoch. */
+/** A collector's sums, and since when its isolate counts or collects, in milliseconds since the epoch. */
 export interface Reading {
   readonly sums: Sums;
   readonly startedAt: number;
 }
 
 const SCHEMA = "CREATE TABLE IF NOT EXISTS tally (id INTEGER PRIMARY KEY CHECK (id = 1), sums TEXT NOT NULL)";
-
-/** When this isolate first had a collector: a collector that has only slept since has not restarted. */
-let startedAt: number | undefined;
 
 /** Sums are stored after at most this long; a crash loses no more than that. */
 const STORE_EVERY_MS = 5_000;
@@ -29,7 +27,7 @@ export class MetricsObject extends DurableObject<Env> {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    startedAt ??= Date.now();
+    countingSince();
     const { sql } = ctx.storage;
     sql.exec(SCHEMA);
     for (const { sums } of sql.exec<{ sums: string }>("SELECT sums FROM tally")) this.#tally.merge(JSON.parse(sums));
@@ -44,7 +42,7 @@ export class MetricsObject extends DurableObject<Env> {
 
   read(): Reading {
     this.#store();
-    return { sums: this.#tally.read(), startedAt: startedAt ?? Date.now() };
+    return { sums: this.#tally.read(), startedAt: countingSince() };
   }
 
   /** Stores immediately after a pause, so that rare reports keep no object awake, and otherwise once per interval. */

@@ -83,7 +83,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#listing = new Listing(env, this.#own);
     this.#reports = new Reports(env);
     this.#rest = new SessionRest(ctx, activity, {
-      flush: () => this.#meter?.flush(),
+      settle: () => this.#meter?.settled(),
       isQuiet: () => this.#meter?.isQuiet !== false,
       mayRest: () => this.#mayRest,
     });
@@ -143,7 +143,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (code === VANISHED) await this.#outliveLauncher();
     await this.#end();
     if (this.#hasHeard || !this.#session.hasHungUp) return;
-    await this.#meter?.flush();
+    await this.#meter?.settled();
     // A socket on which no message ever arrived keeps its TCP connection when the server closes first (workerd
     // 2026-11). Nothing is left of the session here: dropping the object drops the connection.
     await this.ctx.storage.sync();
@@ -367,7 +367,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #count(happening: Happening): void {
-    this.#meter ??= new Meter(this.env, this.#own.session, (promise) => this.ctx.waitUntil(promise));
+    this.#meter ??= new Meter(this.env, (promise) => this.ctx.waitUntil(promise));
     if (happening.type === "answered") countAnswer(this.#meter, happening.status);
     else if (happening.type === "protocol_error")
       this.#meter.count("protocol_errors_total", { code: String(happening.code) });

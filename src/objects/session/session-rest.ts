@@ -1,13 +1,13 @@
 import type { Activity } from "../awake/activity.ts";
 import { rest, settled } from "../awake/resting.ts";
 
-/** How often a session without a client checks for unreported counts and an open socket before it rests anyway. */
+/** How often a session without a client checks for a report in flight and an open socket before it rests anyway. */
 const MAX_LOOKS = 20;
 
 interface Resting {
-  /** Reports what has been counted. */
-  flush(): Promise<void> | undefined;
-  /** Everything counted has been reported. */
+  /** Resolves when no report of what was counted is in flight. */
+  settle(): Promise<void> | undefined;
+  /** No report of what was counted is in flight. */
   isQuiet(): boolean;
   mayRest(): boolean;
 }
@@ -42,7 +42,7 @@ export class SessionRest {
   async #rest(): Promise<void> {
     for (let looks = 1; this.#session.mayRest(); looks++) {
       const { begun } = this.#activity;
-      await this.#session.flush();
+      await this.#session.settle();
       await settled(this.#ctx);
       const isQuiet = this.#session.isQuiet() && this.#ctx.getWebSockets().length === 0;
       if ((isQuiet || looks >= MAX_LOOKS) && this.#activity.begun === begun && this.#session.mayRest()) rest(this.#ctx);

@@ -76,6 +76,17 @@ describe("the known keys", () => {
     expect(look(known, [], 0, 0)).toEqual({ pages: [{ cursor: "", entries: [] }], more: undefined });
   });
 
+  it("go on after a page that has none", () => {
+    const empty = withPage(NOTHING_KNOWN, 0, { entries: [], next: "c" });
+    const known = withPage(empty, 1, { entries: [entry("d")], next: undefined });
+    expect(keysOf(known)).toEqual(["d"]);
+    expect(pageOfRow(known, 0)).toBe(1);
+    expect(withPage(known, 0, { entries: [], next: "c" })).toEqual({
+      pages: [empty.pages[0], known.pages[1]],
+      more: undefined,
+    });
+  });
+
   it("are in order and never twice, and are those of the service where somebody looks", () => {
     const names = fc.array(fc.stringMatching(/^[a-e]{1,3}$/), { maxLength: 40 }).map((keys) => [...new Set(keys)]);
     const looks = fc.array(fc.record({ keys: names, first: fc.nat(40), rows: fc.nat(12) }), { maxLength: 8 });

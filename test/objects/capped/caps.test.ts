@@ -27,6 +27,8 @@ async function emptyListings(): Promise<void> {
     await runInDurableObject(directory, (_, { storage }) => {
       storage.sql.exec("DELETE FROM keys");
     });
+    // It has counted them.
+    await evictDurableObject(directory);
   }
 }
 

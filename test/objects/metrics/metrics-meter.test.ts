@@ -1,25 +1,42 @@
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Sums } from "../../../src/metrics/tally.ts";
+import { settleReports } from "../../../src/objects/metrics/isolate-tally.ts";
 import { Meter } from "../../../src/objects/metrics/meter.ts";
 import { MetricsObject } from "../../../src/objects/metrics/metrics-object.ts";
-import { fresh, until } from "../support.ts";
+import { pass, stopClock } from "../clock.ts";
+import { fresh } from "../support.ts";
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+
+beforeEach(async () => {
+  stopClock();
+  // All tests of this file share an isolate.
+  await settleReports(env);
+  pass(1);
+});
 
 afterEach(() => {
   vi.restoreAllMocks();
+  vi.useRealTimers();
 });
 
 const lock = { kind: "lock", how: "immediate" } as const;
 const SERIES = "grants_total|lock|immediate";
 
-/** A meter in the test's own request, what it keeps the request awake for, and a collector of its own. */
-function open() {
+/** A collector of one's own, meters that report to it, and what those keep their objects awake for. */
+function open({ isSelfHosted = false } = {}) {
   const collector = env.METRICS.getByName(fresh("collector"));
-  const ownEnv = { ...env, METRICS: { getByName: () => collector } as unknown as typeof env.METRICS };
+  const ownEnv = {
+    ...env,
+    METRICS: { getByName: () => collector } as unknown as typeof env.METRICS,
+    ...(isSelfHosted && { SELF_HOSTED: "true" }),
+  };
   const work: Promise<unknown>[] = [];
-  const meter = new Meter(ownEnv, "name", (promise) => work.push(promise));
+  const meter = () => new Meter(ownEnv, (promise) => void work.push(promise));
   const sums = async () => (await collector.read()).sums;
-  return { meter, sums, settled: () => Promise.all(work) };
+  return { meter, sums, settled: () => Promise.all(work), settleAll: () => settleReports(ownEnv) };
 }
 
 /** Every report that collectors receive from now on. */
@@ -33,13 +50,13 @@ function watchReports(): Sums[] {
   return reports;
 }
 
-describe("a meter", () => {
-  it("tells a collector what it has counted and observed", async () => {
-    const { meter, sums, settled } = open();
-    meter.count("grants_total", lock);
-    meter.count("keys_pruned_total", {}, 3);
-    meter.observe("lock_wait_seconds", { kind: "semaphore" }, 0.02);
-    await settled();
+describe("what an isolate has counted", () => {
+  it("reaches a collector whole when somebody asks for it", async () => {
+    const { meter, sums, settleAll } = open();
+    meter().count("grants_total", lock);
+    meter().count("keys_pruned_total", {}, 3);
+    meter().observe("lock_wait_seconds", { kind: "semaphore" }, 0.02);
+    await settleAll();
     expect(await sums()).toEqual({
       [SERIES]: 1,
       keys_pruned_total: 3,
@@ -48,60 +65,90 @@ describe("a meter", () => {
     });
   });
 
-  it("reports at once what is counted after a pause, all that one step counts in one report", async () => {
+  it("is reported by whoever counts when a report is due, for all others too", async () => {
     const reports = watchReports();
     const { meter, settled } = open();
-    const waits = vi.spyOn(scheduler, "wait");
-    meter.count("grants_total", lock);
-    meter.observe("lock_wait_seconds", { kind: "lock" }, 0);
+    const [quiet, busy] = [meter(), meter()];
+    quiet.count("keys_pruned_total", {});
+    for (let n = 0; n < 198; n++) busy.count("grants_total", lock);
+    pass(10 * SECOND);
+    expect(reports).toEqual([]);
+    busy.count("grants_total", lock);
     await settled();
-    expect(waits).not.toHaveBeenCalled();
-    expect(reports).toEqual([{ [SERIES]: 1, "lock_wait_seconds|lock|0.001": 1 }]);
+    expect(reports).toEqual([{ [SERIES]: 199, keys_pruned_total: 1 }]);
   });
 
-  it("sends few reports however often it is used, and loses nothing", async () => {
+  it("is reported every ten seconds however much there is, and none of it is lost", async () => {
     const reports = watchReports();
-    const { meter, sums, settled } = open();
-    const startedAt = Date.now();
-    for (let n = 0; n < 1_000; n++) {
-      meter.count("grants_total", lock);
-      if (n % 10 === 0) await scheduler.wait(1);
+    const { meter, sums, settled, settleAll } = open();
+    const busy = meter();
+    for (let n = 0; n < 5_000; n++) {
+      busy.count("grants_total", lock);
+      pass(10);
+      if (n % 100 === 0) await settled();
     }
-    await until(async () => (await sums())[SERIES] === 1_000, { timeout: 3_000, interval: 20 });
-    await settled();
-    expect(reports.length).toBeGreaterThan(0);
-    // One at once, then one a second, however slow the machine is.
-    expect(reports.length).toBeLessThanOrEqual(2 + (Date.now() - startedAt) / 1_000);
-    expect(reports.reduce((total, report) => total + (report[SERIES] ?? 0), 0)).toBe(1_000);
+    expect(reports.length).toBeGreaterThanOrEqual(4);
+    expect(reports.length).toBeLessThanOrEqual(5);
+    await settleAll();
+    expect(await sums()).toEqual({ [SERIES]: 5_000 });
   });
 
-  it("adds what could not be reported to a later report, and is never in its object's way", async () => {
+  it.each([
+    ["after ten minutes if it is little", false, 10 * MINUTE],
+    ["after ten seconds in any case when self-hosted", true, 10 * SECOND],
+  ])("is reported %s", async (_, isSelfHosted, dueMs) => {
+    const { meter, settled, settleAll } = open({ isSelfHosted });
+    meter().count("grants_total", lock);
+    await settleAll();
     const reports = watchReports();
-    const { meter, sums, settled } = open();
-    vi.spyOn(MetricsObject.prototype, "report").mockImplementationOnce(() => {
-      throw new Error("out of order");
-    });
-    meter.count("grants_total", lock);
-    await scheduler.wait(50);
-    expect(await sums()).toEqual({});
-    meter.count("grants_total", lock);
+    pass(dueMs - 1);
+    meter().count("grants_total", lock);
+    expect(reports).toEqual([]);
+    pass(1);
+    meter().count("grants_total", lock);
     await settled();
-    expect(await sums()).toEqual({ [SERIES]: 2 });
     expect(reports).toEqual([{ [SERIES]: 2 }]);
   });
 
-  it("gives up on a collector that never answers, until there is something to count again", async () => {
-    const { meter, sums, settled } = open();
-    const failing = vi.spyOn(MetricsObject.prototype, "report").mockImplementation(() => {
+  it("keeps nobody awake until then", () => {
+    const waits = vi.spyOn(scheduler, "wait");
+    const { meter, settled } = open();
+    const each = meter();
+    each.count("grants_total", lock);
+    expect(each.isQuiet).toBe(true);
+    expect(waits).not.toHaveBeenCalled();
+    return settled();
+  });
+
+  it("is in a later report if it could not be reported, and is never in its object's way", async () => {
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    const { meter, sums, settled } = open({ isSelfHosted: true });
+    const failing = vi.spyOn(MetricsObject.prototype, "report").mockImplementationOnce(() => {
       throw new Error("out of order");
     });
-    meter.count("grants_total", lock);
-    await settled();
-    expect(failing).toHaveBeenCalledTimes(4);
-    failing.mockRestore();
+    const each = meter();
+    pass(10 * SECOND);
+    each.count("grants_total", lock);
+    expect(each.isQuiet).toBe(false);
+    await each.settled();
+    expect(each.isQuiet).toBe(true);
     expect(await sums()).toEqual({});
-    meter.count("grants_total", lock);
+    each.count("grants_total", lock);
+    expect(failing).toHaveBeenCalledTimes(1);
+    pass(10 * SECOND);
+    each.count("grants_total", lock);
     await settled();
-    expect(await sums()).toEqual({ [SERIES]: 2 });
+    expect(await sums()).toEqual({ [SERIES]: 3 });
+  });
+
+  it("is reported also when the clock was set back", async () => {
+    const reports = watchReports();
+    const { meter, settled } = open({ isSelfHosted: true });
+    pass(-60 * MINUTE);
+    meter().count("grants_total", lock);
+    pass(10 * SECOND);
+    meter().count("grants_total", lock);
+    await settled();
+    expect(reports).toEqual([{ [SERIES]: 2 }]);
   });
 });

@@ -1,12 +1,11 @@
-import { reset, runInDurableObject } from "cloudflare:test";
+import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { byDirectory, directoryOfAddress } from "../../../src/objects/calls/directories.ts";
+import { directoryOfAddress } from "../../../src/objects/calls/directories.ts";
 import { httpSessionName, newSessionId, ownerIdOf } from "../../../src/objects/calls/session-names.ts";
-import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { SessionObject } from "../../../src/objects/session/session-object.ts";
-import { gatherGauges, gatherKey, gatherStats } from "../../../src/reports/stats.ts";
+import { gatherKey, gatherStats } from "../../../src/reports/stats.ts";
 import { pass, stopClock } from "../clock.ts";
 import { Client, command, grantedToken, keyStub, tablesOf, tokenOf, WAIT } from "../support.ts";
 
@@ -57,40 +56,6 @@ describe("the document without pages", () => {
         '"idle_semaphores":[{"key":"idle-pool","idle_s":0}]}',
     );
     client.close();
-  });
-});
-
-describe("more keys than a document shows", () => {
-  /** Lists keys that nobody ever founded, and answers for them. */
-  async function list(count: number): Promise<void> {
-    const names = Array.from({ length: count }, (_, index) => `key-${String(index).padStart(6, "0")}`);
-    for (const { directory, keys } of byDirectory(env, names)) {
-      await runInDurableObject(directory, (_, { storage }) => {
-        for (const key of keys) storage.sql.exec("INSERT INTO keys VALUES (?, 0)", key);
-      });
-    }
-    vi.spyOn(DirectoryObject.prototype, "describe").mockImplementation(async (keys) => ({
-      keys: keys.map((key) => ({ key, limit: 1, holderCount: 0, holders: [], waiters: 0, queue: [], lastActivity: 0 })),
-      unreachable: [],
-    }));
-  }
-
-  it("are cut off in key order, which is said last", async () => {
-    await list(10_001);
-    const stats = await gatherStats(env);
-    expect(stats.idle_locks).toHaveLength(10_000);
-    expect(stats.idle_locks.at(-1)?.key).toBe("key-009999");
-    expect(Object.keys(stats).at(-1)).toBe("truncated");
-    expect("next_cursor" in stats).toBe(false);
-    const page = await gatherStats(env, { limit: 10_000 });
-    expect([page.next_cursor, page.truncated]).toEqual(["key-009999", undefined]);
-    expect((await gatherGauges(env)).keys).toBe(10_001);
-  });
-
-  it("are not missed when there are just as many", async () => {
-    await list(10_000);
-    expect("truncated" in (await gatherStats(env))).toBe(false);
-    expect("next_cursor" in (await gatherStats(env, { limit: 10_000 }))).toBe(false);
   });
 });
 
@@ -303,37 +268,5 @@ describe("the history of a key", () => {
       expect((await gatherKey(env, "k", { history: true }))?.history?.grants).toMatchObject([{ label: "me" }]);
     }
     expect(remember).toHaveBeenCalledTimes(2);
-  });
-});
-
-describe("the gauges", () => {
-  it("of an empty service are zero", async () => {
-    expect(await gatherGauges(env)).toEqual({
-      sessions: { tcp: 0, ws: 0, http: 0 },
-      locksHeld: 0,
-      lockWaiters: 0,
-      semaphoreHolders: 0,
-      semaphoreWaiters: 0,
-      keys: 0,
-      keysUnreachable: 0,
-    });
-  });
-
-  it("tell locks from semaphores and count slots, waiters, keys and sessions", async () => {
-    for (const key of ["a", "b"]) await keyStub(key).acquire(command());
-    for (let n = 0; n < 3; n++) await keyStub("a").acquire(command(WAIT));
-    for (let n = 0; n < 4; n++) await keyStub("pool").acquire(command({ limit: 2, ...WAIT }));
-    await keyStub("idle").release(grantedToken(await keyStub("idle").acquire(command())), "");
-    await open("ws");
-    await open("http");
-    expect(await gatherGauges(env)).toEqual({
-      sessions: { tcp: 0, ws: 1, http: 1 },
-      locksHeld: 2,
-      lockWaiters: 3,
-      semaphoreHolders: 2,
-      semaphoreWaiters: 2,
-      keys: 4,
-      keysUnreachable: 0,
-    });
   });
 });

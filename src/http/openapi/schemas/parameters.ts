@@ -76,7 +76,9 @@ export const statsQuery = z.object({
     .refine(isWithinBytes, prefixRule)
     .optional()
     .openapi({ param: { description: "Only keys that begin with this text.", example: "build/" } }),
-  limit: numberInQuery(1, MAX_KEYS, MAX_KEYS).openapi({ param: { description: "Most keys to list.", example: 100 } }),
+  limit: numberInQuery(1, MAX_KEYS, MAX_KEYS).openapi({
+    param: { description: "Most keys to list. A page may have fewer.", example: 100 },
+  }),
   cursor: z
     .string({ error: "must be a cursor of an earlier reply" })
     .min(1, { error: "must be a cursor of an earlier reply" })
@@ -87,6 +89,12 @@ export const statsQuery = z.object({
     }),
   detail: flagInQuery().openapi({
     param: { description: "Also list who holds and who waits (`held_by`, `queue`).", example: true },
+  }),
+});
+
+export const metricsQuery = z.object({
+  exact: flagInQuery().openapi({
+    param: { description: "Leave out figures that would be estimates; no key is asked for them.", example: true },
   }),
 });
 

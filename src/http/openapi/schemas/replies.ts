@@ -112,7 +112,10 @@ export const statsReply = z
       .openapi({ description: "Keys that exist but cannot be read, the first hundred. Absent if there are none." }),
     unreachable_count: count().optional().openapi({ description: "How many keys cannot be read." }),
     next_cursor: z.string().optional().openapi({ description: "There are more keys: ask again with this cursor." }),
-    truncated: z.literal(true).optional().openapi({ description: "There are more keys than one document lists." }),
+    truncated: z
+      .literal(true)
+      .optional()
+      .openapi({ description: "There are more keys than this document lists: ask with `limit` and `cursor`." }),
   })
   .openapi("Stats");
 
