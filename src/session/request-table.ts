@@ -92,9 +92,9 @@ export class RequestTable {
     return listed.flatMap(({ id, key, tag, isQueued }) => (isQueued && key !== undefined ? [{ id, key, tag }] : []));
   }
 
-  /** A request is being carried out, as opposed to waiting. */
-  get isAtWork(): boolean {
-    return this.size > this.waiting.length;
+  /** Number of requests that are being carried out, as opposed to waiting. */
+  get atWork(): number {
+    return this.size - this.waiting.length;
   }
 
   get isAnyWithdrawing(): boolean {

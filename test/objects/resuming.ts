@@ -6,7 +6,7 @@ import { ALL_BUT_ADMIN } from "../../src/session/rights.ts";
 import { type Credential, openSession, resumeSession } from "../../src/transports/session.ts";
 import { Client } from "./support.ts";
 
-const ENTRY: ClientEntry = {
+export const ENTRY: ClientEntry = {
   transport: "ws",
   address: "127.0.0.1",
   isAuthenticated: true,

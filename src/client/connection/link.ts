@@ -43,8 +43,6 @@ export class Link implements Patient {
   readonly #events: LinkEvents;
   readonly #socket: Socket;
   readonly #sessionTag: string;
-  readonly #watchTag: string;
-  #session: Session | undefined;
   #sentAt: Moment;
   #isOver = false;
   #heartbeat: Heartbeat | undefined;
@@ -53,9 +51,7 @@ export class Link implements Patient {
   constructor(options: LinkOptions, events: LinkEvents) {
     this.#options = options;
     this.#events = events;
-    this.#session = options.session;
     this.#sessionTag = events.nextTag();
-    this.#watchTag = events.nextTag();
     this.#sentAt = momentOf(options.clock);
     const resumed = options.session ? [`holdfast.resume.${options.session.credential}`] : [];
     const socket = openSocket(options.WebSocket, options.url, ["dflockd.v2", ...resumed]);
@@ -112,9 +108,10 @@ export class Link implements Patient {
     const { token, clock } = this.#options;
     this.#sentAt = momentOf(clock);
     if (typeof token === "string") this.send(`auth\n_\n${token.trim().replaceAll(/[\r\n]/g, " ")}\n`);
-    // Also of a session that is taken up: how long it outlives a socket may have changed meanwhile.
-    this.send(frameOf(this.#sessionTag, "session", "_", "resume"));
-    this.send(frameOf(this.#watchTag, "watch", "_", "lost"));
+    // In one message: after a restart of the service everybody asks at once. The session is also asked for when it is
+    // taken up: how long it outlives a socket may have changed meanwhile.
+    const watch = frameOf(this.#events.nextTag(), "watch", "_", "lost");
+    this.send(watch + frameOf(this.#sessionTag, "session", "_", "resume"));
   }
 
   #hear(data: unknown): void {
@@ -126,14 +123,12 @@ export class Link implements Patient {
     } else if (message.type === "present") this.send(frameOf(this.#events.nextTag(), "ping"));
     else if (message.type !== "answer") this.#events.message(message);
     else if (message.tag === KEEPALIVE_TAG) this.#heartbeat?.heard();
-    else if (message.tag === this.#sessionTag) this.#session = sessionOf(message.rest);
-    else if (message.tag === this.#watchTag) this.#becomeReady();
+    else if (message.tag === this.#sessionTag) this.#becomeReady(sessionOf(message.rest));
     else this.#events.message(message);
   }
 
-  #becomeReady(): void {
+  #becomeReady(session: Session | undefined): void {
     const { clock, session: asked } = this.#options;
-    const session = this.#session;
     this.#cancelPatience();
     const beatMs = session ? Math.min(BEAT_MS, session.graceMs / BEATS_IN_GRACE) : BEAT_MS;
     this.#heartbeat = new Heartbeat(clock, beatMs, this);

@@ -1,9 +1,8 @@
 /** The client's keep-alive request and its response. */
 const REQUEST = "@keepalive ping\n_\n_\n";
 const RESPONSE = "@keepalive ok\n";
-/** A session idle for this many looks, about a second, has sent everything it had to send. */
-const QUIET_AFTER_LOOKS = 4;
-const LOOK_EVERY_MS = 250;
+/** A session idle for this long has sent everything it had to send. */
+const QUIET_AFTER_MS = 1_000;
 
 /**
  * Lets the platform answer keep-alives, so that they do not wake a sleeping session. While the session is busy it
@@ -13,36 +12,38 @@ const LOOK_EVERY_MS = 250;
 export class Keepalives {
   readonly #ctx: DurableObjectState;
   readonly #isAtWork: () => boolean;
-  /** Looks until automatic responses are turned on again; 0 if no timer is set for that. */
-  #looksLeft = 0;
+  /** A timer is set that turns automatic responses on again. */
+  #isWatching = false;
+  /** The session has worked since that timer was set. */
+  #hasWorked = false;
 
   constructor(ctx: DurableObjectState, isAtWork: () => boolean) {
     this.#ctx = ctx;
     this.#isAtWork = isAtWork;
   }
 
-  /** Turns automatic responses on. */
+  /** Turns automatic responses on, unless the session is busy: they come back by themselves then. */
   begin(): void {
-    this.#ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(REQUEST, RESPONSE));
+    if (!this.#isWatching) this.#ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(REQUEST, RESPONSE));
   }
 
   /** Turns automatic responses off while the session is busy. Costs next to nothing while it stays busy. */
   atWork(): void {
-    if (this.#looksLeft === 0) {
-      if (this.#ctx.getWebSocketAutoResponse() === null) return;
-      this.#ctx.setWebSocketAutoResponse();
-      this.#lookLater();
-    }
-    this.#looksLeft = QUIET_AFTER_LOOKS;
+    this.#hasWorked = true;
+    if (this.#isWatching || this.#ctx.getWebSocketAutoResponse() === null) return;
+    this.#ctx.setWebSocketAutoResponse();
+    this.#watch();
   }
 
-  #lookLater(): void {
-    setTimeout(() => this.#look(), LOOK_EVERY_MS);
+  #watch(): void {
+    this.#isWatching = true;
+    this.#hasWorked = false;
+    setTimeout(() => this.#look(), QUIET_AFTER_MS);
   }
 
   #look(): void {
-    this.#looksLeft = this.#isAtWork() ? QUIET_AFTER_LOOKS : this.#looksLeft - 1;
-    if (this.#looksLeft > 0) this.#lookLater();
+    this.#isWatching = false;
+    if (this.#hasWorked || this.#isAtWork()) this.#watch();
     else this.begin();
   }
 }

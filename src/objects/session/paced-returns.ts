@@ -21,8 +21,11 @@ const SOON_MS = 2_000;
 const MAX_UNDER_WAY = 8;
 /** A request that takes longer has died with its object. */
 const FORGOTTEN_AFTER_MS = 5_000;
-/** Pause between checks, multiplied by the number of waiting requests, to keep polling cheap. */
-const PAUSE_MS = { each: 1, least: 10, most: 1_500 };
+/**
+ * Pause between checks, multiplied by the number of waiting requests, to keep polling cheap. In a rush nobody gets a turn,
+ * and every check takes time from those that resume.
+ */
+const PAUSE_MS = { each: 1, eachInRush: 4, least: 10, most: 1_500, mostInRush: 8_000 };
 
 interface Place {
   /** When it began, or last checked. */
@@ -66,8 +69,7 @@ export async function inTurn<Result>(patienceMs: number, task: () => Promise<Res
       waiting.delete(place);
       place.since = Date.now();
       waiting.add(place);
-      const pauseMs = Math.min(Math.max(countWaiting(Date.now()) * PAUSE_MS.each, PAUSE_MS.least), PAUSE_MS.most);
-      await scheduler.wait(Math.min(pauseMs * (0.5 + Math.random()), giveUpAt - Date.now()));
+      await scheduler.wait(Math.min(pauseMs(Date.now()) * (0.5 + Math.random()), giveUpAt - Date.now()));
     }
   } finally {
     waiting.delete(place);
@@ -81,10 +83,38 @@ export async function inTurn<Result>(patienceMs: number, task: () => Promise<Res
   }
 }
 
+function pauseMs(now: number): number {
+  const [each, most] = isRush(now) ? [PAUSE_MS.eachInRush, PAUSE_MS.mostInRush] : [PAUSE_MS.each, PAUSE_MS.most];
+  return Math.min(Math.max(countWaiting(now) * each, PAUSE_MS.least), most);
+}
+
 /** The turns of one session: its requests on one key start in the order in which they arrived. */
 export class ReturnTurns {
+  readonly #graceMs: number;
+  #returnedAt = Number.NEGATIVE_INFINITY;
   /** By key: resolves when the last request on it has started. Absent if all have. */
   readonly #begun = new Map<string, Promise<void>>();
+  #waiting = 0;
+
+  constructor(graceMs: number) {
+    this.#graceMs = graceMs;
+  }
+
+  /** The session is resumed. Counts once per grace period: one client that resumes again and again is no rush. */
+  returned(now: number): void {
+    if (now - this.#returnedAt > this.#graceMs) noteReturn(now);
+    this.#returnedAt = now;
+  }
+
+  /** Whether the session was resumed just now, and so were many others. */
+  isInRush(resumedAt: number | undefined, now: number): boolean {
+    return resumedAt !== undefined && now - resumedAt < this.#graceMs && mustWait(now);
+  }
+
+  /** Number of requests that have not started. */
+  get waiting(): number {
+    return this.#waiting;
+  }
 
   isWaiting(key: string): boolean {
     return this.#begun.has(key);
@@ -94,8 +124,10 @@ export class ReturnTurns {
     const before = this.#begun.get(key);
     const begun = Promise.withResolvers<void>();
     this.#begun.set(key, begun.promise);
+    this.#waiting += 1;
     await before;
     return inTurn(patienceMs, () => {
+      this.#waiting -= 1;
       if (this.#begun.get(key) === begun.promise) this.#begun.delete(key);
       const done = task();
       begun.resolve();

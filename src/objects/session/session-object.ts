@@ -23,8 +23,9 @@ import { type ClientEntry, decodeEntry, RESUME_HEADER, resumableFrom } from "./c
 import { Keepalives } from "./keepalives.ts";
 import { Listing } from "./listing.ts";
 import { ANSWERS_PER_MS, PacedInput } from "./paced-input.ts";
-import { mustWait, noteReturn, patienceFor, ReturnTurns } from "./paced-returns.ts";
+import { inTurn, patienceFor, ReturnTurns } from "./paced-returns.ts";
 import { Reports } from "./report-requests.ts";
+import { ResumeAttempts } from "./resume-attempts.ts";
 import { SessionRest } from "./session-rest.ts";
 import { SessionSocket } from "./session-socket.ts";
 
@@ -47,19 +48,18 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   readonly #listing: Listing;
   readonly #reports: Reports;
   readonly #rest: SessionRest;
-  readonly #turns = new ReturnTurns();
+  readonly #turns: ReturnTurns;
   #socket: SessionSocket | undefined;
   #input: PacedInput | undefined;
   /** The session's newest socket, even after it is lost. */
   #lastSocket: SessionSocket | undefined;
   #entry: ClientEntry | undefined;
-  #returnedAt = Number.NEGATIVE_INFINITY;
-  /** Clients that want to resume, by attempt; resolved with the reason if one is refused. */
-  readonly #attempts = new Map<number, (refusal: string | undefined) => void>();
-  #lastAttempt = 0;
+  readonly #attempts = new ResumeAttempts();
   /** A message has arrived since the object started. */
   #hasHeard = false;
-  /** Set once the client has left. */
+  /** The client has left, and its session ends when its turn comes. */
+  #hasLeft = false;
+  /** Set once the session ends. */
   #ending: Promise<void> | undefined;
   #meter: Meter | undefined;
 
@@ -68,6 +68,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     const activity = new Activity(() => this.#rest.soon());
     this.#own = sessionPartsOf(ctx, env, activity);
     this.#session = new SocketSession(this.#own.origin);
+    this.#turns = new ReturnTurns(this.#own.config.resumeGraceMs);
     this.#runner = new SessionRunner(this.#session, {
       ...this.#own,
       handle: (effect) => this.#handle(effect),
@@ -75,9 +76,12 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       defer: (time) => bookWakeUp(env, time),
       pace: ({ call, key, request }, make) => {
         const isWanted = () => this.#session.context.isCallWanted(call);
-        if (!request || (!this.#turns.isWaiting(key) && !this.#isAmongMany())) return make();
+        if (!request || (!this.#turns.isWaiting(key) && !this.#isInRush)) return make();
         const patienceMs = patienceFor(request, this.#own.config.defaultLeaseSeconds * 1_000);
-        return this.#turns.run<KeyOutcome | "skipped">(key, patienceMs, async () => (isWanted() ? make() : "skipped"));
+        return this.#turns.run<KeyOutcome | "skipped">(key, patienceMs, async () => {
+          if (this.#session.conversation) this.#keepalives.atWork();
+          return isWanted() ? make() : "skipped";
+        });
       },
     });
     this.#listing = new Listing(env, this.#own);
@@ -87,7 +91,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       isQuiet: () => this.#meter?.isQuiet !== false,
       mayRest: () => this.#mayRest,
     });
-    this.#keepalives = new Keepalives(ctx, () => this.#session.requests.table.isAtWork);
+    // A request that waits for its turn sends nothing, however long that takes.
+    this.#keepalives = new Keepalives(ctx, () => this.#session.requests.table.atWork > this.#turns.waiting);
     const [socket] = ctx.getWebSockets();
     if (socket) this.#restore(socket);
     else if (this.#session.resumption.isOn && !this.#session.isOver) this.#runner.run(() => this.#session.loseSocket());
@@ -141,7 +146,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       return;
     }
     if (code === VANISHED) await this.#outliveLauncher();
-    await this.#end();
+    if (this.#isInRush) await this.#endInTurn();
+    else await this.#end();
     if (this.#hasHeard || !this.#session.hasHungUp) return;
     await this.#meter?.settled();
     // A socket on which no message ever arrived keeps its TCP connection when the server closes first (workerd
@@ -264,33 +270,20 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   /** Makes way for a new socket. Returns the reason if the client may not resume. */
   async #resume(secret: string): Promise<string | undefined> {
+    if (this.#hasLeft) return "session_gone";
     const expected = this.#session.resumption.secret;
     const hasSecret = expected !== undefined && (await sameSecret(secret, expected));
-    this.#lastAttempt += 1;
-    const attempt = this.#lastAttempt;
-    const { promise, resolve } = Promise.withResolvers<string | undefined>();
-    this.#attempts.set(attempt, resolve);
-    this.#runner.run(() => this.#session.resume(attempt, hasSecret));
-    return promise;
+    return this.#attempts.begin((attempt) => this.#runner.run(() => this.#session.resume(attempt, hasSecret)));
   }
 
   #resumed(attempt: number, refusal: string | undefined): void {
-    if (refusal === undefined) this.#noteReturn(Date.now());
-    this.#attempts.get(attempt)?.(refusal);
-    this.#attempts.delete(attempt);
-  }
-
-  /** Counts at most once per grace period: one client that resumes again and again is no rush. */
-  #noteReturn(now: number): void {
-    if (now - this.#returnedAt > this.#own.config.resumeGraceMs) noteReturn(now);
-    this.#returnedAt = now;
+    if (refusal === undefined) this.#turns.returned(Date.now());
+    this.#attempts.settle(attempt, refusal);
   }
 
   /** The session has just been resumed, and so have many others. */
-  #isAmongMany(): boolean {
-    const resumedAt = this.#session.conversation?.resumedAt ?? Number.NEGATIVE_INFINITY;
-    const now = Date.now();
-    return now - resumedAt < this.#own.config.resumeGraceMs && mustWait(now);
+  get #isInRush(): boolean {
+    return this.#turns.isInRush(this.#session.conversation?.resumedAt, Date.now());
   }
 
   #open(socket: WebSocket, entry: ClientEntry): void {
@@ -382,6 +375,13 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   async #end(): Promise<void> {
     this.#runner.run(() => this.#session.end());
     await this.#ending;
+  }
+
+  /** Clients that resume come first: they lose everything if they are too late, and a departure costs more than they do. */
+  async #endInTurn(): Promise<void> {
+    this.#hasLeft = true;
+    this.#session.hangUp();
+    await inTurn(this.#own.config.resumeGraceMs, () => this.#end());
   }
 
   async #leave(): Promise<void> {

@@ -104,13 +104,15 @@ export class CoreService implements Host {
   received(socket: FakeSocket, text: string): void {
     const hosted = this.#hostedOn(socket);
     const bytes = new TextEncoder().encode(text);
-    const [event] = new FrameReader().read(bytes);
-    if (!hosted || event?.type !== "frame") return;
-    const { tag = "", command = "" } = splitTag(event.frame.command) ?? {};
-    const parsed = parseRequest(command, event.frame);
-    if (!parsed.ok) throw new Error(`not a request: ${JSON.stringify(text)}`);
-    this.requests.push(parsed.request.type);
-    if (parsed.request.type === "renew") hosted.renewals.set(tag, parsed.request.token);
+    if (!hosted) return;
+    for (const event of new FrameReader().read(bytes)) {
+      if (event.type !== "frame") return;
+      const { tag = "", command = "" } = splitTag(event.frame.command) ?? {};
+      const parsed = parseRequest(command, event.frame);
+      if (!parsed.ok) throw new Error(`not a request: ${JSON.stringify(text)}`);
+      this.requests.push(parsed.request.type);
+      if (parsed.request.type === "renew") hosted.renewals.set(tag, parsed.request.token);
+    }
     this.#run(hosted, () => hosted.session.received(bytes));
   }
 

@@ -21,6 +21,8 @@ export class FakeSocket {
   readonly protocols: string[];
   /** What the client has sent, without heartbeats. */
   readonly sent: string[] = [];
+  /** Messages received, heartbeats aside. */
+  messages = 0;
   heartbeats = 0;
   /** The code the client closed it with. */
   closedWith: number | undefined;
@@ -47,8 +49,12 @@ export class FakeSocket {
       this.heartbeats += 1;
       this.say("@keepalive ok");
     } else {
-      this.sent.push(text);
-      this.#service.received(this, text);
+      this.messages += 1;
+      // A message may carry several requests, of three lines each.
+      for (const request of text.match(/.*\n.*\n.*\n/g) ?? [text]) {
+        this.sent.push(request);
+        this.#service.received(this, request);
+      }
     }
   }
 

@@ -22,9 +22,17 @@ describe("a lost connection", () => {
     expect(service.frames).toEqual([...before, ...before]);
     for (const frame of before) await service.answer(frame, `ok ${freshToken()} 33`);
     for (const each of asked) expect((await each).isHeld).toBe(true);
-    const [asksAgain, watches] = service.sockets[1]?.sent ?? [];
+    const [watches, asksAgain] = service.sockets[1]?.sent ?? [];
     expect(asksAgain).toMatch(/^@\w+ session\n_\nresume\n$/);
     expect(watches).toMatch(/^@\w+ watch\n_\nlost\n$/);
+  });
+
+  it("is replaced with one message: after a restart everybody is back at once", async () => {
+    const { clock, service } = await world();
+    service.socket.lose();
+    await clock.pass(1_000);
+    expect(service.sockets).toHaveLength(2);
+    expect(service.socket.messages).toBe(1);
   });
 
   it("never gives a tag to a second request", async () => {

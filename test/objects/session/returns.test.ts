@@ -1,3 +1,5 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import {
   inTurn,
@@ -7,7 +9,11 @@ import {
   patienceFor,
   ReturnTurns,
 } from "../../../src/objects/session/paced-returns.ts";
+import { REFUSAL_HEADER } from "../../../src/protocols/carrier/refusal.ts";
+import { resumeSession } from "../../../src/transports/session.ts";
 import { pass, stopClock } from "../clock.ts";
+import { cut, ENTRY, resumable, resume } from "../resuming.ts";
+import { fresh, keyStub, tokenOf, until } from "../support.ts";
 
 const renewal = (leaseSeconds: number | undefined) => ({ type: "renew", key: "k", token: "t", leaseSeconds }) as const;
 
@@ -76,6 +82,7 @@ describe("sessions that are taken up again", () => {
   });
 
   it("are served a few at a time, so that others are heard between them", async () => {
+    await until(async () => !isRush(Date.now()), { timeout: 2_000, interval: 10 });
     let running = 0;
     let most = 0;
     const task = async () => {
@@ -91,7 +98,7 @@ describe("sessions that are taken up again", () => {
 
   it("have their requests on one key begun in the order in which they came, whatever the patience of each", async () => {
     waitByStoppedClock();
-    const turns = new ReturnTurns();
+    const turns = new ReturnTurns(10_000);
     const begun: string[] = [];
     const ask = (key: string, number: number, patienceMs: number) =>
       turns.run(key, patienceMs, async () => void begun.push(`${key}${number}`));
@@ -115,5 +122,53 @@ describe("sessions that are taken up again", () => {
     for (let count = 0; count < 8; count += 1) void inTurn(0, () => new Promise(() => {}));
     expect(mustWait(Date.now())).toBe(true);
     expect(mustWait(Date.now() + 10_000)).toBe(false);
+  });
+});
+
+describe("while many sessions are resumed", () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** A client with a lock that has just resumed, in a rush that lasts until time passes. */
+  async function backInRush() {
+    const key = fresh("key");
+    const { client, credential } = await resumable();
+    const token = tokenOf(await client.ask(`@l l\n${key}\n0 33\n`).then((line) => line.replace("@l ", "")));
+    await cut(client);
+    stopClock();
+    const back = await resume(credential);
+    manyReturnAt(Date.now());
+    return { key, token, back, credential };
+  }
+
+  const holders = async (key: string) => (await keyStub(key).describe())?.holders.length;
+
+  it("one that is left keeps its locks until those that return have been served, and is not resumed again", async () => {
+    const { key, back, credential } = await backInRush();
+    back.close();
+    await back.closed();
+    const refused = await resumeSession(env, ENTRY, credential);
+    expect(refused.headers.get(REFUSAL_HEADER)).toBe("session_gone");
+    expect(await holders(key)).toBe(1);
+    pass(2_000);
+    await until(async () => (await holders(key)) === 0, { timeout: 5_000, interval: 10 });
+  });
+
+  it("a request that waits for its turn does not keep the platform from answering keep-alives", async () => {
+    const { key, token, back, credential } = await backInRush();
+    back.send(`@n n\n${key}\n${token} 33\n`);
+    const isAutomatic = () =>
+      runInDurableObject(
+        env.SESSION.getByName(credential.session),
+        (_, ctx) => ctx.getWebSocketAutoResponse() !== null,
+      );
+    await until(async () => !(await isAutomatic()), { timeout: 5_000, interval: 10 });
+    await until(isAutomatic, { timeout: 10_000, interval: 50 });
+    expect(await back.ask("@keepalive ping\n_\n_\n")).toBe("@keepalive ok");
+    expect(back.unread).toEqual([]);
+    pass(2_000);
+    expect(await back.line()).toBe("@n ok 33");
+    expect(await isAutomatic()).toBe(false);
   });
 });
