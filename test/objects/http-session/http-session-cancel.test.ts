@@ -34,10 +34,13 @@ function holdBack(method: "acquire" | "enqueue", when: "decided" | "undecided") 
 
 /** Moments at which the lock is the client's already, and it does not know yet. */
 const MOMENTS: Readonly<Record<string, (key: string, leave: () => void) => void>> = {
-  "when its session is told of the grant": (key, leave) => {
+  "just before its session is told of the grant": (key, leave) => {
     const { deliver } = HttpSessionObject.prototype;
     replaceNext(HttpSessionObject.prototype, "deliver", key, async function (this: HttpSessionObject, notice) {
       leave();
+      const { ctx } = this as unknown as { ctx: DurableObjectState };
+      const isPolled = () => ctx.getWebSockets().some((socket) => socket.readyState === WebSocket.READY_STATE_OPEN);
+      await soon(async () => !isPolled());
       return deliver.call(this, notice);
     });
   },
