@@ -2,9 +2,8 @@ import { mayUse } from "../../auth/principal.ts";
 import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
 import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
-import type { Reply } from "../../objects/calls/replies.ts";
 import { httpSessionName } from "../../objects/calls/session-names.ts";
-import { ASK_HEADER, type Ask, encodeAsk, type Performed } from "../../objects/http-session/http-session-object.ts";
+import { type Ask, type Performed, POLL_HEADER, type Polled } from "../../objects/http-session/http-session-object.ts";
 import { type Outcome, STATUSES } from "../../protocols/statuses.ts";
 import type { KeyRequest } from "../../session/key-calls.ts";
 import { REQUESTS, type RequestOf } from "../openapi/schemas.ts";
@@ -15,7 +14,6 @@ import type { AppContext, Handler } from "../request/context.ts";
 import type { Parsed } from "../request/fields.ts";
 import { labelOf } from "../request/label.ts";
 import { isSessionId, keyFault, segmentAt } from "../request/path.ts";
-import { isBusy, noteBusy } from "./busy-keys.ts";
 import { familyOf, KEY_REQUESTS, type KeyOperationId } from "./key-requests.ts";
 import { noteRelease, takeReleases } from "./release-notes.ts";
 import { type AskSession, sessionOf } from "./sessions.ts";
@@ -25,6 +23,8 @@ const SESSION_HEADER = "X-Dflockd-Session";
 const LABEL_HEADER = "X-Holdfast-Label";
 /** Clients hardly ever hang up sooner than this, and checking for it costs a millisecond. */
 const QUICK_MS = 5;
+/** The client has hung up, and its session does not know. */
+const LEFT = { type: "left" } as const;
 const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
 
 let askIds: { readonly prefix: string; next: number } | undefined;
@@ -93,6 +93,7 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
   // A request without lasting effects needs no withdrawal, and reading the signal has a cost.
   if (!leavesTraces(ask.request)) {
     const told = await perform(askSession, ask);
+    if (told.type === "waits") throw new Error(`a ${ask.request.type} waits`);
     return told.type === "answered" ? replyOf(context, ask.request, told.outcome) : fail(context, "session_gone");
   }
   const { signal } = context.req.raw;
@@ -103,7 +104,7 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
     const end = await endOf(askSession, ask, signal);
     if (end.type === "answered" && !signal.aborted) return replyOf(context, ask.request, end.outcome);
     if (end.type === "gone") return fail(context, "session_gone");
-    // The session already knows of an abandoned poll. A lost session may have picked up a grant before.
+    // The session already knows of an abandoned poll. A lost one may have been granted the lock before.
     if (end.type !== "vanished") withdraw();
     return fail(context, end.type === "lost" ? "unavailable" : "client_canceled");
   } catch (error) {
@@ -142,31 +143,27 @@ async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<v
 
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
-/** Whether a request probably waits. An `acquire` that does not is cheaper as a plain call. */
-const needsPoll = ({ type, key }: KeyRequest) => type === "wait" || (type === "acquire" && isBusy(key));
-
 /** Sends a request to its session and, if it has to wait, waits for its outcome. */
-async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<PollEnd> {
+async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<PollEnd | typeof LEFT> {
   const askedAt = Date.now();
-  const begun = await begin(askSession, ask);
-  if (begun instanceof WebSocket) return endOfPoll(begun, signal);
+  const performed = await Promise.race([perform(askSession, ask), hangUpOf(signal)]);
+  if (performed.type === "waits") {
+    const headers = { Upgrade: "websocket", [POLL_HEADER]: ask.id };
+    const poll = await askSession((session) => session.fetch("http://session/", { headers }));
+    return poll.webSocket ? endOfPoll(poll.webSocket, signal) : poll.json<Polled>();
+  }
   // workerd reads from connections only when nothing else is left to do (2026-11): this lets it report a hang-up that
-  // it has not read yet. A poll has listened for one all along.
+  // it has not read yet.
   if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
-  return begun;
+  return performed;
 }
 
-/** Sends a request. Returns its answer or, if it has to wait, the socket on which the answer will arrive. */
-async function begin(askSession: AskSession, ask: Ask): Promise<Reply | WebSocket> {
-  const { key } = ask.request;
-  if (!needsPoll(ask.request)) {
-    const told = await perform(askSession, ask);
-    if (told.type !== "would_wait") return told;
-  }
-  const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
-  const reply = await askSession((session) => session.fetch("http://session/", { headers }));
-  noteBusy(key, reply.webSocket !== null);
-  return reply.webSocket ?? reply.json<Reply>();
+/** Resolves when the client hangs up. */
+function hangUpOf(signal: AbortSignal): Promise<typeof LEFT> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(LEFT);
+    else signal.addEventListener("abort", () => resolve(LEFT));
+  });
 }
 
 function perform(askSession: AskSession, ask: Ask): Promise<Performed> {
