@@ -23,8 +23,6 @@ const SESSION_HEADER = "X-Dflockd-Session";
 const LABEL_HEADER = "X-Holdfast-Label";
 /** Clients hardly ever hang up sooner than this, and checking for it costs a millisecond. */
 const QUICK_MS = 5;
-/** The client has hung up, and its session does not know. */
-const LEFT = { type: "left" } as const;
 const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
 
 let askIds: { readonly prefix: string; next: number } | undefined;
@@ -97,15 +95,16 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
     return told.type === "answered" ? replyOf(context, ask.request, told.outcome) : fail(context, "session_gone");
   }
   const { signal } = context.req.raw;
-  const withdraw = () => {
-    context.executionCtx.waitUntil(takeBack(askSession, ask).catch(logged("withdrawal_failed")));
-  };
+  const waitUntil = (work: Promise<unknown>) => context.executionCtx.waitUntil(work);
+  const withdraw = () => waitUntil(takeBack(askSession, ask).catch(logged("withdrawal_failed")));
   try {
     const end = await endOf(askSession, ask, signal);
     if (end.type === "answered" && !signal.aborted) return replyOf(context, ask.request, end.outcome);
     if (end.type === "gone") return fail(context, "session_gone");
     // The session already knows of an abandoned poll. A lost one may have been granted the lock before.
     if (end.type !== "vanished") withdraw();
+    // The withdrawal may have overtaken the request.
+    if (end.type === "left") waitUntil(end.call.then(({ type }) => type !== "gone" && withdraw(), withdraw));
     return fail(context, end.type === "lost" ? "unavailable" : "client_canceled");
   } catch (error) {
     withdraw();
@@ -143,10 +142,18 @@ async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<v
 
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
+/** The client has hung up during the call to its session. The call goes on. */
+interface Left {
+  readonly type: "left";
+  readonly call: Promise<Performed>;
+}
+
 /** Sends a request to its session and, if it has to wait, waits for its outcome. */
-async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<PollEnd | typeof LEFT> {
+async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<PollEnd | Left> {
   const askedAt = Date.now();
-  const performed = await Promise.race([perform(askSession, ask), hangUpOf(signal)]);
+  const call = perform(askSession, ask);
+  const performed = await Promise.race([call, hangUp(signal)]);
+  if (performed === undefined) return { type: "left", call };
   if (performed.type === "waits") {
     const headers = { Upgrade: "websocket", [POLL_HEADER]: ask.id };
     const poll = await askSession((session) => session.fetch("http://session/", { headers }));
@@ -159,10 +166,10 @@ async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Pro
 }
 
 /** Resolves when the client hangs up. */
-function hangUpOf(signal: AbortSignal): Promise<typeof LEFT> {
+function hangUp(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
-    if (signal.aborted) resolve(LEFT);
-    else signal.addEventListener("abort", () => resolve(LEFT));
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener("abort", () => resolve(undefined));
   });
 }
 

@@ -118,6 +118,27 @@ describe("a client that leaves its poll", () => {
 });
 
 describe("a client that leaves while its request is on its way", () => {
+  it("to its session holds nothing, though the request is overtaken by its withdrawal", async () => {
+    const [client, key] = [await RestClient.open(), fresh("key")];
+    const withdrawal = vi.spyOn(HttpSessionObject.prototype, "withdraw");
+    const { perform } = HttpSessionObject.prototype;
+    const asked = Promise.withResolvers<void>();
+    replaceNext(HttpSessionObject.prototype, "perform", key, async function (this: HttpSessionObject, ask) {
+      asked.resolve();
+      await soon(() => withdrawal.mock.settledResults[0]?.type === "fulfilled");
+      const performed = await perform.call(this, ask);
+      expect(performed).toMatchObject({ type: "answered", outcome: { status: "ok" } });
+      return performed;
+    });
+    const leaving = new AbortController();
+    const abandoned = fateOf(client.acquire(key, 0, leaving.signal));
+    await asked.promise;
+    leaving.abort();
+    expect(await abandoned).toBe("left");
+    await soon(() => isFree(key));
+    expect(callsAbout(withdrawal, key)).toHaveLength(2);
+  });
+
   it.each(["decided", "undecided"] as const)("holds nothing when its key, %s by then, grants it", async (when) => {
     const [client, key] = [await RestClient.open(), fresh("key")];
     const { reached, goOn } = holdBack("acquire", when);
