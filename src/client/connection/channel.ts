@@ -270,6 +270,8 @@ export abstract class Channel implements LinkEvents {
     else {
       this.#isOverdue = true;
       this.gone(new ConnectionError("out of reach too long", this.#problem));
+      // Gives its turn to those that can still save their sessions, if many wait to be let in.
+      this.#link?.drop();
     }
   }
 

@@ -27,6 +27,22 @@ describe("a lost connection", () => {
     expect(watches).toMatch(/^@\w+ watch\n_\nlost\n$/);
   });
 
+  it("that is not replaced within the grace gives up its turn to be let in, and is replaced later", async () => {
+    const { clock, service } = await world();
+    service.welcome = "silence";
+    service.socket.lose();
+    await clock.pass(9_000);
+    expect(service.sockets).toHaveLength(2);
+    expect(service.sockets[1]?.closedWith).toBeUndefined();
+    await clock.pass(1_000);
+    expect(service.sockets[1]?.closedWith).toBe(4412);
+    service.welcome = "session";
+    await clock.pass(5_000);
+    expect(service.sockets[2]?.protocols).toContain(`holdfast.resume.${CREDENTIAL}`);
+    expect(service.sockets[2]?.closedWith).toBe(1000);
+    expect(service.sockets[3]?.protocols).toEqual(["dflockd.v2"]);
+  });
+
   it("is replaced with one message: after a restart everybody is back at once", async () => {
     const { clock, service } = await world();
     service.socket.lose();
