@@ -15,7 +15,7 @@ import { answerOf, type Circumstances, callOf, type KeyOutcome, type KeyRequest,
 import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
-import { Withdrawals } from "./withdrawals.ts";
+import { type Withdrawal, Withdrawals } from "./withdrawals.ts";
 
 /** The name of a two-phase place among a session's things on a key. */
 const PLACE = "place";
@@ -88,10 +88,10 @@ export class Requests {
   }
 
   /** Withdraws a request, whatever its state. The client is not told. */
-  drop(entry: TrackedRequest): void {
+  drop(entry: TrackedRequest, withdrawal: Pick<Withdrawal, "endsPlace"> = {}): void {
     this.table.unlist(entry);
     if (entry.key === undefined) this.table.remove(entry);
-    else this.#withdrawals.begin(entry);
+    else this.#withdrawals.begin(entry, withdrawal);
   }
 
   /** Withdraws a request, also one that is no longer known: the answer may not have reached the client. */
@@ -101,7 +101,7 @@ export class Requests {
     this.table.unlist(entry);
     if (isUnanswered) this.#owner?.dropped(entry, "gone");
     this.table.addUnlisted(entry);
-    this.#withdrawals.begin(entry, afterwards);
+    this.#withdrawals.begin(entry, afterwards && { afterwards });
   }
 
   /** A repeated request may have been granted while its client was away. */
@@ -200,13 +200,16 @@ export class Requests {
       return;
     }
     if (request.type === "acquire") this.#holdings.add(request.key, id);
-    else if (request.type === "enqueue") this.#holdings.add(request.key, PLACE);
+    else if (request.type === "enqueue") {
+      this.#holdings.add(request.key, PLACE);
+      this.table.enqueues(request.key);
+    }
     const { defaultLeaseSeconds } = config;
     this.#context.callKey(request.key, callOf(request, { session, id, defaultLeaseSeconds }, circumstances), {
       request,
       isWanted: () => !this.#isOver && this.#isSent(entry),
       // The current holder may have acquired the key after the steal.
-      isRepeatable: !(request.type === "acquire" && request.steals),
+      isRepeatable: () => !(request.type === "acquire" && request.steals),
       failed: (error) => this.#failed(entry, request, error),
       answered: (outcome) => this.#carriedOut(entry, request, outcome),
     });
@@ -232,7 +235,7 @@ export class Requests {
         // A second concurrent `wait` is refused; the place still belongs to the first.
         if (waited.status === "not_enqueued") this.#done(entry, { status: "not_enqueued" });
         else {
-          this.#holdings.turn(key, PLACE, entry.id);
+          if (waited.status !== "would_wait") this.#holdings.turn(key, PLACE, entry.id);
           this.#claimed(entry, waited);
         }
         break;
@@ -287,11 +290,9 @@ export class Requests {
       this.table.queued(entry);
       this.#owner?.waits(entry);
     } else if (outcome.status === "would_wait") {
-      // An `acquire` leaves nothing at its key then. A `wait` leaves its place.
-      if (entry.type === "acquire") {
-        this.#holdings.drop(key, id);
-        this.table.remove(entry);
-      } else this.drop(entry);
+      // The key is as it was: a `wait` still has its place there.
+      if (entry.type === "acquire") this.#holdings.drop(key, id);
+      this.table.remove(entry);
       this.#owner?.dropped(entry, "would_wait");
     } else {
       this.#holdings.drop(key, id);
@@ -313,14 +314,14 @@ export class Requests {
       if (this.#isOver) this.#dismiss(entry);
       else this.#answer(entry, { status: "unavailable" });
     };
-    if (mayHold(request)) this.#withdrawals.begin(entry, answer);
+    if (mayHold(request)) this.#withdrawals.begin(entry, { afterwards: answer, sparesKnown: true });
     else answer();
   }
 
   /** The session has ended: whatever the key did is undone, and the client is told that the session is gone. */
   #abandon(entry: TrackedRequest): void {
     if (entry.type === "release" || entry.type === "renew") this.#dismiss(entry);
-    else this.#withdrawals.begin(entry, () => this.#dismiss(entry));
+    else this.#withdrawals.begin(entry, { afterwards: () => this.#dismiss(entry), sparesKnown: true });
   }
 
   #dismiss(entry: TrackedRequest): void {

@@ -54,7 +54,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a cancelled request is not withdrawn",
     file: "wire/conversation.ts",
-    code: `this.#drop(entry);
+    code: `this.#drop(entry, { endsPlace: true });
       this.#replies.answer(target, { status: "cancelled" });`,
     planted: `this.#requests.table.remove(entry);
       this.#replies.answer(target, { status: "cancelled" });`,
@@ -62,7 +62,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a request whose outcome is unknown is not withdrawn",
     file: "requests.ts",
-    code: "if (mayHold(request)) this.#withdrawals.begin(entry, answer);\n    else answer();",
+    code: "if (mayHold(request)) this.#withdrawals.begin(entry, { afterwards: answer, sparesKnown: true });\n    else answer();",
     planted: "if (mayHold(request)) answer();\n    else answer();",
   },
   {
@@ -113,6 +113,18 @@ const FAULTS: readonly Fault[] = [
     file: "requests.ts",
     code: "const { status, ...lease } = outcome as RenewOutcome;",
     planted: "const { status, isWanted: _, ...lease } = outcome as RenewOutcome & { isWanted?: true };",
+  },
+  {
+    what: "a cancelled `wait` that never reached its key leaves its place",
+    file: "wire/conversation.ts",
+    code: "this.#drop(entry, { endsPlace: true });",
+    planted: "this.#drop(entry);",
+  },
+  {
+    what: "a `wait` whose outcome is unknown takes a hold back that its client knew",
+    file: "requests.ts",
+    code: "this.#withdrawals.begin(entry, { afterwards: answer, sparesKnown: true });",
+    planted: "this.#withdrawals.begin(entry, { afterwards: answer });",
   },
   {
     what: "a key that could not be left is forgotten",
