@@ -40,9 +40,14 @@ export class Holdings {
     this.drop(key, from);
   }
 
-  /** A request was granted this token. A request that has been withdrawn meanwhile leaves nothing. */
-  granted(key: string, request: string, token: string): void {
-    if (this.#things.get(key)?.has(request)) this.turn(key, request, token);
+  /**
+   * A request was granted this token. A request that has been withdrawn meanwhile leaves nothing; one that has been
+   * repeated meanwhile, `isLatest` false, may be granted another.
+   */
+  granted(key: string, request: string, token: string, { isLatest }: { readonly isLatest: boolean }): void {
+    if (!this.#things.get(key)?.has(request)) return;
+    this.add(key, token);
+    if (isLatest) this.drop(key, request);
   }
 
   drop(key: string, thing: string): void {

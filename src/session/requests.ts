@@ -22,7 +22,7 @@ const PLACE = "place";
 /** An older offer may have expired: it is picked up instead. Clocks that differ by more only make this slower. */
 const OFFER_IS_FRESH_MS = 1_000;
 /** A notice is not expected twice, and if it comes twice, then soon. */
-const MAX_HANDED_OVER = 64;
+const MAX_TOLD = 64;
 
 /**
  * Carries out the requests of one session at their keys. Each has one state, whatever its protocol; see `TrackedRequest`. A
@@ -35,8 +35,8 @@ export class Requests {
   readonly #holdings: Holdings;
   readonly #withdrawals: Withdrawals;
   readonly #pickUps: PickUps;
-  /** Tokens of the newest offers that the client was told of. */
-  readonly #handedOver: string[] = [];
+  /** What the client was told of, newest last: tokens of offers, and requests that waited for nothing. */
+  readonly #told: string[] = [];
   /** Undefined while the session has no client. */
   #owner: RequestOwner | undefined;
   #isOver = false;
@@ -138,9 +138,8 @@ export class Requests {
       else if (entry.state === "answered") reply("taken");
       else if (entry.state === "withdrawing" || !isThere) reply(this.#owner.unknown(notice));
       else if (offer && entry.state === "waiting" && this.#isFresh(offer)) {
-        this.#holdings.granted(notice.key, entry.id, offer.token);
-        this.#handedOver.push(offer.token);
-        if (this.#handedOver.length > MAX_HANDED_OVER) this.#handedOver.shift();
+        this.#holdings.granted(notice.key, entry.id, offer.token, { isLatest: true });
+        this.#remember(offer.token);
         this.#answer(entry, answerOf(offer));
         reply("taken");
       } else if (notice.kind === "granted") this.#pickUps.begin(entry, number);
@@ -167,10 +166,16 @@ export class Requests {
 
   /** The answer about a request that is not known, or no longer. Only a grant that nobody was told of is given back. */
   #answerUnknown(owner: RequestOwner, notice: Notice): NoticeAnswer {
-    const { offer, mayBeTold } = notice;
-    if (offer && this.#handedOver.includes(offer.token)) return "taken";
+    const { request, kind, offer, mayBeTold } = notice;
+    if (offer && this.#told.includes(offer.token)) return "taken";
+    if (kind !== "granted" && this.#told.includes(request)) return "taken";
     const answer = owner.unknown(notice);
     return answer === "gone" && mayBeTold ? "taken" : answer;
+  }
+
+  #remember(told: string): void {
+    this.#told.push(told);
+    if (this.#told.length > MAX_TOLD) this.#told.shift();
   }
 
   #isFresh({ at }: Offer): boolean {
@@ -223,10 +228,11 @@ export class Requests {
         break;
       case "enqueue": {
         const { status, ...grant } = outcome as EnqueueOutcome;
-        if ("token" in grant) this.#holdings.turn(key, PLACE, grant.token);
+        if ("token" in grant) this.#holdings.add(key, grant.token);
         // Add it again: an earlier `enqueue` that was refused may have dropped it meanwhile.
-        else if (status === "queued" || status === "already_enqueued") this.#holdings.add(key, PLACE);
-        else this.#holdings.drop(key, PLACE);
+        if (status === "queued" || status === "already_enqueued") this.#holdings.add(key, PLACE);
+        // If the request has been repeated meanwhile, it may have a place again.
+        else if (this.table.has(entry)) this.#holdings.drop(key, PLACE);
         this.#done(entry, { status: status === "granted" ? "acquired" : status, ...grant });
         break;
       }
@@ -282,7 +288,8 @@ export class Requests {
 
   #claimed(entry: TrackedRequest, outcome: AcquireOutcome | WaitOutcome): void {
     const { id, key = "" } = entry;
-    if (outcome.status === "granted") this.#holdings.granted(key, id, outcome.token);
+    const isLatest = this.table.has(entry);
+    if (outcome.status === "granted") this.#holdings.granted(key, id, outcome.token, { isLatest });
     if (!this.#isCarriedOut(entry)) return;
     if (this.#isOver) this.#abandon(entry);
     else if (outcome.status === "granted") this.#answer(entry, answerOf(outcome));
@@ -331,6 +338,7 @@ export class Requests {
   }
 
   #answer(entry: TrackedRequest, outcome: Outcome): void {
+    if (entry.isQueued && outcome.token === undefined) this.#remember(entry.id);
     this.table.answered(entry);
     this.#owner?.answered(entry, outcome);
   }

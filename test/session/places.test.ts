@@ -7,8 +7,10 @@ import { origin, Stored } from "./stored.ts";
 
 type Call = Extract<Effect, { type: "callKey" }>;
 
-/** A session that has a place on a key, what its client says, what it makes its host do, and what comes of that. */
-function placed() {
+const CLIENT = { isAuthenticated: true, rights: ALL_BUT_ADMIN, resumableFrom: "192.0.2.1" };
+
+/** A session, what its client says, what it makes its host do, and what comes of that. */
+function opened() {
   const stored = new Stored();
   const session = new SocketSession(origin(stored, { session: "s" }));
   const say = (text: string) => session.received(new TextEncoder().encode(text));
@@ -25,11 +27,17 @@ function placed() {
   };
   const answer = ({ call: number }: Call, outcome: KeyOutcome) => session.context.keyAnswered(number, outcome);
   const lose = ({ call: number }: Call) => session.context.keyFailed(number, "lost");
-  session.opened({ isAuthenticated: true, rights: ALL_BUT_ADMIN, resumableFrom: undefined });
-  say("@1 e\nkey\n10\n");
-  answer(call(), { status: "queued" });
-  effects();
+  session.opened(CLIENT);
   return { session, say, effects, call, answer, lose };
+}
+
+/** A session that has a place on a key. */
+function placed() {
+  const socket = opened();
+  socket.say("@1 e\nkey\n10\n");
+  socket.answer(socket.call(), { status: "queued" });
+  socket.effects();
+  return socket;
 }
 
 describe("a `wait` that is cancelled before its key has answered", () => {
@@ -78,6 +86,28 @@ describe("a `wait` that is cancelled before its key has answered", () => {
     lose(cancel);
     session.tick(session.context.timers.next);
     expect(call().ask).not.toHaveProperty("placeOf");
+  });
+});
+
+describe("a request that is repeated on another socket", () => {
+  it.each(["l\nkey\n60 1\n", "e\nkey\n1\n"])("is left at the end, whatever came of the first one: %j", (text) => {
+    const { session, say, effects, call, answer } = opened();
+    const token = "f".repeat(32);
+    say(`@r session\n_\nresume\n@1 ${text}`);
+    const first = call();
+    session.detach();
+    session.resume(1, true);
+    session.opened(CLIENT);
+    effects();
+    say(`@1 ${text}`);
+    answer(call(), { status: "queued" });
+    effects();
+    // A late answer: this grant has expired before the request was repeated.
+    answer(first, { status: "granted", token, leaseSeconds: 1 });
+    session.lose({ key: "key", token, reason: "expired" });
+    effects();
+    session.end();
+    expect(call().ask).toMatchObject({ type: "leave" });
   });
 });
 

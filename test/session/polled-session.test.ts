@@ -36,6 +36,25 @@ describe("the end of a poll", () => {
   });
 });
 
+describe("a wait that has timed out", () => {
+  it("is over once its client has been told, even if the key asks again: the place does not stay", () => {
+    const { session, calls, effects } = opened();
+    session.begin("w", { type: "wait", key: "key", waitSeconds: 5 }, { mayWait: true });
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    const notice = { key: "key", request: "w", kind: "timeout", hasPlace: true } as const;
+    const hears = (number: number) => {
+      session.notice(number, notice, true);
+      return effects().find(({ type }) => type === "answerNotice");
+    };
+    expect(hears(1)).toMatchObject({ answer: "taken" });
+    session.pollClosed({ id: "w", key: "key", type: "wait", told: "refusal" }, true);
+    expect(hears(2)).toMatchObject({ answer: "taken" });
+    // Of another one it is not known whether its client was told: a restart may have cut it off.
+    session.notice(3, { ...notice, request: "before the restart" }, true);
+    expect(effects()).toContainEqual({ type: "answerNotice", notice: 3, answer: "noted" });
+  });
+});
+
 describe("a session that has ended", () => {
   it("sends nothing that waited for the storage to be checked, and says that it is gone", () => {
     const { session, effects } = opened([], false);

@@ -99,7 +99,13 @@ const FAULTS: readonly Fault[] = [
   {
     what: "an offer that comes twice is given back the second time",
     file: "requests.ts",
-    code: 'if (offer && this.#handedOver.includes(offer.token)) return "taken";',
+    code: 'if (offer && this.#told.includes(offer.token)) return "taken";',
+    planted: "",
+  },
+  {
+    what: "a wait goes on whose client was told that it is over",
+    file: "requests.ts",
+    code: 'if (kind !== "granted" && this.#told.includes(request)) return "taken";',
     planted: "",
   },
   {
