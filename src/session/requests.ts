@@ -168,8 +168,9 @@ export class Requests {
   #answerUnknown(owner: RequestOwner, notice: Notice): NoticeAnswer {
     const { request, kind, offer, mayBeTold } = notice;
     if (offer && this.#told.includes(offer.token)) return "taken";
-    if (kind !== "granted" && this.#told.includes(request)) return "taken";
     const answer = owner.unknown(notice);
+    // It was not cut off: its client knows that it is over.
+    if (answer === "noted" && kind !== "granted" && this.#told.includes(request)) return "taken";
     return answer === "gone" && mayBeTold ? "taken" : answer;
   }
 
@@ -241,7 +242,10 @@ export class Requests {
         // A second concurrent `wait` is refused; the place still belongs to the first.
         if (waited.status === "not_enqueued") this.#done(entry, { status: "not_enqueued" });
         else {
-          if (waited.status !== "would_wait") this.#holdings.turn(key, PLACE, entry.id);
+          if (waited.status !== "would_wait") {
+            this.#holdings.add(key, entry.id);
+            if (entry.ownsPlace && this.table.has(entry)) this.#holdings.drop(key, PLACE);
+          }
           this.#claimed(entry, waited);
         }
         break;

@@ -73,6 +73,21 @@ describe("a `wait` that is cancelled before its key has answered", () => {
     expect(call().ask).not.toHaveProperty("placeOf");
   });
 
+  it("does not hide a later place from the end of the session if its own answer comes late", () => {
+    const { session, say, effects, call, answer } = placed();
+    say("@2 w\nkey\n60\n");
+    const wait = call();
+    say("@3 cancel\n_\n2\n");
+    const cancel = call();
+    say("@4 e\nkey\n10\n");
+    answer(call(), { status: "queued" });
+    answer(wait, { status: "queued" });
+    answer(cancel, undefined);
+    effects();
+    session.end();
+    expect(call().ask).toMatchObject({ type: "leave" });
+  });
+
   it("leaves a place alone that is taken while it is withdrawn", () => {
     const { session, say, call, lose } = placed();
     say("@2 w\nkey\n60\n");

@@ -105,7 +105,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a wait goes on whose client was told that it is over",
     file: "requests.ts",
-    code: 'if (kind !== "granted" && this.#told.includes(request)) return "taken";',
+    code: 'if (answer === "noted" && kind !== "granted" && this.#told.includes(request)) return "taken";',
     planted: "",
   },
   {
@@ -119,12 +119,6 @@ const FAULTS: readonly Fault[] = [
     file: "requests.ts",
     code: "const { status, ...lease } = outcome as RenewOutcome;",
     planted: "const { status, isWanted: _, ...lease } = outcome as RenewOutcome & { isWanted?: true };",
-  },
-  {
-    what: "a cancelled `wait` that never reached its key leaves its place",
-    file: "wire/conversation.ts",
-    code: "this.#drop(entry, { endsPlace: true });",
-    planted: "this.#drop(entry);",
   },
   {
     what: "a `wait` whose outcome is unknown takes a hold back that its client knew",

@@ -220,8 +220,8 @@ export class WireClient implements SocketClient {
   #wait(key: string): void {
     const { schedule } = this.#world;
     const asked = this.#ask("wait", key, `w\n${key}\n${schedule.pick([1, 20, 900])}\n`);
-    if (schedule.happens(0.2))
-      schedule.after(schedule.between(1, 50), () => {
+    if (schedule.happens(0.3))
+      schedule.after(schedule.between(1, 30), () => {
         if (this.#isOpen && this.#asked.has(asked.tag)) this.#cancel(asked);
       });
   }
