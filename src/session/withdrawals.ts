@@ -7,7 +7,7 @@ export const RETRY_PAUSES_MS = [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000
 
 export interface Withdrawal {
   /** Runs when the first attempt has been answered or has failed. */
-  readonly afterwards?: () => void;
+  readonly afterwards?: (() => void) | undefined;
   /** The client gives up the place of its `wait`, too: it goes even if the `wait` never reached the key. */
   readonly endsPlace?: boolean;
   readonly sparesKnown?: true;

@@ -36,17 +36,19 @@ export interface Released {
   readonly token: string;
 }
 
-/** Carries an `Ask` to `fetch`. */
-export const ASK_HEADER = "X-Holdfast-Ask";
-export const encodeAsk = (ask: Ask) => encodeURIComponent(JSON.stringify(ask));
+/** Header of a poll: the id of the request that waits. */
+export const POLL_HEADER = "X-Holdfast-Poll";
 
 const GONE: Reply = { type: "gone" };
 
-/** What becomes of a request that is not to wait. */
-export type Performed = Reply | { readonly type: "would_wait" };
+/** The reply to a request, or that its client has to poll: it waits, and not only for a moment. */
+export type Performed = Reply | { readonly type: "waits" };
 
-/** What becomes of a request: a reply, or the Worker's end of a poll. */
-type Result = Performed | { readonly type: "parked"; readonly socket: WebSocket };
+/** The reply to a poll that needs no socket. `lost`: nothing is known of the request. */
+export type Polled = Reply | { readonly type: "lost" };
+
+/** What becomes of a request or a poll: a reply, or the Worker's end of the poll. */
+type Result = Performed | Polled | { readonly type: "parked"; readonly socket: WebSocket };
 
 /** Hosts the session of one HTTP client: `PolledSession` decides, this object stores, calls and answers. */
 export class HttpSessionObject extends DurableObject<Env> implements Listener {
@@ -113,33 +115,30 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     });
   }
 
-  /** Performs a request that is answered immediately. One that would have to wait has no effect. */
-  perform(ask: Ask): Promise<Performed> {
+  /** Performs a request. One that has to wait for long goes on after this has returned: the client polls for it. */
+  perform({ id, request, label, released }: Ask): Promise<Performed> {
     return this.#atWork(async () => {
-      const result = await this.#perform(ask, { mayWait: false });
-      return result.type === "parked" ? GONE : result;
+      if (!(await this.#saw(label, released)) || this.#session.isOver) return GONE;
+      if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
+      return (await this.#resultOf(id, () => this.#session.begin(id, request))) as Performed;
     });
   }
 
-  /**
-   * Performs a request that may wait: the response is the answer as JSON, or the socket of a long poll. This costs more
-   * than `perform`, which cannot return a socket.
-   */
+  /** Polls for a request that waits: the response is the answer as JSON, or the socket of a long poll. */
   override fetch({ headers }: Request): Promise<Response> {
-    const ask = JSON.parse(decodeURIComponent(headers.get(ASK_HEADER) ?? "")) as Ask;
     return this.#atWork(async () => {
-      const result = await this.#perform(ask, { mayWait: true });
+      const id = headers.get(POLL_HEADER) ?? "";
+      if (!(await this.#saw(undefined)) || this.#session.isOver) return Response.json(GONE);
+      const result = await this.#resultOf(id, () => this.#session.poll(id));
       if (result.type !== "parked") return Response.json(result);
       return new Response(null, { status: 101, webSocket: result.socket });
     });
   }
 
-  async #perform({ id, request, label, released }: Ask, circumstances: { mayWait: boolean }): Promise<Result> {
-    if (!(await this.#saw(label, released)) || this.#session.isOver) return GONE;
-    if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
+  #resultOf(id: string, command: () => void): Promise<Result> {
     const { promise, resolve } = Promise.withResolvers<Result>();
     this.#results.set(id, resolve);
-    this.#runner.run(() => this.#session.begin(id, request, circumstances));
+    this.#runner.run(command);
     return promise;
   }
 
@@ -272,8 +271,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     this.#results.delete(id);
   }
 
-  #replyOf(outcome: Outcome | "would_wait" | "gone"): Performed {
-    if (outcome === "would_wait" || outcome === "gone") return { type: outcome };
+  #replyOf(outcome: Outcome | "gone" | "waits" | "lost"): Result {
+    if (typeof outcome === "string") return { type: outcome };
     countAnswer(this.#meter, outcome.status);
     return { type: "answered", outcome };
   }
