@@ -67,7 +67,7 @@ export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSecond
 export interface CancelOptions {
   /** The session of a `wait` that its client cancels: its place goes, even if the `wait` never arrived. */
   readonly placeOf?: string;
-  /** The client does not know that its `wait` is withdrawn: a hold that it knew from `enqueue` stays. */
+  /** The client may not know that its `wait` is withdrawn: a hold that it knew from `enqueue` stays. */
   readonly sparesKnown?: true;
 }
 

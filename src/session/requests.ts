@@ -101,7 +101,7 @@ export class Requests {
     this.table.unlist(entry);
     if (isUnanswered) this.#owner?.dropped(entry);
     this.table.addUnlisted(entry);
-    this.#withdrawals.begin(entry, { afterwards, endsPlace: isUnanswered });
+    this.#withdrawals.begin(entry, { afterwards, sparesKnown: true });
   }
 
   /** A repeated request may have been granted while its client was away. */

@@ -80,19 +80,13 @@ describe("a request that is withdrawn while it is carried out", () => {
   });
 });
 
-describe("a `wait` whose client hangs up before its key has answered", () => {
-  it("takes its place with it, which the key has to know from the session if the `wait` never arrived", () => {
+describe("a request whose client hangs up", () => {
+  it("is withdrawn without a hold that the client knows from its enqueue", () => {
     const { session, calls } = opened();
     session.begin("w", { type: "wait", key: "key", waitSeconds: 5 });
     calls();
     session.withdraw("w", "key");
-    expect(calls()[0]?.ask).toEqual({ type: "cancel", request: "w", placeOf: session.context.session });
-  });
-
-  it("of which nothing is known any more leaves its place: a restart has cut it off", () => {
-    const { session, calls } = opened();
-    session.withdraw("w", "key");
-    expect(calls()[0]?.ask).toEqual({ type: "cancel", request: "w" });
+    expect(calls()[0]?.ask).toEqual({ type: "cancel", request: "w", sparesKnown: true });
   });
 });
 
@@ -119,7 +113,7 @@ describe("a request that has to wait", () => {
   const WAITS = { type: "reply", id: "r", outcome: "waits" } as const;
   const LOST = { type: "reply", id: "r", outcome: "lost" } as const;
   const PARK = { type: "park", id: "r", key: "key", wait: "acquire" } as const;
-  const CANCEL = { type: "callKey", ask: { type: "cancel", request: "r" } } as const;
+  const CANCEL = { type: "callKey", ask: { type: "cancel", request: "r", sparesKnown: true } } as const;
   const TAKEN = { type: "answerNotice", notice: 1, answer: "taken" } as const;
 
   it("is answered in its call if its turn comes soon, and then is over", () => {

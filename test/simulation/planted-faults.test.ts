@@ -86,7 +86,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a client that hangs up before it polls stays in the queue",
     file: "requests.ts",
-    code: "this.table.addUnlisted(entry);\n    this.#withdrawals.begin(entry, { afterwards, endsPlace: isUnanswered });",
+    code: "this.table.addUnlisted(entry);\n    this.#withdrawals.begin(entry, { afterwards, sparesKnown: true });",
     planted: "this.table.remove(entry);",
   },
   {

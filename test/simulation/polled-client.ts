@@ -166,10 +166,10 @@ export class PolledClient {
       });
     };
     this.#hangUp = hangUp;
-    /** Who does not wait for the answer to a `wait` gives up everything that its `enqueue` has led to. */
+    /** Who does not wait for the answer to a `wait` gives up its place. */
     const leave = () => {
       this.#asked = undefined;
-      if (request.type === "wait") [this.#place, this.#held] = [undefined, undefined];
+      if (request.type === "wait") this.#place = undefined;
     };
     const hangUpWithin = (ms: number) => {
       if (this.#isLeaving) return;
@@ -215,8 +215,7 @@ export class PolledClient {
     const replies = new Lane(schedule);
     const hearLater = (reply: Reply) => replies.send(this.#world.delay(), () => hear(reply));
     this.#soon(() => session.request(id, request, hearLater));
-    const isClaim = request.type === "acquire" || request.type === "wait";
-    if (isClaim && schedule.happens(0.1)) hangUpWithin(400);
+    if (request.type === "acquire" && schedule.happens(0.1)) hangUpWithin(400);
   }
 
   #soon(call: () => void): void {
