@@ -3,7 +3,7 @@ import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
 import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
 import { httpSessionName } from "../../objects/calls/session-names.ts";
-import { type Ask, type Performed, POLL_HEADER, type Polled } from "../../objects/http-session/http-session-object.ts";
+import { type Ask, type Performed, POLL_HEADER, type Polled } from "../../objects/http-session/asks.ts";
 import { type Outcome, STATUSES } from "../../protocols/statuses.ts";
 import type { KeyRequest } from "../../session/key-calls.ts";
 import { REQUESTS, type RequestOf } from "../openapi/schemas.ts";

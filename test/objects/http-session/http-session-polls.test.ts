@@ -1,7 +1,8 @@
 /** Long polls: objects that sleep or die meanwhile, and notices that are lost, doubled, early or late. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { HttpSessionObject, POLL_HEADER } from "../../../src/objects/http-session/http-session-object.ts";
+import { POLL_HEADER } from "../../../src/objects/http-session/asks.ts";
+import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { pass, stopClock } from "../clock.ts";
 import { withholdOffers } from "../offers.ts";
