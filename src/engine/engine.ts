@@ -3,6 +3,7 @@ import { Bookkeeping } from "./bookkeeping.ts";
 import type {
   AcquireCommand,
   AcquireOutcome,
+  CancelOptions,
   CommandContext,
   EnqueueCommand,
   EnqueueOutcome,
@@ -141,6 +142,7 @@ export class KeyEngine {
     const waiter = record instanceof Slot ? record.waiter : record;
     if (waiter?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
     if (record instanceof Slot) {
+      record.wasKnown = record.isReported;
       this.#holds.reassign(record, command.request);
       return this.#holds.report(record, context.now);
     }
@@ -203,12 +205,18 @@ export class KeyEngine {
     return { status: subject.status };
   }
 
-  /** Withdraws a request, whatever its state. An unknown request changes nothing. */
-  cancel(request: string, context: CommandContext): void {
+  /**
+   * Withdraws a request, whatever its state. One that is unknown changes nothing, unless it is a `wait` of the session
+   * `placeOf`: it never arrived, and the place that it was for goes.
+   */
+  cancel(request: string, context: CommandContext, { placeOf, sparesKnown }: CancelOptions = {}): void {
     this.tick(context);
-    const subject = this.#books.requests.get(request);
-    if (subject instanceof Slot) this.#holds.free(subject, "withdrawn", context);
-    else if (subject) this.#holds.passOver(subject, context);
+    const { requests, records } = this.#books;
+    const subject = requests.get(request) ?? (placeOf === undefined ? undefined : records.unclaimed(placeOf));
+    if (subject instanceof Waiter) this.#holds.passOver(subject, context);
+    else if (subject && !(sparesKnown && subject.wasKnown)) this.#holds.free(subject, "withdrawn", context);
+    // As if its `wait` had not been made.
+    else if (subject && !records.has(subject.session)) this.#holds.addRecord(subject);
   }
 
   /**

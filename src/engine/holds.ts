@@ -379,6 +379,7 @@ export class Holds {
     slot.isReported = false;
     slot.isOffered = false;
     slot.hasRecord = false;
+    slot.wasKnown = false;
     slot.notices = 0;
     slot.place = 0;
     slot.asksWanted = asked.asksWanted === true;

@@ -30,6 +30,8 @@ export class Slot implements Due {
   isOffered = false;
   /** The hold is a two-phase record of its session: `wait` has not been answered yet. */
   hasRecord = false;
+  /** The client had the token from `enqueue` before it sent the `wait` that stands for the hold: it may use it. */
+  wasKnown = false;
   /** The holder wants to be told when somebody else wants the key. */
   asksWanted = false;
   /** It has been told so. Not stored: the next renewal finds out again. */

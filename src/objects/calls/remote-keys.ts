@@ -208,8 +208,10 @@ function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
       return stub.fenceOfHolder();
     case "pickUp":
       return stub.pickUp(call.request);
-    case "cancel":
-      return stub.cancel(call.request) as Promise<undefined>;
+    case "cancel": {
+      const { type: _, request, ...options } = call;
+      return stub.cancel(request, options) as Promise<undefined>;
+    }
     case "leave":
       return stub.leave(call.session, { keepsReported: call.keepsReported }) as Promise<undefined>;
   }

@@ -68,6 +68,8 @@ const OFFERED = 64;
 const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
 /** Of slots whose holder wants to be told when somebody else wants the key. */
 const ASKS_WANTED = 128;
+/** Of slots whose token the client had before it sent its `wait`. */
+const WAS_KNOWN = 256;
 
 /** Values of `is_enqueued`. */
 const WAITS = 0;
@@ -280,9 +282,10 @@ export class KeyStore {
   }
 }
 
-function flagsOf({ isHeld, isReported, isOffered, hasRecord, round, asksWanted }: Slot): number {
-  const state = (isHeld ? HELD : 0) | (isReported ? REPORTED : 0) | (hasRecord ? RECORD : 0);
-  return state | (isOffered ? OFFERED : 0) | (round ? ROUNDS[round] : 0) | (asksWanted ? ASKS_WANTED : 0);
+function flagsOf({ isHeld, isReported, isOffered, hasRecord, wasKnown, round, asksWanted }: Slot): number {
+  const state = (isHeld ? HELD : 0) | (isReported ? REPORTED : 0) | (isOffered ? OFFERED : 0);
+  const phase = (hasRecord ? RECORD : 0) | (wasKnown ? WAS_KNOWN : 0);
+  return state | phase | (round ? ROUNDS[round] : 0) | (asksWanted ? ASKS_WANTED : 0);
 }
 
 function kindOf({ quorum, isEnqueued }: Waiter): number {
@@ -302,6 +305,7 @@ function slotFrom(row: SlotRow): Slot {
   slot.isReported = (row.flags & REPORTED) !== 0;
   slot.isOffered = (row.flags & OFFERED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
+  slot.wasKnown = (row.flags & WAS_KNOWN) !== 0;
   slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);
   slot.asksWanted = (row.flags & ASKS_WANTED) !== 0;
   if (slot.isHeld && row.sessionless) slot.sessionless = decodeSessionless(row.sessionless);
