@@ -23,9 +23,9 @@ const MAX_UNDER_WAY = 8;
 const FORGOTTEN_AFTER_MS = 5_000;
 /**
  * Pause between checks, multiplied by the number of waiting requests, to keep polling cheap. In a rush nobody gets a turn,
- * and every check takes time from those that resume.
+ * and every check takes time from those that resume. But when it is over, leases are running out.
  */
-const PAUSE_MS = { each: 1, eachInRush: 4, least: 10, most: 1_500, mostInRush: 8_000 };
+const PAUSE_MS = { each: 1, eachInRush: 2, least: 10, most: 1_500, mostInRush: 3_000 };
 
 interface Place {
   /** When it began, or last checked. */
@@ -107,7 +107,7 @@ export class ReturnTurns {
   }
 
   /** Whether the session was resumed just now, and so were many others. */
-  isInRush(resumedAt: number | undefined, now: number): boolean {
+  isInRush(resumedAt: number | undefined, now = Date.now()): boolean {
     return resumedAt !== undefined && now - resumedAt < this.#graceMs && mustWait(now);
   }
 

@@ -215,6 +215,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   #handle(effect: Effect): void {
     switch (effect.type) {
       case "send":
+        this.#keepalives.atWork();
         this.#socket?.send(effect.line);
         break;
       case "close":
@@ -230,7 +231,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
         this.#rest.soon();
         break;
       case "resumed":
-        this.#resumed(effect.attempt, effect.refusal);
+        if (effect.refusal === undefined) this.#turns.returned(Date.now());
+        this.#attempts.settle(effect.attempt, effect.refusal);
         break;
       case "ended":
         this.#dropSocket();
@@ -276,14 +278,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return this.#attempts.begin((attempt) => this.#runner.run(() => this.#session.resume(attempt, hasSecret)));
   }
 
-  #resumed(attempt: number, refusal: string | undefined): void {
-    if (refusal === undefined) this.#turns.returned(Date.now());
-    this.#attempts.settle(attempt, refusal);
-  }
-
   /** The session has just been resumed, and so have many others. */
   get #isInRush(): boolean {
-    return this.#turns.isInRush(this.#session.conversation?.resumedAt, Date.now());
+    return this.#turns.isInRush(this.#session.conversation?.resumedAt);
   }
 
   #open(socket: WebSocket, entry: ClientEntry): void {

@@ -155,6 +155,20 @@ describe("while many sessions are resumed", () => {
     await until(async () => (await holders(key)) === 0, { timeout: 5_000, interval: 10 });
   });
 
+  it("what is pushed to a client does not meet a keep-alive that the platform answers", async () => {
+    const { key, token, back, credential } = await backInRush();
+    const isAutomatic = () =>
+      runInDurableObject(
+        env.SESSION.getByName(credential.session),
+        (_, ctx) => ctx.getWebSocketAutoResponse() !== null,
+      );
+    expect(await back.ask("@w watch\n_\nlost\n")).toBe("@w ok");
+    await until(isAutomatic, { timeout: 10_000, interval: 50 });
+    await keyStub(key).steal(token.slice(0, 16));
+    expect(await back.line()).toMatch(/^! lost /);
+    expect(await isAutomatic()).toBe(false);
+  });
+
   it("a request that waits for its turn does not keep the platform from answering keep-alives", async () => {
     const { key, token, back, credential } = await backInRush();
     back.send(`@n n\n${key}\n${token} 33\n`);
