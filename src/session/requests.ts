@@ -166,9 +166,11 @@ export class Requests {
 
   /** The answer about a request that is not known, or no longer. Only a grant that nobody was told of is given back. */
   #answerUnknown(owner: RequestOwner, notice: Notice): NoticeAnswer {
-    const { request, kind, offer, mayBeTold } = notice;
+    const { key, request, kind, offer, mayBeTold } = notice;
     if (offer && this.#told.includes(offer.token)) return "taken";
     const answer = owner.unknown(notice);
+    // The session may have believed that nothing of it was left there.
+    if (answer === "later" && kind === "granted") this.#holdings.add(key, request);
     // It was not cut off: its client knows that it is over.
     if (answer === "noted" && kind !== "granted" && this.#told.includes(request)) return "taken";
     return answer === "gone" && mayBeTold ? "taken" : answer;

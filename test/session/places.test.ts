@@ -126,6 +126,27 @@ describe("a request that is repeated on another socket", () => {
   });
 });
 
+describe("a request that has been told of its end, and whose key grants it all the same", () => {
+  it("is left at the end: the end was that of the first one, and the news of it came late", () => {
+    const { session, say, effects, call, answer } = opened();
+    say("@r session\n_\nresume\n@1 l\nkey\n3 60\n");
+    call();
+    session.detach();
+    session.resume(1, true);
+    session.opened(CLIENT);
+    effects();
+    say("@1 l\nkey\n3 60\n");
+    const { ask, ...repeated } = call();
+    answer({ ask, ...repeated }, { status: "queued" });
+    const request = ask.type === "acquire" ? ask.command.request : "";
+    session.notice(1, { key: "key", request, kind: "timeout" });
+    session.notice(2, { key: "key", request, kind: "granted", mayBeTold: true });
+    expect(effects()).toContainEqual({ type: "answerNotice", notice: 2, answer: "later" });
+    session.end();
+    expect(call().ask).toMatchObject({ type: "leave" });
+  });
+});
+
 describe("a request that is cancelled", () => {
   it.each(["l\nkey\n60\n", "e\nother\n10\n"])("and is no `wait` has no place of another request: %j", (text) => {
     const { say, call } = placed();
