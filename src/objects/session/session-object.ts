@@ -2,9 +2,8 @@ import { DurableObject } from "cloudflare:workers";
 import { authenticateSecret } from "../../auth/principal.ts";
 import { sameSecret } from "../../auth/secrets.ts";
 import type { NoticeAnswer } from "../../engine/index.ts";
-import { log } from "../../log.ts";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
-import type { Effect, Happening, Loss, Notice, Want } from "../../session/effects.ts";
+import type { Effect, Loss, Notice, Want } from "../../session/effects.ts";
 import type { KeyOutcome } from "../../session/key-calls.ts";
 import { SocketSession, VANISHED } from "../../session/socket-session.ts";
 import { CLOSE } from "../../session/wire/protocol.ts";
@@ -13,21 +12,19 @@ import { bookWakeUp } from "../awake/awake-sessions.ts";
 import { WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
 import { answerClose, closeSocket } from "../calls/closing.ts";
 import type { Listener } from "../calls/notices.ts";
-import { ownerIdOf } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
-import { countAnswer } from "../metrics/count-answer.ts";
-import { Meter } from "../metrics/meter.ts";
 import { type SessionParts, sessionPartsOf } from "../session-common/session-parts.ts";
 import { SessionRunner } from "../session-common/session-runner.ts";
 import { type ClientEntry, decodeEntry, RESUME_HEADER, resumableFrom } from "./client-entry.ts";
+import { ClientSockets } from "./client-sockets.ts";
 import { Keepalives } from "./keepalives.ts";
 import { Listing } from "./listing.ts";
-import { ANSWERS_PER_MS, PacedInput } from "./paced-input.ts";
 import { inTurn, patienceFor, ReturnTurns } from "./paced-returns.ts";
 import { Reports } from "./report-requests.ts";
 import { ResumeAttempts } from "./resume-attempts.ts";
 import { SessionRest } from "./session-rest.ts";
 import { SessionSocket } from "./session-socket.ts";
+import { SessionTelemetry } from "./session-telemetry.ts";
 
 const encoder = new TextEncoder();
 const MAX_MESSAGE_BYTES = 1_048_576;
@@ -49,11 +46,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   readonly #reports: Reports;
   readonly #rest: SessionRest;
   readonly #turns: ReturnTurns;
-  #socket: SessionSocket | undefined;
-  #input: PacedInput | undefined;
-  /** The session's newest socket, even after it is lost. */
-  #lastSocket: SessionSocket | undefined;
-  #entry: ClientEntry | undefined;
+  readonly #sockets: ClientSockets;
+  readonly #telemetry: SessionTelemetry;
   readonly #attempts = new ResumeAttempts();
   /** A message has arrived since the object started. */
   #hasHeard = false;
@@ -61,13 +55,15 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   #hasLeft = false;
   /** Set once the session ends. */
   #ending: Promise<void> | undefined;
-  #meter: Meter | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     const activity = new Activity(() => this.#rest.soon());
     this.#own = sessionPartsOf(ctx, env, activity);
     this.#session = new SocketSession(this.#own.origin);
+    this.#telemetry = new SessionTelemetry(ctx, env, { session: this.#own.session, debug: this.#own.config.debug });
+    const received = (bytes: Uint8Array) => this.#runner.run(() => this.#session.received(bytes));
+    this.#sockets = new ClientSockets(this.#own.store, received);
     this.#turns = new ReturnTurns(this.#own.config.resumeGraceMs);
     this.#runner = new SessionRunner(this.#session, {
       ...this.#own,
@@ -87,8 +83,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     this.#listing = new Listing(env, this.#own);
     this.#reports = new Reports(env);
     this.#rest = new SessionRest(ctx, activity, {
-      settle: () => this.#meter?.settled(),
-      isQuiet: () => this.#meter?.isQuiet !== false,
+      settle: () => this.#telemetry.settled(),
+      isQuiet: () => this.#telemetry.isQuiet,
       mayRest: () => this.#mayRest,
     });
     // A request that waits for its turn sends nothing, however long that takes.
@@ -121,14 +117,14 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> | undefined {
-    if (!this.#socket?.isOn(socket)) return undefined;
+    if (!this.#sockets.isCurrent(socket)) return undefined;
     this.#hasHeard = true;
     this.#keepalives.atWork();
     if (this.#session.isProbing) this.#runner.run(() => this.#session.heard());
     if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
     if (message === "") return undefined;
     const bytes = typeof message === "string" ? encoder.encode(message) : new Uint8Array(message);
-    if (bytes.length <= MAX_MESSAGE_BYTES) return this.#input?.take(bytes);
+    if (bytes.length <= MAX_MESSAGE_BYTES) return this.#sockets.take(bytes);
     this.#runner.run(() => this.#session.close(CLOSE.tooLong));
     return undefined;
   }
@@ -138,10 +134,10 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   async #closed(socket: WebSocket, code: number): Promise<void> {
-    if (this.#socket?.isOn(socket)) this.#input?.forget();
+    this.#sockets.closed(socket);
     answerClose(socket, code);
-    if (this.#isReplaced(socket)) return;
-    if (this.#session.survives(code, this.#isKnownOn(socket))) {
+    if (this.#sockets.isReplaced(socket)) return;
+    if (this.#session.survives(code, this.#session.conversation?.isKnown ?? this.#sockets.wasKnown(socket))) {
       this.#runner.run(() => this.#session.detach());
       return;
     }
@@ -149,7 +145,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (this.#isInRush) await this.#endInTurn();
     else await this.#end();
     if (this.#hasHeard || !this.#session.hasHungUp) return;
-    await this.#meter?.settled();
+    await this.#telemetry.settled();
     // A socket on which no message ever arrived keeps its TCP connection when the server closes first (workerd
     // 2026-11). Nothing is left of the session here: dropping the object drops the connection.
     await this.ctx.storage.sync();
@@ -161,7 +157,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   async #broken(socket: WebSocket): Promise<void> {
-    if (this.#isReplaced(socket)) return;
+    if (this.#sockets.isReplaced(socket)) return;
     if (this.#session.resumption.isOn) {
       this.#runner.run(() => this.#session.detach());
       return;
@@ -216,16 +212,16 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     switch (effect.type) {
       case "send":
         this.#keepalives.atWork();
-        this.#socket?.send(effect.line);
+        this.#sockets.current?.send(effect.line);
         break;
       case "close":
-        this.#socket?.close(effect.code);
+        this.#sockets.current?.close(effect.code);
         break;
       case "known":
-        if (this.#entry?.protocol !== "godistlock") this.#keepalives.begin();
+        if (this.#sockets.entry?.protocol !== "godistlock") this.#keepalives.begin();
         break;
       case "detached":
-        this.#dropSocket();
+        this.#sockets.drop();
         break;
       case "kept":
         this.#rest.soon();
@@ -235,8 +231,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
         this.#attempts.settle(effect.attempt, effect.refusal);
         break;
       case "ended":
-        this.#dropSocket();
-        this.#debug("session_ended", {});
+        this.#sockets.drop();
+        this.#telemetry.log("debug", "session_ended");
         this.#ending = this.#own.activity.during(() => this.#leave());
         this.ctx.waitUntil(this.#ending);
         break;
@@ -247,11 +243,10 @@ export class SessionObject extends DurableObject<Env> implements Listener {
         void this.#own.activity.during(() => this.#report(effect));
         break;
       case "count":
-        this.#count(effect.happening);
+        this.#telemetry.count(effect.happening, this.#sockets.entry?.transport);
         break;
       case "log":
-        if (effect.level === "debug") this.#debug(effect.event, effect.fields);
-        else log(effect.level, effect.event, { ...effect.fields });
+        this.#telemetry.log(effect.level, effect.event, effect.fields);
     }
   }
 
@@ -259,7 +254,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   #progressed(): void {
     const { conversation, isOver } = this.#session;
     if (!conversation || isOver) return;
-    this.#socket?.progressed(conversation);
+    this.#sockets.current?.progressed(conversation);
     if (conversation.isKnown) this.#own.wakeUp.by(conversation.readDeadline);
   }
 
@@ -284,11 +279,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #open(socket: WebSocket, entry: ClientEntry): void {
-    this.#listenTo(SessionSocket.open(socket, this.#own.store, entry));
+    this.#sockets.listenTo(SessionSocket.open(socket, this.#own.store, entry));
     const { protocol = "dflockd", isAuthenticated, rights } = entry;
     const client = { protocol, isAuthenticated, rights, resumableFrom: resumableFrom(entry) };
     this.#runner.run(() => this.#session.opened(client));
-    this.#debug("session_opened", { transport: entry.transport });
+    this.#telemetry.log("debug", "session_opened", { transport: entry.transport });
   }
 
   #restore(socket: WebSocket): void {
@@ -298,45 +293,11 @@ export class SessionObject extends DurableObject<Env> implements Listener {
       if (this.#session.resumption.isOn) this.#runner.run(() => this.#session.loseSocket());
       return;
     }
-    this.#listenTo(line);
+    this.#sockets.listenTo(line);
     this.#runner.run(() => {
       this.#session.restored({ resumableFrom: resumableFrom(line.entry) }, state);
       if (this.#session.conversation) line.restored(this.#session.conversation);
     });
-  }
-
-  #listenTo(socket: SessionSocket): void {
-    this.#socket = socket;
-    this.#lastSocket = socket;
-    this.#entry = socket.entry;
-    const pace = socket.entry.hasWindow ? ANSWERS_PER_MS.carrier : ANSWERS_PER_MS.client;
-    this.#input = new PacedInput((piece) => this.#hear(socket, piece), pace);
-  }
-
-  /** Processes a piece of input; an empty one is the end of input. Returns the number of answers sent synchronously. */
-  #hear(socket: SessionSocket, bytes: Uint8Array): number {
-    if (this.#socket !== socket) return 0;
-    const { said } = socket;
-    socket.heard(bytes.length);
-    this.#runner.run(() => this.#session.received(bytes));
-    return socket.said - said;
-  }
-
-  #dropSocket(): void {
-    this.#socket?.end();
-    this.#socket = undefined;
-  }
-
-  /** Whether this is an older socket of the session, not its current or last one. */
-  #isReplaced(socket: WebSocket): boolean {
-    // When a close wakes the object, its socket is no longer among the open ones: only the event has it.
-    this.#entry ??= SessionSocket.entryOf(socket);
-    return this.#lastSocket !== undefined && !this.#lastSocket.isOn(socket);
-  }
-
-  /** Whether the client on this socket, the session's last, had authenticated as far as the service requires. */
-  #isKnownOn(socket: WebSocket): boolean {
-    return this.#session.conversation?.isKnown ?? SessionSocket.phaseOf(socket, this.#own.store) !== "handshake";
   }
 
   /** The answer concerns the client that asked, not one that has taken its place since. */
@@ -356,18 +317,6 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (outcome) this.#runner.run(() => requests.reported(id, outcome));
   }
 
-  #count(happening: Happening): void {
-    this.#meter ??= new Meter(this.env, (promise) => this.ctx.waitUntil(promise));
-    if (happening.type === "answered") countAnswer(this.#meter, happening.status);
-    else if (happening.type === "protocol_error")
-      this.#meter.count("protocol_errors_total", { code: String(happening.code) });
-    else this.#meter.count("auth_failures_total", { transport: this.#entry?.transport ?? "ws" });
-  }
-
-  #debug(event: string, fields: object): void {
-    if (this.#own.config.debug) log("debug", event, { session: ownerIdOf(this.#own.session), ...fields });
-  }
-
   /** The client has left: resolves when its keys have been left, and the session is no longer listed. */
   async #end(): Promise<void> {
     this.#runner.run(() => this.#session.end());
@@ -382,7 +331,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   async #leave(): Promise<void> {
-    const address = this.#session.resumption.address ?? this.#entry?.address ?? "";
+    const address = this.#session.resumption.address ?? this.#sockets.entry?.address ?? "";
     await Promise.all([this.#listing.leave(address), this.#runner.hasLeft()]);
   }
 
