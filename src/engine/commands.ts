@@ -26,6 +26,8 @@ export interface AcquireCommand {
   readonly sessionless?: Sessionless;
   /** Set if other deployments have to agree to the grant. Such a request of a lock is always answered `queued` first. */
   readonly quorum?: Quorum;
+  /** The session wants to hear at once when the lease ends. */
+  readonly isWatched?: true;
 }
 
 /** What follows when other deployments do not agree: the request has failed, or asks again until they do. */
@@ -50,12 +52,13 @@ export interface Sessionless {
 export interface LockRequest extends Pick<AcquireCommand, "session" | "request" | "leaseSeconds"> {
   readonly sessionless?: Sessionless | undefined;
   readonly quorum?: Quorum | undefined;
+  readonly isWatched?: boolean | undefined;
 }
 
 export type EnqueueCommand = Omit<AcquireCommand, "waitMs" | "mayWait" | "steals" | "sessionless" | "quorum">;
 
 export interface WaitCommand
-  extends Omit<AcquireCommand, "limit" | "leaseSeconds" | "steals" | "sessionless" | "quorum"> {
+  extends Omit<AcquireCommand, "limit" | "leaseSeconds" | "steals" | "sessionless" | "quorum" | "isWatched"> {
   /** The session knows that its earlier `wait` on this key was cut off: this one replaces it. */
   readonly takesOver?: true;
 }

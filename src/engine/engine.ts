@@ -127,7 +127,7 @@ export class KeyEngine {
   /** The second phase of `enqueue`: returns the hold if there is one, else waits in the place already taken. */
   wait(command: WaitCommand, context: CommandContext): WaitOutcome {
     // Before time passes: what ends while the client cannot hear of it does not count against it.
-    if (command.takesOver) this.#interruptWaits(command, context.now);
+    if (command.takesOver) this.#holds.interruptWaits(command, context.now);
     this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
@@ -245,6 +245,11 @@ export class KeyEngine {
     return this.#sessionless.remove(selector, context);
   }
 
+  /** From now on the session hears at once when a lease of its own ends. */
+  watch(session: string): void {
+    this.#holds.watch(session);
+  }
+
   /** Takes a session's answer to a notice. A hold that will not be picked up goes to the next waiter. */
   answer(request: string, answer: NoticeAnswer, context: CommandContext): void {
     const subject = this.#books.requests.get(request);
@@ -295,6 +300,11 @@ export class KeyEngine {
     records.forgetLapsesBefore(now - context.gcMaxIdleMs);
   }
 
+  /** When the key was last used, if nobody holds it or waits for it. */
+  get idleSince(): number | undefined {
+    return this.#isIdle ? this.#books.lastActivity : undefined;
+  }
+
   /** True if the key has been idle for long enough to be forgotten, except for its fence. */
   isPrunable({ now, gcMaxIdleMs }: Pick<CommandContext, "now" | "gcMaxIdleMs">): boolean {
     return this.#isIdle && now - this.#books.lastActivity > gcMaxIdleMs;
@@ -309,7 +319,7 @@ export class KeyEngine {
   nextWake({ gcMaxIdleMs, graceMs }: { gcMaxIdleMs: number; graceMs: number }): number {
     const isDone = this.#isIdle && !this.hasNews;
     const idleEnds = isDone ? this.#books.lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
-    return Math.min(this.#books.deadlines.earliest(), idleEnds);
+    return Math.min(this.#holds.nextWake({ isWaitedFor: this.#queue.length > 0 || this.hasNews }), idleEnds);
   }
 
   /** The key as it is now; `detail` adds the waiters. */
@@ -366,16 +376,6 @@ export class KeyEngine {
     const subject = this.#books.requests.get(request);
     if (!subject) return undefined;
     return subject instanceof Slot && subject.isReported ? subject.granted : { status: "queued" };
-  }
-
-  /** The session knows that its earlier `wait` on this key was cut off. */
-  #interruptWaits({ session, request }: WaitCommand, now: number): void {
-    const { requests } = this.#books;
-    // A repeat of the same `wait` has interrupted nothing.
-    if (requests.has(request)) return;
-    for (const subject of requests.ofSession(session)) {
-      if (subject instanceof Waiter && subject.waitRequest !== undefined) this.#holds.interruptWait(subject, now);
-    }
   }
 
   #answerEnd(waiter: Waiter, answer: NoticeAnswer, context: CommandContext): void {

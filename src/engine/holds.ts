@@ -1,18 +1,20 @@
 import type { Bookkeeping } from "./bookkeeping.ts";
-import type { CommandContext, Granted, LockRequest } from "./commands.ts";
+import type { CommandContext, Granted, LockRequest, WaitCommand } from "./commands.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
 import type { Notices } from "./notices.ts";
 import type { EndReason, LossReason } from "./output.ts";
 import { type Slot, SlotPool } from "./slots.ts";
 import type { StoredKey } from "./storage.ts";
 import { identityOf } from "./views.ts";
-import type { Waiter, WaitQueue } from "./waiters.ts";
+import { Waiter, type WaitQueue } from "./waiters.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 /** How long a waiting client has to pick its grant up, even if its lease is shorter. */
 const PICK_UP_MS = 5_000;
 /** How long a hold waits for the next step of its round: a phase, and a little for the way to the relay and back. */
 export const ROUND_MS = 1_250;
+/** Among more holds than this, nobody looks for those whose lease ends unnoticed. */
+const FEW_HOLDS = 16;
 
 /** How a hold ends. `returned`, `left` and `withdrawn` are its own session's doing; the others are a loss to it. */
 type End = LossReason | "returned" | "left" | "withdrawn";
@@ -117,6 +119,23 @@ export class Holds {
     this.#books.output.changes.slots.add(slot);
   }
 
+  /** From now on the session hears at once when a lease of its own ends. */
+  watch(session: string): void {
+    for (const slot of this) {
+      if (slot.session !== session || slot.isWatched) continue;
+      slot.isWatched = true;
+      this.#books.output.changes.slots.add(slot);
+    }
+  }
+
+  /** When the key must be woken for a hold; `isWaitedFor`: somebody gets the slot then. */
+  nextWake({ isWaitedFor }: { readonly isWaitedFor: boolean }): number {
+    if (isWaitedFor || this.count > FEW_HOLDS) return this.#books.deadlines.earliest();
+    let next = NEVER;
+    for (const slot of this) next = Math.min(next, slot.wakeAt);
+    return next;
+  }
+
   /** Takes a free slot even if others wait, without handing a token over. */
   occupy(request: LockRequest, context: CommandContext): Slot | undefined {
     const slot = this.#pool.takeFree();
@@ -189,6 +208,16 @@ export class Holds {
     slot.hasRecord = false;
     this.#books.records.remove(slot);
     this.#books.output.changes.slots.add(slot);
+  }
+
+  /** The session knows that its earlier `wait` on this key was cut off. */
+  interruptWaits({ session, request }: Pick<WaitCommand, "session" | "request">, now: number): void {
+    const { requests } = this.#books;
+    // A repeat of the same `wait` has interrupted nothing.
+    if (requests.has(request)) return;
+    for (const subject of requests.ofSession(session)) {
+      if (subject instanceof Waiter && subject.waitRequest !== undefined) this.interruptWait(subject, now);
+    }
   }
 
   /** A `wait` was cut off before its client heard how it ended. Its waiter stays, and so does the hold it may have. */
@@ -303,8 +332,9 @@ export class Holds {
   /** False if no fence is left: nothing can be granted, and the waiter stays in the queue. */
   #promoteTo(slot: Slot, waiter: Waiter, context: CommandContext): boolean {
     const { session, openRequest, leaseSeconds, sessionless, quorum, isEnqueued, joinedAt } = waiter;
+    const request = { session, request: openRequest, leaseSeconds, sessionless, isWatched: true };
     try {
-      this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless }, context);
+      this.#hold(slot, request, context);
     } catch (error) {
       if (error instanceof FenceExhaustedError) return false;
       throw error;
@@ -330,7 +360,8 @@ export class Holds {
   }
 
   /** Makes a free slot a hold with a new token. If no fence is left it throws, and nothing has changed. */
-  #hold(slot: Slot, { session, request, leaseSeconds, sessionless }: LockRequest, context: CommandContext): void {
+  #hold(slot: Slot, asked: LockRequest, context: CommandContext): void {
+    const { session, request, leaseSeconds, sessionless, isWatched = false } = asked;
     try {
       this.#lastFence = nextFence(this.#lastFence, context.fenceFloor, context.now);
     } catch (error) {
@@ -345,6 +376,7 @@ export class Holds {
     slot.sessionless = sessionless;
     slot.since = context.now;
     slot.isReported = false;
+    slot.isWatched = isWatched;
     slot.hasRecord = false;
     slot.notices = 0;
     slot.place = 0;

@@ -22,6 +22,8 @@ export class Slot implements Due {
   since = 0;
   /** The token has been handed to the client. */
   isReported = false;
+  /** The session is to hear at once when the lease ends. If nobody waits, nothing else has to happen then. */
+  isWatched = false;
   /** The hold is a two-phase record of its session: `wait` has not been answered yet. */
   hasRecord = false;
   /** The waiter's place in the queue; 0 if the request did not wait. */
@@ -75,6 +77,11 @@ export class Slot implements Due {
 
   get dueAt(): number {
     return this.isHeld ? Math.min(this.expiresAt, this.notifyAt) : NEVER;
+  }
+
+  /** When the key must be woken for this hold if nobody waits. */
+  get wakeAt(): number {
+    return this.isWatched || !this.isReported || this.round ? this.dueAt : NEVER;
   }
 }
 

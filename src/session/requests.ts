@@ -143,6 +143,13 @@ export class Requests {
     }
   }
 
+  /** From now on every key tells at once when a lease of this session ends. */
+  watch(): void {
+    const { session } = this.#context;
+    const ignored = { answered: () => {}, failed: () => {} };
+    for (const key of this.#holdings.keysToLeave()) this.#context.callKey(key, { type: "watch", session }, ignored);
+  }
+
   /** A hold of the session has ended without the session releasing it. */
   lost(key: string, token: string): void {
     this.#holdings.drop(key, token);

@@ -31,6 +31,7 @@ export interface SlotRow {
   readonly place: number;
   readonly isHeld: boolean;
   readonly isReported: boolean;
+  readonly isWatched: boolean;
   readonly hasRecord: boolean;
   readonly sessionless: Sessionless | undefined;
   readonly round?: Round;
@@ -117,6 +118,7 @@ export type Call =
   | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number }
   | { readonly do: "pickUp"; readonly request: string }
   | { readonly do: "cancel"; readonly request: string }
+  | { readonly do: "watch"; readonly session: string }
   | { readonly do: "answer"; readonly request: string; readonly answer: NoticeAnswer }
   | { readonly do: "leave"; readonly session: string; readonly keepsReported: boolean }
   | { readonly do: "claim"; readonly command: Parameters<KeyEngine["claim"]>[0] }
@@ -183,6 +185,8 @@ export class StoredEngine {
         return engine.pickUp(call.request, context);
       case "cancel":
         return engine.cancel(call.request, context);
+      case "watch":
+        return engine.watch(call.session);
       case "answer":
         return engine.answer(call.request, call.answer, context);
       case "leave":
@@ -227,9 +231,9 @@ export class StoredEngine {
 
 function slotRow(slot: Slot): SlotRow {
   const { index, token, session, request, leaseSeconds, expiresAt, since, place } = slot;
-  const { isHeld, isReported, hasRecord, sessionless, round } = slot;
+  const { isHeld, isReported, isWatched, hasRecord, sessionless, round } = slot;
   const row = { index, token, session, request, leaseSeconds, expiresAt, since, place };
-  return { ...row, isHeld, isReported, hasRecord, sessionless, ...(round && { round }) };
+  return { ...row, isHeld, isReported, isWatched, hasRecord, sessionless, ...(round && { round }) };
 }
 
 function waiterRow(waiter: Waiter): WaiterRow {

@@ -56,6 +56,7 @@ export class ListedKeys {
   }
 
   add(key: string, listedAt = Date.now()): void {
+    if (this.listedAt(key) === listedAt) return;
     this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, listedAt);
   }
 
@@ -64,11 +65,23 @@ export class ListedKeys {
     this.#founded.delete(key);
   }
 
-  has(key: string): boolean {
-    return this.#listedAt(key) !== undefined;
+  /** Removes the key if it is still listed by this founding. */
+  removeEntry(key: string, listedAt: number): boolean {
+    this.#founded.delete(key);
+    return this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at = ?", key, listedAt).rowsWritten > 0;
   }
 
-  #listedAt(key: string): number | undefined {
+  /** All keys, and when they were listed. */
+  *entries(): Iterable<readonly [key: string, listedAt: number]> {
+    for (const { key, at } of this.#sql.exec<{ key: string; at: number }>("SELECT key, listed_at AS at FROM keys"))
+      yield [key, at];
+  }
+
+  has(key: string): boolean {
+    return this.listedAt(key) !== undefined;
+  }
+
+  listedAt(key: string): number | undefined {
     return this.#sql.exec<{ at: number }>("SELECT listed_at AS at FROM keys WHERE key = ?", key).toArray()[0]?.at;
   }
 
@@ -77,7 +90,7 @@ export class ListedKeys {
    * has lost its rows.
    */
   hasAnother(key: string, { foundedAt, hasGranted }: Founding): boolean {
-    const listedAt = this.#listedAt(key);
+    const listedAt = this.listedAt(key);
     return !hasGranted && listedAt !== undefined && listedAt !== foundedAt;
   }
 

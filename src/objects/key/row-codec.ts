@@ -1,0 +1,88 @@
+import { type Quorum, type Round, Slot, Waiter } from "../../engine/index.ts";
+import { decodeSessionless } from "./sessionless-row.ts";
+
+const HELD = 1;
+const REPORTED = 2;
+const RECORD = 4;
+const WATCHED = 64;
+/** Of slots whose holder needs a quorum. */
+const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
+
+/** Values of `is_enqueued`. */
+const WAITS = 0;
+const ENQUEUED = 1;
+const QUORUMS: Readonly<Record<Quorum, number>> = { once: 2, until_agreed: 3 };
+
+export type SlotRow = {
+  slot: number;
+  token: string;
+  session: string;
+  request: string;
+  lease_s: number;
+  expires_at: number;
+  since: number;
+  place: number;
+  flags: number;
+  sessionless?: string | null;
+};
+
+export type WaiterRow = {
+  place: number;
+  session: string;
+  request: string;
+  wait_request: string | null;
+  is_enqueued: number;
+  lease_s: number;
+  joined_at: number;
+  deadline: number | null;
+  outcome: string | null;
+  sessionless?: string | null;
+};
+
+export function flagsOf({ isHeld, isReported, isWatched, hasRecord, round }: Slot): number {
+  if (!isHeld) return 0;
+  const marks = (isReported ? REPORTED : 0) | (hasRecord ? RECORD : 0) | (isWatched ? WATCHED : 0);
+  return HELD | marks | (round ? ROUNDS[round] : 0);
+}
+
+/** The value of a waiter's `is_enqueued`. */
+export function enqueuedOf({ quorum, isEnqueued }: Waiter): number {
+  if (quorum) return QUORUMS[quorum];
+  return isEnqueued ? ENQUEUED : WAITS;
+}
+
+export function slotFrom(row: SlotRow): Slot {
+  const slot = new Slot(row.slot);
+  slot.isHeld = (row.flags & HELD) !== 0;
+  slot.token = row.token;
+  slot.session = slot.isHeld ? row.session : "";
+  slot.request = slot.isHeld ? row.request : "";
+  slot.leaseSeconds = row.lease_s;
+  slot.expiresAt = row.expires_at;
+  slot.since = row.since;
+  slot.place = row.place;
+  slot.isReported = (row.flags & REPORTED) !== 0;
+  slot.isWatched = (row.flags & WATCHED) !== 0;
+  slot.hasRecord = (row.flags & RECORD) !== 0;
+  slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);
+  if (slot.isHeld && row.sessionless) slot.sessionless = decodeSessionless(row.sessionless);
+  return slot;
+}
+
+export function waiterFrom(row: WaiterRow, slot: Slot | undefined): Waiter {
+  const waiter = new Waiter({
+    place: row.place,
+    session: row.session,
+    request: row.request,
+    isEnqueued: row.is_enqueued === ENQUEUED,
+    quorum: (Object.keys(QUORUMS) as Quorum[]).find((quorum) => row.is_enqueued === QUORUMS[quorum]),
+    leaseSeconds: row.lease_s,
+    joinedAt: row.joined_at,
+    deadline: row.deadline ?? Number.POSITIVE_INFINITY,
+    sessionless: row.sessionless ? decodeSessionless(row.sessionless) : undefined,
+  });
+  waiter.waitRequest = row.wait_request ?? undefined;
+  waiter.outcome = row.outcome === "timeout" || row.outcome === "lease_expired" ? row.outcome : undefined;
+  waiter.slot = slot;
+  return waiter;
+}
