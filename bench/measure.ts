@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { performance } from "node:perf_hooks";
 import { type Address, type LockClient, openLockClient } from "./client.ts";
 import { cpuMs } from "./cpu.ts";
@@ -5,7 +6,8 @@ import type { Pattern, Transport } from "./options.ts";
 
 export interface Case {
   readonly transport: Transport;
-  readonly pattern: Pattern;
+  /** `fresh`: each cycle on a key that nobody has used before. */
+  readonly pattern: Pattern | "fresh";
   readonly clients: number;
 }
 
@@ -71,7 +73,9 @@ export class Crew {
     this.#server = server;
     this.#clients = clients;
     this.#hasHandOvers = server.isLocking && pattern === "hot";
-    this.#keyOf = pattern === "hot" ? () => "bench-hot" : (index) => `bench-own-${index}`;
+    const newKey = () => `bench-fresh-${randomUUID()}`;
+    this.#keyOf =
+      pattern === "fresh" ? newKey : pattern === "hot" ? () => "bench-hot" : (index) => `bench-own-${index}`;
   }
 
   static async connect(server: Server, kase: Case): Promise<Crew> {
@@ -135,8 +139,7 @@ export class Crew {
     try {
       await Promise.all(
         this.#clients.map(async (client, index) => {
-          const key = this.#keyOf(index);
-          while (performance.now() < until && !isStopped()) await this.#cycle(client, key, from, until);
+          while (performance.now() < until && !isStopped()) await this.#cycle(client, this.#keyOf(index), from, until);
         }),
       );
     } catch (error) {

@@ -4,8 +4,8 @@ export const TRANSPORTS = ["tcp", "ws", "rest"] as const;
 export type Transport = (typeof TRANSPORTS)[number];
 /** `own`: each client cycles on a key of its own; `hot`: all of them on one key. */
 export type Pattern = "own" | "hot";
-/** Parts of the report: holdfast beside the floor; hand-overs by transport; the front door beside none; majorities. */
-export const SECTIONS = ["cases", "hand-over", "door", "quorum"] as const;
+/** Parts of the report: holdfast beside the floor; hand-overs by transport; the front door beside none; majorities; fresh keys. */
+export const SECTIONS = ["cases", "hand-over", "door", "quorum", "fresh"] as const;
 export type Section = (typeof SECTIONS)[number];
 
 /** Another server of the three-line protocol, reached over TCP. */
@@ -33,7 +33,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --seconds N             measured seconds per case and server (3)
   --rounds N              turns into which they are split, servers alternating (6)
   --clients N,N           numbers of clients (1,10,50)
-  --sections LIST         parts of the report: cases,hand-over,door,quorum (all)
+  --sections LIST         parts of the report: cases,hand-over,door,quorum,fresh (all)
   --transports LIST       transports of cases and door: tcp,ws,rest (all)
   --patterns own,hot      patterns of cases: one key per client, one key for all (both)
   --target [NAME=]H:P     also measure this server, over TCP; repeatable

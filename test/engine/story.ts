@@ -44,14 +44,17 @@ export class Story {
     return { now: this.now, salt, ...this.#rules };
   }
 
-  acquire(session: string, options: { request?: string; lease?: number; wait?: number; limit?: number } = {}): Status {
-    const { request = `${session}-l`, lease = 33, wait = 0, limit = this.#limit } = options;
+  acquire(
+    session: string,
+    options: { request?: string; lease?: number; wait?: number; limit?: number; isWatched?: true } = {},
+  ): Status {
+    const { request = `${session}-l`, lease = 33, wait = 0, limit = this.#limit, isWatched } = options;
     const command = { session, request, limit, leaseSeconds: lease, waitMs: wait * 1000, mayWait: true };
-    return this.run({ do: "acquire", command });
+    return this.run({ do: "acquire", command: isWatched ? { ...command, isWatched } : command });
   }
 
   /** Acquires a slot that must be free; returns its token. */
-  hold(session: string, options: { request?: string; lease?: number } = {}): string {
+  hold(session: string, options: { request?: string; lease?: number; isWatched?: true } = {}): string {
     const { token } = this.acquire(session, options);
     if (token === undefined) throw new Error(`${session} does not hold`);
     return token;

@@ -39,7 +39,7 @@ interface Owner {
  * Prunes idle keys: one alarm of the directory instead of one of each key. A key is asked first whether it may be
  * forgotten. If so, it asks the directory again before it grants anything. Then the directory stores that it forgets
  * the key, together with its fence; then the key deletes its rows; then its entry goes. So a listed key without rows
- * has either lost them or is being forgotten, and what is stored here tells which. See ADR 18.
+ * has either lost them or is being forgotten, and what is stored here tells which. See ADR 21.
  */
 export class KeyVisits {
   readonly #owner: Owner;

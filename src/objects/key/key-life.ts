@@ -30,7 +30,7 @@ export type Retirement =
   /** Nothing is stored. */
   | { readonly status: "empty" };
 
-/** Whether a key exists: its founding, its place in the directory, its pruning, and the loss of its rows. See ADR 18. */
+/** Whether a key exists: its founding, its place in the directory, its pruning, and the loss of its rows. See ADR 21. */
 export class KeyLife {
   readonly #owner: Owner;
   /** Undefined while the key does not exist. */

@@ -137,13 +137,13 @@ export class ModelState {
   }
 
   grant(
-    { session, request, leaseSeconds, sessionless }: LockRequest,
+    { session, request, leaseSeconds, sessionless, isWatched = false }: LockRequest,
     now: number,
     { isReported }: { isReported: boolean },
   ): Hold {
     const token = this.mint(now);
     const expiresAt = now + leaseSeconds * 1000;
-    const is = { isReported, isRecord: false, unanswered: undefined, round: undefined };
+    const is = { isReported, isWatched, isRecord: false, unanswered: undefined, round: undefined };
     const hold = { session, request, token, leaseSeconds, sessionless, expiresAt, since: now, ...is };
     if (isReported) {
       const granted = { type: "granted", how: "immediate", session, fence: fenceOf(hold), at: now, waitMs: 0 } as const;
@@ -175,7 +175,7 @@ export class ModelState {
     const waiter = this.queue[0];
     if (!waiter || waiter.pausedUntil > now) return false;
     this.queue.shift();
-    const hold = this.grant({ ...waiter, request: openRequestOf(waiter) }, now, { isReported: false });
+    const hold = this.grant({ ...waiter, request: openRequestOf(waiter), isWatched: true }, now, { isReported: false });
     hold.since = waiter.joinedAt;
     hold.isRecord = waiter.isEnqueued;
     hold.unanswered = waiter;

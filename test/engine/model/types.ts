@@ -28,6 +28,8 @@ export interface Hold {
   /** When the token was handed over; until then, when the request came. */
   since: number;
   isReported: boolean;
+  /** Its session wants to hear at once when its lease ends. */
+  readonly isWatched: boolean;
   /** It is the two-phase record of its session. */
   isRecord: boolean;
   /** The waiter that became this hold, until its session has answered. */

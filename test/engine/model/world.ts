@@ -59,7 +59,9 @@ export class World {
         const client = this.#client(step.who);
         const limit = step.quorum ? 1 : (step.otherLimit ?? this.model.limit);
         const asked = { session: client.id, request: this.#id("l"), limit, waitMs, leaseSeconds, mayWait };
-        const command = { ...asked, ...(step.quorum && { quorum: step.quorum }) };
+        // Every other client wants to hear of the end of its leases.
+        const watch = step.who % 2 === 0 ? ({ isWatched: true } as const) : {};
+        const command = { ...asked, ...watch, ...(step.quorum && { quorum: step.quorum }) };
         this.#ask(client, { do: "acquire", command });
         return;
       }
