@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { openClient } from "./client.ts";
-import { Crew, type Latency } from "./measure.ts";
+import { Crew, type Result } from "./measure.ts";
 import type { Options } from "./options.ts";
 import { inWords, isNoisy, type Ratio, ratioOf } from "./ratio.ts";
 import type { Lab, RunningServer } from "./servers.ts";
@@ -22,11 +22,17 @@ const LOOKS_EVERY_S = 5;
 /** Objects that have nothing to do with a key's life write now and then, too. */
 const COUNTED = /fsync\(\d+<[^>]*holdfast-(?:Key|Session|Directory)Object/;
 
+interface Pair {
+  readonly fresh: Result;
+  readonly inUse: Result;
+  readonly ratio: Ratio;
+}
+
 export interface FreshReport {
   readonly clients: number;
-  readonly fresh: { readonly cyclesPerSecond: number; readonly cycle: Latency };
-  readonly inUse: { readonly cyclesPerSecond: number; readonly cycle: Latency };
-  readonly ratio: Ratio;
+  readonly holdfast: Pair;
+  /** An object that writes one row and has no directory: what the platform asks for a new object. */
+  readonly floor: Pair;
 }
 
 export interface FreshReports {
@@ -43,14 +49,16 @@ export async function measureFresh(
   isStopped: () => boolean,
 ): Promise<FreshReports> {
   const reports: FreshReport[] = [];
+  const floor = await lab.start("floor");
   for (const clients of CLIENTS) {
-    const crews = [
-      await Crew.connect(server, { transport: "ws", pattern: "fresh", clients }),
-      await Crew.connect(server, { transport: "ws", pattern: "own", clients }),
-    ];
-    const [fresh, inUse] = await inTurns(crews, options, isStopped);
-    if (fresh && inUse && !isStopped())
-      reports.push({ clients, fresh, inUse, ratio: ratioOf(fresh.turns, inUse.turns) });
+    const crews: Crew[] = [];
+    for (const each of [server, floor]) {
+      for (const pattern of ["fresh", "own"] as const)
+        crews.push(await Crew.connect(each, { transport: "ws", pattern, clients }));
+    }
+    const [fresh, inUse, floorFresh, floorInUse] = await inTurns(crews, options, isStopped);
+    if (!fresh || !inUse || !floorFresh || !floorInUse || isStopped()) break;
+    reports.push({ clients, holdfast: pairOf(fresh, inUse), floor: pairOf(floorFresh, floorInUse) });
   }
   const isTraceable = spawnSync("strace", ["-V"]).status === 0;
   return { reports, fsyncsPerLife: isTraceable && !isStopped() ? await countFsyncs(lab) : undefined };
@@ -92,23 +100,29 @@ function attached({ stderr }: ChildProcess): Promise<void> {
   });
 }
 
+const pairOf = (fresh: Result, inUse: Result): Pair => ({ fresh, inUse, ratio: ratioOf(fresh.turns, inUse.turns) });
+
 export function freshLines({ reports, fsyncsPerLife }: FreshReports): string[] {
-  const ms = (time: number) => time.toFixed(2).padStart(8);
-  const cells = ({ cyclesPerSecond, cycle }: FreshReport["fresh"]) =>
-    `${cyclesPerSecond.toFixed(0).padStart(10)}${ms(cycle.p50)}${ms(cycle.p99)}`;
-  const worst = Math.min(...reports.map(({ ratio }) => ratio.median));
+  const cell = (text: string, width = 8) => text.padStart(width);
+  const cells = ({ cyclesPerSecond, cycle, cpuPerCycle = Number.NaN }: Result) =>
+    cell(cyclesPerSecond.toFixed(0)) + cell(cycle.p50.toFixed(2)) + cell(cpuPerCycle.toFixed(2));
+  const line = (name: string, clients: number, { fresh, inUse, ratio }: Pair) =>
+    `${`${name}, ${clients}`.padEnd(14)}${cells(fresh)}${cells(inUse)}  ${inWords(ratio)}`;
+  const worst = Math.min(...reports.map(({ holdfast }) => holdfast.ratio.median));
+  const isDoubtful = reports.some(({ holdfast }) => isNoisy(holdfast.ratio));
+  const head = ["fresh", "p50", "cpu", "in use", "p50", "cpu"].map((word) => cell(word)).join("");
   return [
-    "a key used for the first time beside one in use, over WebSocket: cycles per second, p50 and p99 of a cycle in ms",
-    `${"clients".padEnd(8)}${"fresh".padStart(10)}${"p50".padStart(8)}${"p99".padStart(8)}${"in use".padStart(10)}${"p50".padStart(8)}${"p99".padStart(8)}  fresh / in use`,
-    ...reports.map(
-      ({ clients, fresh, inUse, ratio }) =>
-        `${String(clients).padEnd(8)}${cells(fresh)}${cells(inUse)}  ${inWords(ratio)}`,
-    ),
-    `verdict: a fresh key runs at ${worst.toFixed(2)} of one in use: the aim of ${FRESH_AIM} is ${worst >= FRESH_AIM ? "MET" : "MISSED"}` +
-      (reports.some(({ ratio }) => isNoisy(ratio)) ? "; the turns disagree: repeat on a quiet machine" : ""),
+    "a key used for the first time beside one in use, over WebSocket: cycles per second, p50 and processor time of a cycle, ms",
+    `${"clients".padEnd(14)}${head}  fresh / in use`,
+    ...reports.flatMap(({ clients, holdfast, floor }) => [
+      line("holdfast", clients, holdfast),
+      line("floor", clients, floor),
+    ]),
+    `verdict: a fresh key runs at ${worst.toFixed(2)} of one in use: the aim of ${FRESH_AIM} is ` +
+      `${worst >= FRESH_AIM ? "MET" : "MISSED"}${isDoubtful ? "; the turns disagree: repeat on a quiet machine" : ""}`,
     fsyncsPerLife === undefined
       ? "fsyncs of a key's life: not counted, strace is not installed"
-      : `fsyncs of a key's life, founding to pruning: ${fsyncsPerLife.toFixed(1)} (${LIVES} lives, files of keys, sessions and the directory): ` +
-        `the limit of ${FSYNCS_LIMIT} is ${fsyncsPerLife <= FSYNCS_LIMIT ? "KEPT" : "BROKEN"}`,
+      : `fsyncs of a key's life, founding to pruning: ${fsyncsPerLife.toFixed(1)} (${LIVES} lives; files of keys, ` +
+        `sessions and the directory): the limit of ${FSYNCS_LIMIT} is ${fsyncsPerLife <= FSYNCS_LIMIT ? "KEPT" : "BROKEN"}`,
   ];
 }
