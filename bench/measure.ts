@@ -15,8 +15,8 @@ export interface Server {
   readonly name: string;
   /** Where it is reached, by the carriers it knows. */
   readonly addresses: { readonly [T in Transport]?: Address };
-  /** False of the floor, which lets everybody in at once: nothing is handed over there. */
-  readonly isLocking: boolean;
+  /** The transports over which it hands locks over one by one. */
+  readonly locksOver: readonly Transport[];
   /** Its processes; none if it was not started by the benchmark. */
   readonly pids: readonly number[];
 }
@@ -69,10 +69,10 @@ export class Crew {
   /** Cycles of all turns, their lead-in included. */
   #cyclesRun = 0;
 
-  private constructor(server: Server, { pattern }: Case, clients: readonly LockClient[]) {
+  private constructor(server: Server, { transport, pattern }: Case, clients: readonly LockClient[]) {
     this.#server = server;
     this.#clients = clients;
-    this.#hasHandOvers = server.isLocking && pattern === "hot";
+    this.#hasHandOvers = server.locksOver.includes(transport) && pattern === "hot";
     const newKey = () => `bench-fresh-${randomUUID()}`;
     this.#keyOf =
       pattern === "fresh" ? newKey : pattern === "hot" ? () => "bench-hot" : (index) => `bench-own-${index}`;

@@ -75,7 +75,7 @@ async function reportCases(lab: Lab, holdfast: Server, options: Options) {
   const servers: Server[] = [
     holdfast,
     await lab.start("floor"),
-    ...options.targets.map(({ name, ...tcp }) => ({ name, isLocking: true, pids: [], addresses: { tcp } })),
+    ...options.targets.map(({ name, ...tcp }) => ({ name, locksOver: ["tcp"] as const, pids: [], addresses: { tcp } })),
   ];
   console.log(
     "\nholdfast beside the floor. Times in ms; cpu = processor time of the server per cycle, front door included; " +

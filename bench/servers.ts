@@ -8,7 +8,7 @@ import { build } from "esbuild";
 import { startWorkerd } from "../src/front/workerd/process.ts";
 import type { Address } from "./client.ts";
 import type { Server } from "./measure.ts";
-import type { Transport } from "./options.ts";
+import { TRANSPORTS, type Transport } from "./options.ts";
 import type { Serving } from "./serve.ts";
 
 const HOST = "127.0.0.1";
@@ -99,7 +99,7 @@ async function startBehindDoor(dataDir: string): Promise<RunningServer> {
   });
   return {
     ...serverAt("holdfast", tcpPort, httpPort),
-    isLocking: true,
+    locksOver: TRANSPORTS,
     pids: [child.pid ?? 0, workerdPid],
     async kill() {
       isWanted = false;
@@ -129,7 +129,7 @@ async function startDirect(
   });
   return {
     ...serverAt(name, workerd.tcpPort, workerd.httpPort),
-    isLocking: name !== "floor",
+    locksOver: name === "floor" ? ["tcp", "ws"] : TRANSPORTS,
     pids: [workerd.pid],
     kill() {
       isWanted = false;

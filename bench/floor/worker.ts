@@ -1,8 +1,9 @@
 /**
  * The floor: what the platform charges for the way a request takes through holdfast, and nothing else. Same carriers,
- * same hops (session-like object, RPC, key-like object), one row committed per request. No queue, no lease, no token:
- * any frame is answered with a line that looks like a grant. The class names are those of the service, so that the
- * service's launcher starts it.
+ * same hops (session-like object, RPC, key-like object), one row committed per request, and a key that is taken is
+ * handed over the same way: one commit, one call to the session of the next in line. No lease, no token, no recovery:
+ * any request is answered with a line that looks like a grant. REST requests do not queue. The class names are those of
+ * the service, so that the service's launcher starts it.
  */
 import { DurableObject } from "cloudflare:workers";
 import type { Env } from "../../src/objects/env.ts";
@@ -13,6 +14,7 @@ import { serveTcp } from "../../src/transports/tcp.ts";
 
 interface FloorEnv {
   readonly KEY: DurableObjectNamespace<KeyObject>;
+  readonly SESSION: DurableObjectNamespace<SessionObject>;
 }
 
 interface WorkerEnv extends FloorEnv {
@@ -54,8 +56,14 @@ export class SessionObject extends DurableObject<FloorEnv> {
   }
 
   async #serve(socket: WebSocket, frame: string): Promise<void> {
-    const [, key = ""] = frame.split("\n", 2);
-    socket.send(await this.#key(key).commit());
+    const [command, key = ""] = frame.split("\n", 2);
+    if (command === "r") socket.send(await this.#key(key).release());
+    else if (await this.#key(key).acquire(this.ctx.id.name ?? "")) socket.send(REPLY);
+  }
+
+  /** The lock that the client waits for is its own. */
+  deliver(): void {
+    this.ctx.getWebSockets()[0]?.send(REPLY);
   }
 
   #key(name: string): DurableObjectStub<KeyObject> {
@@ -70,10 +78,29 @@ export class SessionObject extends DurableObject<FloorEnv> {
 /** Commits one row per request before it answers. */
 export class KeyObject extends DurableObject<FloorEnv> {
   #requests = 0;
+  #isHeld = false;
+  /** Sessions that wait. */
+  readonly #queue: string[] = [];
 
   constructor(ctx: DurableObjectState, env: FloorEnv) {
     super(ctx, env);
     ctx.storage.sql.exec("CREATE TABLE IF NOT EXISTS requests (id INTEGER PRIMARY KEY, count INTEGER NOT NULL)");
+  }
+
+  /** False if the session has to wait. */
+  acquire(session: string): boolean {
+    this.commit();
+    const isFree = !this.#isHeld;
+    this.#isHeld = true;
+    if (!isFree) this.#queue.push(session);
+    return isFree;
+  }
+
+  release(): string {
+    const next = this.#queue.shift();
+    this.#isHeld = next !== undefined;
+    if (next !== undefined) this.ctx.waitUntil(this.env.SESSION.getByName(next).deliver());
+    return this.commit();
   }
 
   commit(): string {

@@ -1,3 +1,4 @@
+import { Answers } from "./answers.ts";
 import { Bookkeeping } from "./bookkeeping.ts";
 import type {
   AcquireCommand,
@@ -31,7 +32,7 @@ import {
   type RemoveOutcome,
   SessionlessHolds,
 } from "./sessionless.ts";
-import { Slot } from "./slots.ts";
+import { earliestWake, FEW_HOLDS, Slot } from "./slots.ts";
 import type { Changes, StoredKey } from "./storage.ts";
 import { holderViews, type KeyView, newestHolds, type ReportedHold, tagOf, waiterViews } from "./views.ts";
 import { Waiter, WaitQueue } from "./waiters.ts";
@@ -44,13 +45,14 @@ import { Waiter, WaitQueue } from "./waiters.ts";
  * statistics are collected for `takeChanges`, `takeEvents` and `takeObservations`.
  *
  * This class decides what each command does. How it is done is cut by subject: holding in `Holds`, queueing in
- * `WaitQueue`, notifying in `Notices`.
+ * `WaitQueue`, notifying in `Notices`, and what sessions say to that in `Answers`.
  */
 export class KeyEngine {
   readonly #books: Bookkeeping;
   readonly #notices: Notices;
   readonly #queue: WaitQueue;
   readonly #holds: Holds;
+  readonly #answers: Answers;
   readonly #sessionless: SessionlessHolds;
   /** What other deployments ask, and what they hold. */
   readonly relays: RelayHolds;
@@ -62,6 +64,7 @@ export class KeyEngine {
     this.#notices = new Notices(this.#books);
     this.#queue = new WaitQueue(this.#books, this.#notices);
     this.#holds = new Holds(stored, this.#books, this.#notices, this.#queue);
+    this.#answers = new Answers(this.#books, this.#holds, this.#queue, (...given) => this.cancel(...given));
     this.#sessionless = new SessionlessHolds(this.#books, this.#holds);
     const tick = (context: CommandContext) => this.tick(context);
     this.relays = new RelayHolds(this.#holds, tick, (context) => this.#resetIfPrunable(1, context));
@@ -127,7 +130,7 @@ export class KeyEngine {
   /** The second phase of `enqueue`: returns the hold if there is one, else waits in the place already taken. */
   wait(command: WaitCommand, context: CommandContext): WaitOutcome {
     // Before time passes: what ends while the client cannot hear of it does not count against it.
-    if (command.takesOver) this.#holds.interruptWaits(command, context.now);
+    if (command.takesOver) this.#interruptWaits(command, context.now);
     this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
@@ -152,6 +155,7 @@ export class KeyEngine {
 
   /** Frees the slot with this token and gives it to the next waiter, in one step. */
   release(token: string, session: string, context: CommandContext): ReleaseOutcome {
+    this.#answers.shown(token, context.now);
     this.tick(context);
     const slot = this.#holds.get(token);
     if (!slot) return { status: "not_held" };
@@ -161,6 +165,7 @@ export class KeyEngine {
 
   /** Like `release`, but only for the session that holds the slot. */
   giveBack(token: string, session: string, context: CommandContext): ReleaseOutcome {
+    this.#answers.shown(token, context.now);
     this.tick(context);
     const isOwn = this.#holds.get(token)?.session === session;
     return isOwn ? this.release(token, session, context) : { status: "not_held" };
@@ -178,6 +183,7 @@ export class KeyEngine {
 
   /** Restarts the lease, which may be a shorter one. An expired hold stays expired. */
   renew(token: string, leaseSeconds: number, context: CommandContext): RenewOutcome {
+    this.#answers.shown(token, context.now);
     this.tick(context);
     const slot = this.#holds.get(token);
     this.#books.output.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
@@ -250,11 +256,12 @@ export class KeyEngine {
     this.#holds.watch(session);
   }
 
-  /** Takes a session's answer to a notice. A hold that will not be picked up goes to the next waiter. */
-  answer(request: string, answer: NoticeAnswer, context: CommandContext): void {
-    const subject = this.#books.requests.get(request);
-    if (subject instanceof Waiter) this.#answerEnd(subject, answer, context);
-    else if (subject && !subject.isReported) this.#answerPromotion(subject, answer, context);
+  /**
+   * Takes a session's answer to a notice. A hold that will not be picked up goes to the next waiter. `offered` is the
+   * token that the notice carried.
+   */
+  answer(request: string, answer: NoticeAnswer, context: CommandContext, offered?: string): void {
+    this.#answers.take(request, answer, context, offered);
   }
 
   /**
@@ -272,7 +279,7 @@ export class KeyEngine {
     for (const subject of requests.ofSession(session)) {
       if (subject instanceof Waiter) {
         if (subject.outcome) this.#queue.settle(subject);
-      } else if (keepsReported && subject.isReported) this.#holds.clearRecord(subject);
+      } else if (keepsReported && subject.mayBeKnown) this.#holds.clearRecord(subject);
       else this.#holds.end(subject, "left", context.now);
     }
     this.#holds.promote(context);
@@ -319,7 +326,8 @@ export class KeyEngine {
   nextWake({ gcMaxIdleMs, graceMs }: { gcMaxIdleMs: number; graceMs: number }): number {
     const isDone = this.#isIdle && !this.hasNews;
     const idleEnds = isDone ? this.#books.lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
-    return Math.min(this.#holds.nextWake({ isWaitedFor: this.#queue.length > 0 || this.hasNews }), idleEnds);
+    const mustLook = this.#queue.length > 0 || this.hasNews || this.#holds.count > FEW_HOLDS;
+    return Math.min(mustLook ? this.#books.deadlines.earliest() : earliestWake(this.#holds), idleEnds);
   }
 
   /** The key as it is now; `detail` adds the waiters. */
@@ -378,22 +386,13 @@ export class KeyEngine {
     return subject instanceof Slot && subject.isReported ? subject.granted : { status: "queued" };
   }
 
-  #answerEnd(waiter: Waiter, answer: NoticeAnswer, context: CommandContext): void {
-    if (answer === "later" || !waiter.outcome) return;
-    if (answer === "taken") this.#queue.markTold(waiter);
-    if (answer !== "noted" || !waiter.waitRequest) this.#queue.settle(waiter);
-    else {
-      this.#queue.interruptWait(waiter, context.now);
-      this.#holds.promote(context);
+  /** The session knows that its earlier `wait` on this key was cut off. */
+  #interruptWaits({ session, request }: WaitCommand, now: number): void {
+    const { requests } = this.#books;
+    // A repeat of the same `wait` has interrupted nothing.
+    if (requests.has(request)) return;
+    for (const subject of requests.ofSession(session)) {
+      if (subject instanceof Waiter && subject.waitRequest !== undefined) this.#holds.interruptWait(subject, now);
     }
-  }
-
-  #answerPromotion(slot: Slot, answer: NoticeAnswer, context: CommandContext): void {
-    const { request, waiter, hasRecord } = slot;
-    if (answer === "gone") this.cancel(request, context);
-    // About an earlier promotion: this one has not been announced yet.
-    else if (slot.isInRound) return;
-    else if (answer === "later") this.#holds.startLease(slot, context.now);
-    else if (answer === "noted" && waiter && hasRecord) this.#holds.interruptWait(waiter, context.now);
   }
 }

@@ -1,20 +1,20 @@
 import type { Bookkeeping } from "./bookkeeping.ts";
-import type { CommandContext, Granted, LockRequest, WaitCommand } from "./commands.ts";
+import type { CommandContext, Granted, LockRequest } from "./commands.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
 import type { Notices } from "./notices.ts";
 import type { EndReason, LossReason } from "./output.ts";
 import { type Slot, SlotPool } from "./slots.ts";
 import type { StoredKey } from "./storage.ts";
 import { identityOf } from "./views.ts";
-import { Waiter, type WaitQueue } from "./waiters.ts";
+import type { Waiter, WaitQueue } from "./waiters.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 /** How long a waiting client has to pick its grant up, even if its lease is shorter. */
 const PICK_UP_MS = 5_000;
+/** The client of an offered hold may get its token this much later than the session was sent it. */
+const OFFER_TAKES_MS = 1_000;
 /** How long a hold waits for the next step of its round: a phase, and a little for the way to the relay and back. */
 export const ROUND_MS = 1_250;
-/** Among more holds than this, nobody looks for those whose lease ends unnoticed. */
-const FEW_HOLDS = 16;
 
 /** How a hold ends. `returned`, `left` and `withdrawn` are its own session's doing; the others are a loss to it. */
 type End = LossReason | "returned" | "left" | "withdrawn";
@@ -128,12 +128,11 @@ export class Holds {
     }
   }
 
-  /** When the key must be woken for a hold; `isWaitedFor`: somebody gets the slot then. */
-  nextWake({ isWaitedFor }: { readonly isWaitedFor: boolean }): number {
-    if (isWaitedFor || this.count > FEW_HOLDS) return this.#books.deadlines.earliest();
-    let next = NEVER;
-    for (const slot of this) next = Math.min(next, slot.wakeAt);
-    return next;
+  /** Lets the lease end earlier than stored. After a restart it ends as stored. */
+  shorten(slot: Slot, time: number, now: number): void {
+    slot.expiresAt = time;
+    this.#books.deadlines.schedule(slot);
+    this.#books.touch(now);
   }
 
   /** Takes a free slot even if others wait, without handing a token over. */
@@ -160,12 +159,10 @@ export class Holds {
     this.#books.output.changes.slots.add(slot);
   }
 
-  /** Counts the hold as handed over. */
+  /** The token is handed to the client. One that was offered has been counted as granted. */
   handOver(slot: Slot, how: "immediate" | "queued", now: number): void {
-    const waitMs = how === "queued" ? elapsed(slot.since, now) : 0;
-    this.#books.output.observations.push({ type: "granted", how, ...identityOf(slot), at: now, waitMs });
+    if (!slot.mayBeKnown) this.#countGrant(slot, how, now);
     slot.isReported = true;
-    slot.since = now;
   }
 
   /** The client is away: the time to pick the hold up shrinks to its lease. */
@@ -186,7 +183,7 @@ export class Holds {
    */
   report(slot: Slot, now: number): Granted {
     const isRenewed = slot.isReported && !slot.hasRecord && slot.expiresAt > now + slot.leaseSeconds * 1000;
-    if (!slot.isReported) this.handOver(slot, "queued", now);
+    this.handOver(slot, "queued", now);
     slot.notifyAt = NEVER;
     this.clearRecord(slot);
     if (slot.waiter) this.#queue.settle(slot.waiter);
@@ -208,16 +205,6 @@ export class Holds {
     slot.hasRecord = false;
     this.#books.records.remove(slot);
     this.#books.output.changes.slots.add(slot);
-  }
-
-  /** The session knows that its earlier `wait` on this key was cut off. */
-  interruptWaits({ session, request }: Pick<WaitCommand, "session" | "request">, now: number): void {
-    const { requests } = this.#books;
-    // A repeat of the same `wait` has interrupted nothing.
-    if (requests.has(request)) return;
-    for (const subject of requests.ofSession(session)) {
-      if (subject instanceof Waiter && subject.waitRequest !== undefined) this.interruptWait(subject, now);
-    }
   }
 
   /** A `wait` was cut off before its client heard how it ended. Its waiter stays, and so does the hold it may have. */
@@ -247,7 +234,7 @@ export class Holds {
   /** Ends a hold at `at`. The caller must call `promote` afterwards. */
   end(slot: Slot, end: End, at: number, now = at): void {
     const { requests, records, output } = this.#books;
-    const { session, request, token, fence, waiter, isReported, sessionless } = slot;
+    const { session, request, token, fence, waiter, mayBeKnown, sessionless } = slot;
     const isTakenAway = end === "expired" || end === "stolen";
     // Its session does not know yet; the next `wait` is told.
     const isUnseen = isTakenAway && slot.isBeforeWait;
@@ -264,6 +251,7 @@ export class Holds {
     this.#countEnd(slot, end, at);
     slot.isHeld = false;
     slot.isReported = false;
+    slot.isOffered = false;
     slot.expiresAt = at;
     slot.notifyAt = NEVER;
     slot.session = "";
@@ -275,7 +263,7 @@ export class Holds {
     this.#books.touch(at);
     output.changes.slots.add(slot);
     const isLoss = isTakenAway || end === "released";
-    if (isLoss && isReported && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
+    if (isLoss && mayBeKnown && !sessionless) output.events.push({ type: "lost", session, token, reason: end });
   }
 
   /**
@@ -318,9 +306,15 @@ export class Holds {
     for (const slot of held) this.#held.set(slot.token, slot);
   }
 
-  #countEnd({ fence, isReported, since }: Slot, end: End, at: number): void {
-    const reason = end === "expired" && !isReported ? "gone" : END_REASONS[end];
-    const holdMs = isReported ? elapsed(since, at) : undefined;
+  #countGrant(slot: Slot, how: "immediate" | "queued", now: number): void {
+    const waitMs = how === "queued" ? elapsed(slot.since, now) : 0;
+    this.#books.output.observations.push({ type: "granted", how, ...identityOf(slot), at: now, waitMs });
+    slot.since = now;
+  }
+
+  #countEnd({ fence, mayBeKnown, since }: Slot, end: End, at: number): void {
+    const reason = end === "expired" && !mayBeKnown ? "gone" : END_REASONS[end];
+    const holdMs = mayBeKnown ? elapsed(since, at) : undefined;
     this.#books.output.observations.push({ type: "ended", fence, reason, holdMs });
   }
 
@@ -339,8 +333,9 @@ export class Holds {
       if (error instanceof FenceExhaustedError) return false;
       throw error;
     }
-    this.#queue.promote(waiter, slot);
     slot.since = joinedAt;
+    if (!isEnqueued && !sessionless && !quorum) this.#offer(slot, context.now);
+    this.#queue.promote(waiter, slot);
     if (isEnqueued) this.addRecord(slot);
     if (quorum) {
       this.#openRound(slot, context.now);
@@ -349,6 +344,13 @@ export class Holds {
     if (!slot.isBeforeWait) slot.expiresAt = Math.max(slot.expiresAt, context.now + PICK_UP_MS);
     this.#notices.send(slot, context.now);
     return true;
+  }
+
+  /** The notice of the promotion will carry the grant. */
+  #offer(slot: Slot, now: number): void {
+    this.#countGrant(slot, "queued", now);
+    slot.isOffered = true;
+    slot.expiresAt += OFFER_TAKES_MS;
   }
 
   #openRound(slot: Slot, now: number): void {
@@ -377,6 +379,7 @@ export class Holds {
     slot.since = context.now;
     slot.isReported = false;
     slot.isWatched = isWatched;
+    slot.isOffered = false;
     slot.hasRecord = false;
     slot.notices = 0;
     slot.place = 0;

@@ -1,7 +1,17 @@
 export type * from "./commands.ts";
 export { KeyEngine } from "./engine.ts";
 export { type Fence, FenceExhaustedError, fenceFromHex, fenceToHex } from "./fence.ts";
-export type { EndReason, KeyEvent, LossReason, NoticeAnswer, NoticeKind, Observation, RoundEvent } from "./output.ts";
+export type {
+  EndReason,
+  KeyEvent,
+  LossReason,
+  NoticeAnswer,
+  NoticeEvent,
+  NoticeKind,
+  Observation,
+  Offer,
+  RoundEvent,
+} from "./output.ts";
 export type { RelayAnswer, RelayQuestion } from "./relay-holds.ts";
 export type { RoundEnd, RoundOf } from "./rounds.ts";
 export type {

@@ -1,5 +1,5 @@
 import type { Bookkeeping } from "./bookkeeping.ts";
-import type { NoticeKind } from "./output.ts";
+import type { NoticeEvent, NoticeKind } from "./output.ts";
 import type { SlotOrWaiter } from "./request-index.ts";
 import { Slot } from "./slots.ts";
 import type { Waiter } from "./waiters.ts";
@@ -18,8 +18,19 @@ export class Notices {
     this.#books = books;
   }
 
-  /** Sends a notice and schedules the next one. */
+  /** Sends a notice and schedules the next one. The first of an offered hold carries the grant. */
   send(subject: SlotOrWaiter, now: number): void {
+    const isOffered = subject instanceof Slot && subject.isUnconfirmed;
+    const { token, leaseSeconds } = isOffered ? subject : { token: "", leaseSeconds: 0 };
+    this.#send(subject, now, isOffered ? { offer: { token, leaseSeconds, at: now } } : {});
+  }
+
+  repeat(subject: SlotOrWaiter, now: number): void {
+    this.#books.output.observations.push({ type: "notice_repeated" });
+    this.#send(subject, now, subject instanceof Slot && subject.isUnconfirmed ? { mayBeTold: true } : {});
+  }
+
+  #send(subject: SlotOrWaiter, now: number, grant: Pick<NoticeEvent, "offer" | "mayBeTold">): void {
     subject.notices += 1;
     subject.notifyAt = now + Math.min(FIRST_REPEAT_MS * 2 ** (subject.notices - 1), MAX_REPEAT_MS);
     this.#books.deadlines.schedule(subject);
@@ -27,13 +38,8 @@ export class Notices {
     const { request, kind, hasPlace } = subject instanceof Slot ? promotionOf(subject) : endOf(subject);
     if (!kind) return;
     const refusal = subject instanceof Slot ? undefined : subject.refusal;
-    const more = { ...(hasPlace && { hasPlace }), ...(refusal && { refusal }) };
+    const more = { ...(hasPlace && { hasPlace }), ...(refusal && { refusal }), ...grant };
     this.#books.output.events.push({ type: "notice", session, request, kind, ...more });
-  }
-
-  repeat(subject: SlotOrWaiter, now: number): void {
-    this.#books.output.observations.push({ type: "notice_repeated" });
-    this.send(subject, now);
   }
 
   /** Only ended waits are given up; a hold that is not picked up expires. */

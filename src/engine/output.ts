@@ -9,22 +9,34 @@ export type NoticeKind = "granted" | "promoted" | "timeout" | "lease_expired";
 
 /**
  * A session's answer to a notice. `taken`: the client has been told. `noted`: the session knows, its client has not
- * asked. `gone`: the client has left. `later`: the client is away, notify again.
+ * asked. `gone`: the client has left, and was not told. `later`: the client is away, notify again.
  */
 export type NoticeAnswer = "taken" | "noted" | "gone" | "later";
 
 export type LossReason = "expired" | "released" | "stolen";
 
+/** A grant that a session may hand to its client without asking the key again. `at`: when it was made. */
+export interface Offer {
+  readonly token: string;
+  readonly leaseSeconds: number;
+  readonly at: number;
+}
+
+export interface NoticeEvent {
+  readonly type: "notice";
+  readonly session: string;
+  readonly request: string;
+  readonly kind: NoticeKind;
+  /** The request is a `wait` on an enqueued waiter: another `wait` may replace it. */
+  readonly hasPlace?: true;
+  readonly refusal?: RoundRefusal;
+  readonly offer?: Offer;
+  /** The grant was offered before: its client may have the token. */
+  readonly mayBeTold?: true;
+}
+
 export type KeyEvent =
-  | {
-      readonly type: "notice";
-      readonly session: string;
-      readonly request: string;
-      readonly kind: NoticeKind;
-      /** The request is a `wait` on an enqueued waiter: another `wait` may replace it. */
-      readonly hasPlace?: true;
-      readonly refusal?: RoundRefusal;
-    }
+  | NoticeEvent
   | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason }
   | RoundEvent;
 
@@ -42,8 +54,8 @@ export type EndReason = "released" | "expired" | "disconnect" | "gone" | "stolen
 
 /**
  * What happened at a key, for statistics and history only. A grant counts once, when its token is handed to the client
- * (`at`); `waitMs` is the time since the request reached the key. Every slot that becomes free counts as ended;
- * `holdMs`, from hand-over to end, is undefined if the token was never handed over. So each grant has at most one end,
+ * or offered to it (`at`); `waitMs` is the time since the request reached the key. Every slot that becomes free counts as ended;
+ * `holdMs`, from hand-over to end, is undefined if the token was neither handed over nor offered. So each grant has at most one end,
  * with the same fence.
  */
 export type Observation =

@@ -18,12 +18,18 @@ export class Slot implements Due {
   leaseSeconds = 0;
   /** When the lease ends; of a free slot, when it became free. */
   expiresAt = 0;
-  /** When the request reached the key; once the token is handed over, the time of that. */
+  /** When the request reached the key; once the token is handed over or offered, the time of that. */
   since = 0;
   /** The token has been handed to the client. */
   isReported = false;
   /** The session is to hear at once when the lease ends. If nobody waits, nothing else has to happen then. */
   isWatched = false;
+  /**
+   * The token has been sent to the session, which may have handed it over: until it is known that nobody has it, the
+   * hold stays. Stored with the promotion; that the client has the token is not, so after a restart the session is
+   * asked again.
+   */
+  isOffered = false;
   /** The hold is a two-phase record of its session: `wait` has not been answered yet. */
   hasRecord = false;
   /** The waiter's place in the queue; 0 if the request did not wait. */
@@ -57,6 +63,16 @@ export class Slot implements Due {
     return this.hasRecord && !this.waiter?.waitRequest;
   }
 
+  /** Its client has the token, or may have it. */
+  get mayBeKnown(): boolean {
+    return this.isReported || this.isOffered;
+  }
+
+  /** Its client may have the token, or may not. */
+  get isUnconfirmed(): boolean {
+    return this.isHeld && this.isOffered && !this.isReported;
+  }
+
   /** Other deployments have not agreed yet. */
   get isInRound(): boolean {
     return this.round === "open" || this.round === "fenced";
@@ -67,9 +83,9 @@ export class Slot implements Due {
     return { status: "granted", token: this.token, leaseSeconds: this.leaseSeconds };
   }
 
-  /** When the token was handed over; until then, when the waiter was promoted. */
+  /** When the token was handed over or offered; until then, when the waiter was promoted. */
   get heldSince(): number {
-    if (this.isReported) return this.since;
+    if (this.mayBeKnown) return this.since;
     // The fence holds the time of the grant. If fences are ahead of the clock, the lease tells; a lease shorter than the
     // time for the pick-up then seems to start some seconds late, which is better than another row.
     return Math.min(timeOfFence(fenceOfToken(this.token)), this.expiresAt - this.leaseSeconds * 1000);
@@ -83,6 +99,16 @@ export class Slot implements Due {
   get wakeAt(): number {
     return this.isWatched || !this.isReported || this.round ? this.dueAt : NEVER;
   }
+}
+
+/** Among more holds than this, nobody looks for those whose lease ends unnoticed. */
+export const FEW_HOLDS = 16;
+
+/** When the key must be woken for these holds if nobody waits. */
+export function earliestWake(holds: Iterable<Slot>): number {
+  let earliest = NEVER;
+  for (const { wakeAt } of holds) earliest = Math.min(earliest, wakeAt);
+  return earliest;
 }
 
 /** All slots of a key. They are made when first needed and reused from then on. */

@@ -11,7 +11,7 @@ const MAX_TAG_SHOWN = 256;
 
 export interface HolderView {
   readonly session: string;
-  /** When the token was handed over; until then, when the waiter was promoted. */
+  /** When the token was handed over or offered; until then, when the waiter was promoted. */
   readonly since: number;
   /** The lease of the grant; a renewal may have set another one. */
   readonly leaseSeconds: number;
@@ -22,13 +22,13 @@ export interface HolderView {
   readonly tag?: string;
 }
 
-/** A hold whose token the client has. */
+/** A hold whose token the client has, or may have. */
 export interface ReportedHold {
   readonly session: string;
   /** As in `HolderView`. */
   readonly tag?: string;
   readonly fence: string;
-  /** When the token was handed over. */
+  /** When the token was handed over or offered. */
   readonly since: number;
   /** It was granted without waiting. */
   readonly isImmediate: boolean;
@@ -74,11 +74,11 @@ export function waiterViews(queue: WaitQueue): WaiterView[] {
   return views;
 }
 
-/** The newest holds whose clients have the token, at most `max` of them, in hand-over order. */
+/** The newest holds whose clients have the token or may have it, at most `max` of them, in hand-over order. */
 export function newestHolds(holds: Holds, max: number): ReportedHold[] {
   let newest: Slot[] = [];
   for (const slot of holds) {
-    if (!slot.isReported || newest.push(slot) < 2 * max) continue;
+    if (!slot.mayBeKnown || newest.push(slot) < 2 * max) continue;
     // There may be a million: sort in parts, and keep only the newest of each.
     newest = newest.sort(byHandOver).slice(-max);
   }

@@ -35,6 +35,8 @@ export class Waiter implements Due, Linked<Waiter> {
   slot: Slot | undefined;
   outcome: FinalOutcome | undefined;
   isSettled = false;
+  /** It has a row. One that was offered a hold has none: the slot's row tells. */
+  isStored = true;
   /** The client has been told the outcome. */
   isTold = false;
   notifyAt = NEVER;
@@ -157,6 +159,7 @@ export class WaitQueue {
     waiter.slot = slot;
     slot.waiter = waiter;
     slot.place = waiter.place;
+    if (slot.isOffered) this.#unstore(waiter);
   }
 
   /** The promotion of a waiter came to nothing: it is back in its place, with nobody ahead of it. */
@@ -183,7 +186,10 @@ export class WaitQueue {
     records.remove(waiter);
     this.#books.touch(now);
     // A time-out follows from the stored deadline; only an expired grant has to be written.
-    if (outcome === "lease_expired") output.changes.waiters.add(waiter);
+    if (outcome === "lease_expired") {
+      waiter.isStored = true;
+      output.changes.waiters.add(waiter);
+    }
     this.#notices.send(waiter, now);
   }
 
@@ -213,17 +219,26 @@ export class WaitQueue {
     }
     this.#books.records.remove(waiter);
     this.#books.requests.remove(waiter);
-    this.#books.output.changes.waiters.add(waiter);
+    this.#unstore(waiter);
   }
 
   /** Slots must have been restored before. */
   restore({ slots, waiters }: StoredKey): void {
-    for (const { place } of slots) this.#nextPlace = Math.max(this.#nextPlace, place + 1);
+    for (const slot of slots) {
+      this.#nextPlace = Math.max(this.#nextPlace, slot.place + 1);
+      if (slot.isUnconfirmed) this.#restorePromoted(waiterOf(slot), slot);
+    }
     for (const waiter of waiters) {
       this.#nextPlace = Math.max(this.#nextPlace, waiter.place + 1);
       if (waiter.slot) this.#restorePromoted(waiter, waiter.slot);
       else this.#restoreWaiting(waiter);
     }
+  }
+
+  #unstore(waiter: Waiter): void {
+    if (!waiter.isStored) return;
+    waiter.isStored = false;
+    this.#books.output.changes.waiters.add(waiter);
   }
 
   #restorePromoted(waiter: Waiter, slot: Slot): void {
@@ -256,4 +271,13 @@ export class WaitQueue {
   #insert(waiter: Waiter): void {
     this.#list.insert(waiter, ({ place }) => place > waiter.place);
   }
+}
+
+/** The waiter that was offered this hold, as far as the slot's row tells. */
+function waiterOf(slot: Slot): Waiter {
+  const { place, session, request, leaseSeconds, since: joinedAt } = slot;
+  const waiter = new Waiter({ place, session, request, isEnqueued: false, leaseSeconds, joinedAt, deadline: NEVER });
+  waiter.slot = slot;
+  waiter.isStored = false;
+  return waiter;
 }

@@ -1,5 +1,5 @@
 import type { Scope } from "../auth/scope.ts";
-import type { LossReason, NoticeAnswer, NoticeKind, RoundRefusal } from "../engine/index.ts";
+import type { LossReason, NoticeAnswer, NoticeKind, Offer, RoundRefusal } from "../engine/index.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
 import type { KeyCall, KeyRequest } from "./key-calls.ts";
@@ -13,6 +13,10 @@ export interface Notice {
   readonly hasPlace?: true;
   /** Why other deployments did not agree. */
   readonly refusal?: RoundRefusal;
+  /** The grant itself. */
+  readonly offer?: Offer;
+  /** The grant was offered before: its client may have been told by an earlier life of the session. */
+  readonly mayBeTold?: true;
 }
 
 /** A hold of the session that ended without the session releasing it. */

@@ -131,8 +131,11 @@ export class PolledSession implements RequestOwner {
 
   /** `isThere`: the client of the request, if it polls, still does. */
   notice(number: number, notice: Notice, isThere: boolean): void {
-    if (this.endIfSilent()) this.context.emit({ type: "answerNotice", notice: number, answer: "gone" });
-    else this.requests.notice(number, notice, isThere);
+    if (!this.endIfSilent()) this.requests.notice(number, notice, isThere);
+    else {
+      const answer = this.requests.answerWithoutClient(notice, true);
+      this.context.emit({ type: "answerNotice", notice: number, answer });
+    }
   }
 
   lose({ key, token }: Loss): void {

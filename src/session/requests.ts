@@ -2,7 +2,7 @@ import type {
   AcquireOutcome,
   EnqueueOutcome,
   NoticeAnswer,
-  PickUpOutcome,
+  Offer,
   ReleaseOutcome,
   RenewOutcome,
   WaitOutcome,
@@ -12,23 +12,31 @@ import type { SessionContext } from "./context.ts";
 import type { Notice } from "./effects.ts";
 import type { Holdings } from "./holdings.ts";
 import { type Circumstances, callOf, type KeyOutcome, type KeyRequest, mayHold } from "./key-calls.ts";
+import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
-import { RETRY_PAUSES_MS, Withdrawals } from "./withdrawals.ts";
+import { Withdrawals } from "./withdrawals.ts";
 
 /** The name of a two-phase place among a session's things on a key. */
 const PLACE = "place";
+/** An older offer may have expired: it is picked up instead. Clocks that differ by more only make this slower. */
+const OFFER_IS_FRESH_MS = 1_000;
+/** A notice is not expected twice, and if it comes twice, then soon. */
+const MAX_HANDED_OVER = 64;
 
 /**
  * Carries out the requests of one session at their keys. Each has one state, whatever its protocol; see `TrackedRequest`. A
- * grant reaches the client only after its key has recorded that it is handed over, and a request whose client is not
- * told is withdrawn.
+ * grant reaches the client only after its key has recorded that it is handed over, or may be, and a request whose client
+ * is not told is withdrawn.
  */
 export class Requests {
   readonly table: RequestTable;
   readonly #context: SessionContext;
   readonly #holdings: Holdings;
   readonly #withdrawals: Withdrawals;
+  readonly #pickUps: PickUps;
+  /** Tokens of the newest offers that the client was told of. */
+  readonly #handedOver: string[] = [];
   /** Undefined while the session has no client. */
   #owner: RequestOwner | undefined;
   #isOver = false;
@@ -38,6 +46,13 @@ export class Requests {
     this.#holdings = holdings;
     this.table = table;
     this.#withdrawals = new Withdrawals(context, holdings, table);
+    this.#pickUps = new PickUps(context, holdings, {
+      table,
+      isOver: () => this.#isOver,
+      answer: (entry, outcome) => this.#answer(entry, outcome),
+      abandon: (entry) => this.#abandon(entry),
+      withdraw: (id, key) => this.withdraw(id, key),
+    });
   }
 
   attach(owner: RequestOwner): void {
@@ -91,18 +106,7 @@ export class Requests {
 
   /** A repeated request may have been granted while its client was away. */
   lookAgain(entry: TrackedRequest): void {
-    this.#pickUp(
-      entry,
-      (outcome) => {
-        const answer = this.#outcomeOf(entry, outcome);
-        if (answer && this.#isOpen(entry)) this.#answer(entry, answer);
-      },
-      () => {
-        if (!this.#isOpen(entry)) return;
-        entry.state = "offered";
-        this.#chase(entry, 0);
-      },
-    );
+    this.#pickUps.lookAgain(entry);
   }
 
   storageChecked(id: string, isWell: boolean): void {
@@ -124,14 +128,22 @@ export class Requests {
   /** Handles a key's notice about a request that waits, or did. `isThere`: its client can still be answered. */
   notice(number: number, notice: Notice, isThere = true): void {
     const reply = (answer: NoticeAnswer) => this.#context.emit({ type: "answerNotice", notice: number, answer });
-    if (this.#isOver) reply("gone");
+    if (this.#isOver) reply(this.answerWithoutClient(notice, true));
     else if (notice.kind === "promoted") reply("noted");
     else if (!this.#owner) reply("later");
     else {
       const entry = this.table.get(notice.request);
-      if (!entry || entry.state === "withdrawing" || !isThere) reply(this.#owner.unknown(notice));
+      const { offer } = notice;
+      if (!entry) reply(this.#answerUnknown(this.#owner, notice));
       else if (entry.state === "answered") reply("taken");
-      else if (notice.kind === "granted") this.#offer(entry, number);
+      else if (entry.state === "withdrawing" || !isThere) reply(this.#owner.unknown(notice));
+      else if (offer && entry.state === "waiting" && this.#isFresh(offer)) {
+        this.#holdings.granted(notice.key, entry.id, offer.token);
+        this.#handedOver.push(offer.token);
+        if (this.#handedOver.length > MAX_HANDED_OVER) this.#handedOver.shift();
+        this.#answer(entry, { status: "ok", token: offer.token, leaseSeconds: offer.leaseSeconds });
+        reply("taken");
+      } else if (notice.kind === "granted") this.#pickUps.begin(entry, number);
       // A repeated request is on its way to the key, which must not have forgotten the first when that arrives.
       else if (!entry.isQueued) reply("later");
       else {
@@ -150,9 +162,26 @@ export class Requests {
     for (const key of this.#holdings.keysToLeave()) this.#context.callKey(key, { type: "watch", session }, ignored);
   }
 
+  /** The answer of a session without a client. One that may have been told keeps its hold, unless it has left. */
+  answerWithoutClient({ mayBeTold }: Notice, hasLeft: boolean): NoticeAnswer {
+    return mayBeTold && !(hasLeft && this.#context.config.autoRelease) ? "taken" : "gone";
+  }
+
   /** A hold of the session has ended without the session releasing it. */
   lost(key: string, token: string): void {
     this.#holdings.drop(key, token);
+  }
+
+  /** The answer about a request that is not known, or no longer. Only a grant that nobody was told of is given back. */
+  #answerUnknown(owner: RequestOwner, notice: Notice): NoticeAnswer {
+    const { offer, mayBeTold } = notice;
+    if (offer && this.#handedOver.includes(offer.token)) return "taken";
+    const answer = owner.unknown(notice);
+    return answer === "gone" && mayBeTold ? "taken" : answer;
+  }
+
+  #isFresh({ at }: Offer): boolean {
+    return Math.abs(this.#context.now - at) <= OFFER_IS_FRESH_MS;
   }
 
   #start(entry: TrackedRequest, request: KeyRequest, circumstances: Circumstances): void {
@@ -304,79 +333,6 @@ export class Requests {
     this.#owner?.dropped(entry);
   }
 
-  /** Picks a grant up; the client is told if that succeeds. A key may repeat its notice meanwhile. */
-  #offer(entry: TrackedRequest, number: number): void {
-    entry.notices.push(number);
-    if (entry.notices.length > 1) return;
-    entry.state = "offered";
-    this.#pickUp(
-      entry,
-      (outcome) => {
-        const answer = this.#outcomeOf(entry, outcome);
-        const isTaken = answer !== undefined && !this.#isOver && this.table.has(entry);
-        this.#answerNotices(entry, isTaken ? "taken" : "gone");
-        if (!this.table.has(entry) || entry.state !== "offered") return;
-        if (this.#isOver) {
-          if (answer) this.#abandon(entry);
-        } else if (answer) this.#answer(entry, answer);
-        else entry.state = entry.isQueued ? "waiting" : "sent";
-      },
-      (error) => {
-        for (const notice of entry.notices.splice(0)) this.#context.emit({ type: "failNotice", notice, error });
-        this.#chase(entry, 0);
-      },
-    );
-  }
-
-  /**
-   * Asks a key that did not answer again, for a while: it may have recorded the pick-up and will then not notify again.
-   */
-  #chase(entry: TrackedRequest, attempt: number): void {
-    const isWanted = () => !this.#isOver && this.table.has(entry) && entry.state === "offered";
-    if (!isWanted()) return;
-    const pauseMs = RETRY_PAUSES_MS[attempt];
-    if (pauseMs === undefined) {
-      this.#answer(entry, { status: "unavailable" });
-      this.withdraw(entry.id, entry.key ?? "");
-      return;
-    }
-    const next = () => this.#chase(entry, attempt + 1);
-    this.#context.timers.at(this.#context.now + pauseMs, () => {
-      if (!isWanted()) return;
-      const settle = (outcome: PickUpOutcome) => {
-        const answer = this.#outcomeOf(entry, outcome);
-        if (!isWanted()) return;
-        if (answer) this.#answer(entry, answer);
-        else entry.state = entry.isQueued ? "waiting" : "sent";
-      };
-      this.#pickUp(entry, settle, next);
-    });
-  }
-
-  #pickUp(
-    entry: TrackedRequest,
-    answered: (outcome: PickUpOutcome) => void,
-    failed: (error: string) => void = () => {},
-  ): void {
-    const { id, key } = entry;
-    if (key !== undefined) this.#context.callKey(key, { type: "pickUp", request: id }, { answered, failed });
-  }
-
-  /** What a picked-up request is answered with; undefined while it waits. One that the key has lost is an error. */
-  #outcomeOf({ id, key = "" }: TrackedRequest, outcome: PickUpOutcome): Outcome | undefined {
-    if (outcome.status === "queued") return undefined;
-    if (outcome.status === "granted") {
-      this.#holdings.granted(key, id, outcome.token);
-      return { status: "ok", token: outcome.token, leaseSeconds: outcome.leaseSeconds };
-    }
-    this.#holdings.drop(key, id);
-    return { status: outcome.status === "unknown" ? "error" : outcome.status };
-  }
-
-  #answerNotices(entry: TrackedRequest, answer: NoticeAnswer): void {
-    for (const notice of entry.notices.splice(0)) this.#context.emit({ type: "answerNotice", notice, answer });
-  }
-
   #answer(entry: TrackedRequest, outcome: Outcome): void {
     this.table.answered(entry);
     this.#owner?.answered(entry, outcome);
@@ -390,10 +346,5 @@ export class Requests {
   /** The same, though a notice may have been heard already. */
   #isCarriedOut(entry: TrackedRequest): boolean {
     return this.table.has(entry) && (entry.state === "sent" || entry.state === "offered");
-  }
-
-  /** The request may still be answered with a grant. */
-  #isOpen(entry: TrackedRequest): boolean {
-    return this.table.has(entry) && (entry.state === "waiting" || entry.state === "offered");
   }
 }

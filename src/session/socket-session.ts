@@ -224,7 +224,10 @@ export class SocketSession {
   notice(number: number, notice: Notice): void {
     const isThere = this.#conversation && !this.#isHungUp;
     if (isThere || this.isDetached) this.requests.notice(number, notice);
-    else this.context.emit({ type: "answerNotice", notice: number, answer: "gone" });
+    else {
+      const answer = this.requests.answerWithoutClient(notice, this.#isOver);
+      this.context.emit({ type: "answerNotice", notice: number, answer });
+    }
   }
 
   lose(loss: Loss): void {

@@ -23,16 +23,30 @@ describe("a grant is counted when its token is handed over", () => {
     expect(story.observed()).toEqual([immediate]);
   });
 
-  it("by the first pick-up, with the time since the request came, even across a reload", () => {
+  it("or offered, once, even if it is picked up after a reload", () => {
     const story = new Story();
     const token = story.hold("a");
     story.acquire("b", { wait: 60 });
+    story.observed();
+    story.later(2).release(token);
+    story.reload();
+    story.later(1);
+    story.pickUp("b-l");
+    story.pickUp("b-l");
+    expect(story.observed()).toEqual([ended("released", 2_000), queued(2_000), { type: "notice_repeated" }]);
+  });
+
+  it("by the first pick-up of a wait, with the time since the request came, even across a reload", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.enqueue("b");
+    story.wait("b", { wait: 60 });
     story.later(2).release(token);
     story.reload();
     story.observed();
     story.later(1);
-    story.pickUp("b-l");
-    story.pickUp("b-l");
+    story.pickUp("b-w");
+    story.pickUp("b-w");
     expect(story.observed()).toEqual([{ type: "notice_repeated" }, queued(3_000)]);
   });
 
@@ -54,11 +68,10 @@ describe("the end of a hold is counted once, with the time since the token was h
     const story = new Story();
     const first = story.hold("a");
     story.acquire("b", { wait: 60, lease });
-    story.acquire("c", { wait: 60 });
     story.later(1).release(first);
-    story.later(1);
     const { token = "" } = story.pickUp("b-l");
     story.reload();
+    story.acquire("c", { wait: 60 });
     story.later(4);
     story.observed();
     return { story, token };
@@ -68,38 +81,39 @@ describe("the end of a hold is counted once, with the time since the token was h
     for (const session of ["b", "somebody"]) {
       const { story, token } = held();
       story.release(token, session);
-      expect(story.observed()).toEqual([ended("released", 4_000)]);
+      expect(story.observed()).toEqual([ended("released", 4_000), { ...queued(4_000), session: "c" }]);
     }
   });
 
   it("when its session leaves", () => {
     const { story } = held();
     story.leave("b");
-    expect(story.observed()).toEqual([ended("disconnect", 4_000)]);
+    expect(story.observed()).toEqual([ended("disconnect", 4_000), { ...queued(4_000), session: "c" }]);
   });
 
   it("when it is withdrawn", () => {
     const { story } = held();
     story.cancel("b-l");
-    expect(story.observed()).toEqual([ended("gone", 4_000)]);
+    expect(story.observed()).toEqual([ended("gone", 4_000), { ...queued(4_000), session: "c" }]);
   });
 
   it("when it is stolen", () => {
     const { story, token } = held();
     story.steal(token);
-    expect(story.observed()).toEqual([ended("stolen", 4_000)]);
+    expect(story.observed()).toEqual([ended("stolen", 4_000), { ...queued(4_000), session: "c" }]);
   });
 
   it("when its lease ends, at that time; how late the slot was handed over is counted too", () => {
     const { story } = held(3);
     story.tick();
-    expect(story.observed()).toEqual([ended("expired", 3_000), { type: "handed_over_late", ms: 1_000 }]);
+    const late = { type: "handed_over_late", ms: 1_000 };
+    expect(story.observed()).toEqual([ended("expired", 3_000), { ...queued(4_000), session: "c" }, late]);
   });
 
   it("never as negative, even if the clock was set back", () => {
     const { story, token } = held();
     story.later(-3_600).release(token);
-    expect(story.observed()).toEqual([ended("released", 0)]);
+    expect(story.observed()).toEqual([ended("released", 0), { ...queued(0), session: "c" }]);
   });
 });
 
@@ -116,8 +130,8 @@ describe("a grant and its end name the same hold", () => {
       { type: "granted", session: "a", fence: first.slice(0, 16), at: start },
       { type: "granted", session: "b", fence: second.slice(0, 16), at: start },
       { type: "ended", fence: first.slice(0, 16), holdMs: 2_000 },
+      { type: "granted", session: "c", fence: third.slice(0, 16), at: start + 2_000, waitMs: 2_000 },
       { type: "notice_repeated" },
-      { type: "granted", session: "c", fence: third.slice(0, 16), at: start + 3_000, waitMs: 3_000 },
     ]);
     story.reload();
     story.later(1).leave("b");
@@ -133,7 +147,8 @@ describe("a promotion that was not picked up is counted as ended, without a hold
   const promoted = () => {
     const story = new Story();
     const token = story.hold("a");
-    story.acquire("b", { wait: 60, lease: 5 });
+    story.enqueue("b", { lease: 5 });
+    story.wait("b", { wait: 60 });
     story.release(token);
     story.observed();
     return story;
@@ -141,7 +156,7 @@ describe("a promotion that was not picked up is counted as ended, without a hold
 
   it("when its client is gone", () => {
     const story = promoted();
-    story.answer("b-l", "gone");
+    story.answer("b-w", "gone");
     expect(story.observed()).toEqual([ended("gone")]);
   });
 

@@ -32,6 +32,7 @@ export interface SlotRow {
   readonly isHeld: boolean;
   readonly isReported: boolean;
   readonly isWatched: boolean;
+  readonly isOffered: boolean;
   readonly hasRecord: boolean;
   readonly sessionless: Sessionless | undefined;
   readonly round?: Round;
@@ -72,7 +73,7 @@ export class Rows {
   write({ slots, waiters, lapsed, limit }: Changes): number {
     for (const slot of slots) this.slots.set(slot.index, slotRow(slot));
     for (const waiter of waiters) {
-      if (waiter.isSettled) this.waiters.delete(waiter.place);
+      if (!waiter.isStored) this.waiters.delete(waiter.place);
       else this.waiters.set(waiter.place, waiterRow(waiter));
     }
     for (const [session, at] of lapsed) {
@@ -119,7 +120,13 @@ export type Call =
   | { readonly do: "pickUp"; readonly request: string }
   | { readonly do: "cancel"; readonly request: string }
   | { readonly do: "watch"; readonly session: string }
-  | { readonly do: "answer"; readonly request: string; readonly answer: NoticeAnswer }
+  /** `offered`: the token that the notice carried. */
+  | {
+      readonly do: "answer";
+      readonly request: string;
+      readonly answer: NoticeAnswer;
+      readonly offered?: string | undefined;
+    }
   | { readonly do: "leave"; readonly session: string; readonly keepsReported: boolean }
   | { readonly do: "claim"; readonly command: Parameters<KeyEngine["claim"]>[0] }
   | { readonly do: "collect"; readonly request: string }
@@ -188,7 +195,7 @@ export class StoredEngine {
       case "watch":
         return engine.watch(call.session);
       case "answer":
-        return engine.answer(call.request, call.answer, context);
+        return engine.answer(call.request, call.answer, context, call.offered);
       case "leave":
         return engine.leave(call.session, { keepsReported: call.keepsReported }, context);
       case "claim":
@@ -231,9 +238,9 @@ export class StoredEngine {
 
 function slotRow(slot: Slot): SlotRow {
   const { index, token, session, request, leaseSeconds, expiresAt, since, place } = slot;
-  const { isHeld, isReported, isWatched, hasRecord, sessionless, round } = slot;
+  const { isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, round } = slot;
   const row = { index, token, session, request, leaseSeconds, expiresAt, since, place };
-  return { ...row, isHeld, isReported, isWatched, hasRecord, sessionless, ...(round && { round }) };
+  return { ...row, isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, ...(round && { round }) };
 }
 
 function waiterRow(waiter: Waiter): WaiterRow {

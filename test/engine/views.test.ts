@@ -16,7 +16,7 @@ describe("the view of a key", () => {
     const { token = "" } = story.pickUp("b-l");
     story.reload();
     const view = story.engine.view({ detail: true });
-    expect(view.holders).toMatchObject([{ session: "b", since: start + 3_000, expiresAt: start + 12_000 }]);
+    expect(view.holders).toMatchObject([{ session: "b", since: start + 2_000, expiresAt: start + 12_000 }]);
     expect(JSON.stringify(view)).not.toContain(token);
   });
 
@@ -89,11 +89,14 @@ describe("the newest holds", () => {
     const story = new Story({ limit: 3 });
     const start = story.now;
     const tokens = [story.hold("a"), story.later(1).hold("b"), story.later(1).hold("c")];
-    for (const waiter of ["d", "e"]) story.acquire(waiter, { wait: 60 });
+    for (const waiter of ["d", "e"]) {
+      story.enqueue(waiter);
+      story.wait(waiter, { wait: 60 });
+    }
     story.later(1).release(tokens[0] ?? "");
     story.release(tokens[1] ?? "");
     // It came second, and picks up first.
-    const { token = "" } = story.later(1).pickUp("e-l");
+    const { token = "" } = story.later(1).pickUp("e-w");
     const holds = [
       { session: "c", fence: tokens[2]?.slice(0, 16), since: start + 2_000, isImmediate: true },
       { session: "e", fence: token.slice(0, 16), since: start + 4_000, isImmediate: false },
@@ -101,7 +104,7 @@ describe("the newest holds", () => {
     expect(story.engine.newestHolds(9)).toEqual(holds);
     story.reload();
     expect(story.engine.newestHolds(9)).toEqual(holds);
-    story.later(1).pickUp("d-l");
+    story.later(1).pickUp("d-w");
     expect(story.engine.newestHolds(9).map(({ session }) => session)).toEqual(["c", "e", "d"]);
   });
 

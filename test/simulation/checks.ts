@@ -37,6 +37,12 @@ export class Checks {
     this.#steals.set(request, token);
   }
 
+  /** A key has given a hold to somebody else because its client was never told of it. */
+  givenBack(name: string, fence: string): void {
+    const believer = this.#world.clients.find((client) => client.believesIn(name, fence));
+    if (believer) this.fail(`${name} takes ${fence} back from ${believer.name}, who was told of it`);
+  }
+
   /** Called after each change of a key. */
   keyChanged({ name, stored, limit, now }: KeyHost): void {
     const { rows } = stored;

@@ -5,6 +5,9 @@ import type { World } from "./world.ts";
 
 const RULES = { fenceFloor: 0n, maxWaiters: 0, gcMaxIdleMs: 30_000 };
 
+/** Calls that end a hold because its client was not told of it, or does not want it. */
+const GIVES_BACK: ReadonlySet<Call["do"]> = new Set(["answer", "cancel"]);
+
 /** A key's object: the engine, its rows, its alarm, and the calls it makes. */
 export class KeyHost {
   readonly name: string;
@@ -43,8 +46,11 @@ export class KeyHost {
   }
 
   #run(call: Call): unknown {
-    const { outcome, events } = this.stored.run(call, this.#context());
+    const { outcome, events, observations } = this.stored.run(call, this.#context());
     this.#world.checks.keyChanged(this);
+    for (const observation of observations)
+      if (observation.type === "ended" && observation.reason === "gone" && GIVES_BACK.has(call.do))
+        this.#world.checks.givenBack(this.name, observation.fence);
     for (const event of events) this.#send(event);
     // A pruned key is nothing until it is used again.
     if (call.do !== "prune") this.#arm();
@@ -66,12 +72,15 @@ export class KeyHost {
       const answered = (answer: Parameters<StoredEngine["engine"]["answer"]>[1] | undefined) => {
         if (answer === undefined || isLost(0.5)) return;
         schedule.after(this.#world.delay(), () => {
-          if (this.#life === life) this.#run({ do: "answer", request: event.request, answer });
+          const { request, offer } = event;
+          if (this.#life === life) this.#run({ do: "answer", request, answer, offered: offer?.token });
         });
       };
-      const { request, kind, hasPlace } = event;
-      if (session) session.deliver({ key: this.name, request, kind, ...(hasPlace && { hasPlace }) }, answered);
-      else answered("gone");
+      const { type: _, session: __, ...notice } = event;
+      if (session) {
+        if (isLost(0.5)) session.deliverAgain({ key: this.name, ...notice }, answered);
+        session.deliver({ key: this.name, ...notice }, answered);
+      } else answered("gone");
     });
   }
 

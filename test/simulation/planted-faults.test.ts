@@ -79,10 +79,28 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "a pick-up that failed is not repeated",
-    file: "requests.ts",
+    file: "pick-ups.ts",
     code: `notice, error });
         this.#chase(entry, 0);`,
     planted: "notice, error });",
+  },
+  {
+    what: "a grant is given back that its client may have been told of",
+    file: "requests.ts",
+    code: 'return answer === "gone" && mayBeTold ? "taken" : answer;',
+    planted: "return answer;",
+  },
+  {
+    what: "a session without its socket gives back what its client may have been told of",
+    file: "requests.ts",
+    code: 'return mayBeTold && !(hasLeft && this.#context.config.autoRelease) ? "taken" : "gone";',
+    planted: 'return "gone";',
+  },
+  {
+    what: "an offer that comes twice is given back the second time",
+    file: "requests.ts",
+    code: 'if (offer && this.#handedOver.includes(offer.token)) return "taken";',
+    planted: "",
   },
   {
     what: "a sleep loses the requests that wait",

@@ -1,5 +1,6 @@
 import type { KeyRequest } from "../../src/session/key-calls.ts";
 import { PolledHost, type Reply } from "./polled-host.ts";
+import { Lane } from "./schedule.ts";
 import type { World } from "./world.ts";
 
 /** A client without a socket: takes one lock at a time, and now and then hangs up. */
@@ -54,6 +55,10 @@ export class PolledClient {
   leave(): void {
     this.#isLeaving = true;
     this.act();
+  }
+
+  believesIn(key: string, fence: string): boolean {
+    return this.#held?.key === key && this.#held.token.startsWith(fence);
   }
 
   vanish(): void {
@@ -151,7 +156,9 @@ export class PolledClient {
       done(reply, id);
       if (this.#isLeaving) this.act();
     };
-    this.#soon(() => session.request(id, request, (reply) => this.#soon(() => hear(reply))));
+    // A poll is answered on the connection that it was parked on.
+    const replies = new Lane(schedule);
+    this.#soon(() => session.request(id, request, (reply) => replies.send(this.#world.delay(), () => hear(reply))));
   }
 
   #soon(call: () => void): void {

@@ -49,15 +49,25 @@ export abstract class SessionHost<Kind extends Machine = Machine> {
 
   deliver(notice: Notice, answered: (answer: NoticeAnswer | undefined) => void): void {
     this.arrives(
-      () => {
-        this.#lastNotice += 1;
-        const number = this.#lastNotice;
-        this.#notices.set(number, answered);
-        this.world.tell(`${this.name} hears ${notice.kind} ${notice.request} from ${notice.key}`);
-        this.run((machine) => this.noticed(machine, number, notice));
-      },
+      () => this.#hear(notice, answered),
       () => answered(undefined),
     );
+  }
+
+  /** A call is never made twice to two lives of an object: a connection ends with the life that it leads to. */
+  deliverAgain(notice: Notice, answered: (answer: NoticeAnswer | undefined) => void): void {
+    const { life } = this;
+    this.world.schedule.after(this.world.delay(), () => {
+      if (this.life === life) this.#hear(notice, answered);
+    });
+  }
+
+  #hear(notice: Notice, answered: (answer: NoticeAnswer | undefined) => void): void {
+    this.#lastNotice += 1;
+    const number = this.#lastNotice;
+    this.#notices.set(number, answered);
+    this.world.tell(`${this.name} hears ${notice.kind} ${notice.request} from ${notice.key}`);
+    this.run((machine) => this.noticed(machine, number, notice));
   }
 
   lose(loss: Loss): void {

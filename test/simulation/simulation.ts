@@ -47,6 +47,7 @@ function run(world: World): void {
       ? new PolledClient(world, name, keys)
       : new WireClient(world, name, keys, schedule.happens(0.7)),
   );
+  world.clients.push(...clients);
   for (const client of clients) if (client instanceof WireClient) client.connect();
   for (let action = 0; action < ACTIONS; action++) {
     schedule.runUntil(schedule.now + schedule.between(1, 500));

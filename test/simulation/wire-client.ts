@@ -53,6 +53,12 @@ export class WireClient implements SocketClient {
     return { session: this.#session.name, count: claims.length + this.#places.size };
   }
 
+  believesIn(key: string, fence: string): boolean {
+    // Its connection has ended, which it will hear: that ends its holds.
+    if (this.#session?.stored.get("ending")) return false;
+    return [...this.#held.values()].some((held) => held.key === key && held.token.startsWith(fence));
+  }
+
   connect(): void {
     if (this.#socket || this.#hasLeft) return;
     if (!this.#session || this.#secret === undefined) this.#begin();

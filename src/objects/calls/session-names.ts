@@ -1,5 +1,6 @@
 import { hash } from "../../hash.ts";
 import { randomHex } from "../../hex.ts";
+import type { Notice } from "../../session/effects.ts";
 import { callAwake } from "../awake/resting.ts";
 import type { SessionKind } from "../directory/listed-sessions.ts";
 import type { Env } from "../env.ts";
@@ -61,8 +62,20 @@ export function sessionObject(env: Env, session: string): Listener {
   const call = <Result>(ask: (listener: Listener) => Promise<Result>) =>
     callAwake(() => ask(objects.getByName(session) as unknown as Listener));
   return {
-    deliver: (notice) => call((listener) => listener.deliver(notice)),
+    deliver: (notice) => {
+      let next = notice;
+      return call((listener) => {
+        const now = next;
+        next = repeated(notice);
+        return listener.deliver(now);
+      });
+    },
     lose: (loss) => call((listener) => listener.lose(loss)),
     isLive: () => call((listener) => listener.isLive()),
   };
+}
+
+/** The same notice again: an object that rests now may have handed the offer over before. */
+function repeated({ offer, ...notice }: Notice): Notice {
+  return offer ? { ...notice, mayBeTold: true } : notice;
 }

@@ -59,11 +59,11 @@ export class KeyNews {
         await session.lose({ key, token: event.token, reason: event.reason });
         return;
       }
-      const { request, kind, hasPlace, refusal } = event;
-      const more = { ...(hasPlace && { hasPlace }), ...(refusal && { refusal }) };
-      const answer = await session.deliver({ key, request, kind, ...more });
+      const { type: _, session: __, ...notice } = event;
+      const answer = await session.deliver({ key, ...notice });
       meter.answered(answer);
-      this.#owner.run(engine, (_, context) => engine.answer(request, answer, context));
+      const { request, offer } = notice;
+      this.#owner.run(engine, (_, context) => engine.answer(request, answer, context, offer?.token));
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });
     }

@@ -4,7 +4,10 @@ import { decodeSessionless } from "./sessionless-row.ts";
 const HELD = 1;
 const REPORTED = 2;
 const RECORD = 4;
-const WATCHED = 64;
+/** The token may have been handed over. Slots of version 0.1.0 do not have this. */
+const OFFERED = 64;
+/** Nor this. */
+const WATCHED = 128;
 /** Of slots whose holder needs a quorum. */
 const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
 
@@ -39,10 +42,10 @@ export type WaiterRow = {
   sessionless?: string | null;
 };
 
-export function flagsOf({ isHeld, isReported, isWatched, hasRecord, round }: Slot): number {
+export function flagsOf({ isHeld, isReported, isOffered, isWatched, hasRecord, round }: Slot): number {
   if (!isHeld) return 0;
-  const marks = (isReported ? REPORTED : 0) | (hasRecord ? RECORD : 0) | (isWatched ? WATCHED : 0);
-  return HELD | marks | (round ? ROUNDS[round] : 0);
+  const marks = (isReported ? REPORTED : 0) | (isOffered ? OFFERED : 0) | (isWatched ? WATCHED : 0);
+  return HELD | marks | (hasRecord ? RECORD : 0) | (round ? ROUNDS[round] : 0);
 }
 
 /** The value of a waiter's `is_enqueued`. */
@@ -62,6 +65,7 @@ export function slotFrom(row: SlotRow): Slot {
   slot.since = row.since;
   slot.place = row.place;
   slot.isReported = (row.flags & REPORTED) !== 0;
+  slot.isOffered = (row.flags & OFFERED) !== 0;
   slot.isWatched = (row.flags & WATCHED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
   slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);

@@ -264,7 +264,7 @@ export class KeyStore {
   }
 
   #writeWaiter(waiter: Waiter): void {
-    if (waiter.isSettled) {
+    if (!waiter.isStored) {
       this.#sql.exec("DELETE FROM waiters WHERE place = ?", waiter.place);
       return;
     }

@@ -4,13 +4,14 @@ import type { KeyModel } from "./key-model.ts";
 import { endNoticeOf, isInRound, type Notice, openRequestOf, promotionOf } from "./types.ts";
 
 export function expectedSlotRows({ holds }: KeyModel): Omit<SlotRow, "index" | "place">[] {
-  return holds.map(({ isRecord, unanswered: _, round, ...row }) => {
-    return { ...row, hasRecord: isRecord, isHeld: true, ...(round && { round }) };
+  return holds.map(({ isRecord, unanswered: _, offeredTo: __, stored, round, ...row }) => {
+    const unconfirmed = stored && { ...stored, isReported: false };
+    return { ...row, ...unconfirmed, hasRecord: isRecord, isHeld: true, ...(round && { round }) };
   });
 }
 
 export function expectedWaiterRows({ holds, ended, queue }: KeyModel): Omit<WaiterRow, "place">[] {
-  const promoted = holds.flatMap(({ unanswered }) => (unanswered ? [unanswered] : []));
+  const promoted = holds.flatMap(({ unanswered, isOffered }) => (unanswered && !isOffered ? [unanswered] : []));
   const ends = ended.map(({ waiter, outcome }) => ({
     waiter,
     outcome: outcome === "lease_expired" ? outcome : undefined,

@@ -93,13 +93,22 @@ export class Invariants {
     const lost = events.flatMap((event) => (event.type === "lost" ? [event] : []));
     assert.deepEqual(lost.sort(byToken), losses.map((loss) => ({ type: "lost", ...loss })).sort(byToken));
     const sent = events.flatMap((event) => {
-      return event.type === "notice" ? [{ session: event.session, request: event.request, kind: event.kind }] : [];
+      if (event.type !== "notice") return [];
+      const { type: _, hasPlace: __, refusal: ___, ...notice } = event;
+      return [notice];
     });
     const isSame = (a: Notice) => (b: Notice) =>
       a.session === b.session && a.request === b.request && a.kind === b.kind;
     // What was decided before a reload is decided again.
     const mayBeSent = [...notices, ...unansweredBefore];
     for (const notice of sent) assert.equal(mayBeSent.filter(isSame(notice)).length, 1, `true: ${notice.request}`);
+    for (const { request, kind, offer, mayBeTold } of sent) {
+      const hold = this.#model.holds.find((held) => held.request === request);
+      // A grant is offered once. After that its client may have been told.
+      const promotion = notices.find((item) => item.request === request && item.kind === kind);
+      assert.deepEqual(offer, promotion?.offer);
+      if (hold && kind === "granted") assert.equal(mayBeTold === true, hold.isOffered && offer === undefined);
+    }
     for (const item of notices) assert.equal(sent.filter(isSame(item)).length, 1, `told: ${item.request} ${item.kind}`);
     for (const { request } of sent) this.#notices.set(request, (this.#notices.get(request) ?? 0) + 1);
     return sent;

@@ -2,7 +2,7 @@
  * One key by the book: lists, linear scans, no cleverness. It was written from the protocol's rules, not from the
  * engine, and says for every command what must come back and what must be true afterwards.
  *
- * Five rules that the protocol leaves open, as decided for holdfast:
+ * Six rules that the protocol leaves open, as decided for holdfast:
  *
  * - A waiter may still be granted a slot that became free no later than its deadline, even if the key is looked at
  *   late; at a tie the grant wins. (A command lets time pass first, so one that frees a slot in the same millisecond as
@@ -11,6 +11,8 @@
  *   again after a reload; only a clock that was set back in between can turn it into a wait.
  * - A client that waits for a grant has five seconds to pick it up, however short its lease; the lease starts at the
  *   pick-up. Once its session has said that the client is away, no more than a lease is left.
+ * - The first notice of a grant by `acquire` carries it. From then on the client may have it: the hold ends only as one
+ *   whose client has it, unless the session says that nobody was told. That somebody was is not stored.
  * - An enqueued waiter whose `wait` was cut off is as if that `wait` had not been made. If it had timed out unheard, the
  *   waiter goes back to its place, unless its session has enqueued again.
  * - An activity that is noticed late (an expiry, a time-out) may count from when it was due or from when it was seen.
@@ -22,7 +24,9 @@ import {
   endNoticeOf,
   grantedOf,
   type Hold,
+  heldSince,
   isInRound,
+  isUnconfirmed,
   openRequestOf,
   type Seen,
   tagOf,
@@ -89,7 +93,14 @@ export class KeyModel extends ModelState {
     return { status: "queued" };
   }
 
+  /** Whoever shows a token has it. */
+  private shown(token: string, now: number): void {
+    const hold = this.holds.find((held) => held.token === token);
+    if (hold && isUnconfirmed(hold) && hold.expiresAt > now) this.confirm(hold, undefined);
+  }
+
   release(token: string, session: string, now: number): object {
+    this.shown(token, now);
     this.evaluate(now);
     const hold = this.holds.find((held) => held.token === token);
     if (!hold) return { status: "not_held" };
@@ -102,6 +113,7 @@ export class KeyModel extends ModelState {
 
   /** Only the session that holds the slot can do this. */
   giveBack(token: string, session: string, now: number): object {
+    this.shown(token, now);
     this.evaluate(now);
     const isOwn = this.holds.some((hold) => hold.token === token && hold.session === session);
     return isOwn ? this.release(token, session, now) : { status: "not_held" };
@@ -119,11 +131,13 @@ export class KeyModel extends ModelState {
   }
 
   renew(token: string, leaseSeconds: number, now: number): object {
+    this.shown(token, now);
     this.evaluate(now);
     const hold = this.holds.find((held) => held.token === token);
     this.observations.push({ type: "renewed", result: hold ? "ok" : "error" });
     if (!hold) return { status: "not_held" };
     hold.expiresAt = now + leaseSeconds * 1000;
+    hold.stored = undefined;
     this.touch(now);
     return { status: "renewed", leaseSeconds };
   }
@@ -161,7 +175,8 @@ export class KeyModel extends ModelState {
     this.forgetEnd(request);
   }
 
-  answer(request: string, answer: NoticeAnswer, now: number): void {
+  /** `offered`: the token that the notice carried. */
+  answer(request: string, answer: NoticeAnswer, now: number, offered?: string): void {
     const end = this.ended.find(({ waiter }) => openRequestOf(waiter) === request);
     const hold = this.holds.find((held) => held.request === request);
     if (end && answer === "noted") {
@@ -171,8 +186,9 @@ export class KeyModel extends ModelState {
       if (answer === "taken") this.tell(end);
       this.forgetEnd(request);
     }
-    if (!hold || hold.isReported) return;
-    if (answer === "gone") this.cancel(request, now);
+    if (!hold || hold.isReported || (offered !== undefined && offered !== hold.token)) return;
+    if (hold.isOffered && answer === "taken") this.confirm(hold, offered === undefined ? undefined : now);
+    else if (answer === "gone") this.cancel(request, now);
     else if (isInRound(hold)) return;
     else if (answer === "later") this.startLease(hold, now);
     else if (answer === "noted" && hold.isRecord && hold.unanswered) this.interruptHold(hold, now);
@@ -187,7 +203,7 @@ export class KeyModel extends ModelState {
     this.ended = this.ended.filter(({ waiter }) => waiter.session !== session);
     this.lapsed.delete(session);
     for (const hold of this.holds.filter((held) => held.session === session)) {
-      if (keepsReported && hold.isReported) hold.isRecord = false;
+      if (keepsReported && (hold.isReported || hold.isOffered)) hold.isRecord = false;
       else this.free(hold, "disconnect", now);
     }
     this.promote(now);
@@ -233,11 +249,4 @@ export class KeyModel extends ModelState {
     this.limit = limit;
     this.lapsed.clear();
   }
-}
-
-/** When the token was handed over; until then, when the waiter was promoted: its fence tells, or its lease. */
-function heldSince({ isReported, since, token, expiresAt, leaseSeconds }: Hold): number {
-  if (isReported) return since;
-  const fencedAt = Number(BigInt(`0x${token.slice(0, 16)}`) / 1_000_000n);
-  return Math.min(fencedAt, expiresAt - leaseSeconds * 1000);
 }

@@ -6,6 +6,7 @@ import {
   grantedOf,
   type Hold,
   isInRound,
+  isUnconfirmed,
   type Loss,
   type Notice,
   openRequestOf,
@@ -17,6 +18,7 @@ import {
 
 export const SALT = "0123456789abcdef";
 const PICK_UP_MS = 5_000;
+const OFFER_TAKES_MS = 1_000;
 /** A round of which nothing is heard for this long is given up. */
 export const ROUND_MS = 1_250;
 
@@ -110,6 +112,17 @@ export class ModelState {
     this.queue = [...this.queue, ...undecided].sort((a, b) => a.place - b.place);
     for (const waiter of this.queue) waiter.pausedUntil = 0;
     this.activity.earliest = Math.min(this.activity.earliest, shownActivity);
+    for (const hold of this.holds) this.reloadOffer(hold);
+  }
+
+  /** The rows do not tell whether an offered hold was handed over, nor all of its waiter. */
+  private reloadOffer(hold: Hold): void {
+    Object.assign(hold, hold.stored && { ...hold.stored, isReported: false, stored: undefined });
+    if (!isUnconfirmed(hold) || !hold.offeredTo) return;
+    const { place, session, request, leaseSeconds } = hold.offeredTo;
+    const known = { place, session, request, leaseSeconds, joinedAt: hold.since };
+    const unknown = { isEnqueued: false, sessionless: undefined, quorum: undefined, waitRequest: undefined };
+    hold.unanswered = { ...known, ...unknown, deadline: Number.POSITIVE_INFINITY, pausedUntil: 0 };
   }
 
   prune(limit: number, now: number): void {
@@ -143,7 +156,8 @@ export class ModelState {
   ): Hold {
     const token = this.mint(now);
     const expiresAt = now + leaseSeconds * 1000;
-    const is = { isReported, isWatched, isRecord: false, unanswered: undefined, round: undefined };
+    const none = { offeredTo: undefined, stored: undefined, unanswered: undefined, round: undefined };
+    const is = { isReported, isWatched, isOffered: false, isRecord: false, ...none };
     const hold = { session, request, token, leaseSeconds, sessionless, expiresAt, since: now, ...is };
     if (isReported) {
       const granted = { type: "granted", how: "immediate", session, fence: fenceOf(hold), at: now, waitMs: 0 } as const;
@@ -187,8 +201,15 @@ export class ModelState {
       this.rounds.push({ type: "round", session, request, mark: fenceOf(hold), leaseMs: leaseSeconds * 1000 });
       return true;
     }
+    if (!waiter.isEnqueued && !waiter.sessionless) {
+      this.countGrant(hold, now);
+      hold.isOffered = true;
+      hold.offeredTo = waiter;
+      hold.expiresAt += OFFER_TAKES_MS;
+    }
     if (!waiter.isEnqueued || waiter.waitRequest) hold.expiresAt = Math.max(hold.expiresAt, now + PICK_UP_MS);
-    this.notices.push(promotionOf(hold));
+    const { token, leaseSeconds } = hold;
+    this.notices.push({ ...promotionOf(hold), ...(hold.isOffered && { offer: { token, leaseSeconds, at: now } }) });
     return true;
   }
 
@@ -205,19 +226,37 @@ export class ModelState {
    * later than they know of.
    */
   report(hold: Hold, now: number): object {
-    if (!hold.isReported) {
-      const { session, since } = hold;
-      const waited = { session, fence: fenceOf(hold), at: now, waitMs: Math.max(0, now - since) };
-      this.observations.push({ type: "granted", how: "queued", ...waited, ...tagOf(hold) });
-      hold.since = now;
-    }
+    if (!hold.isReported && !hold.isOffered) this.countGrant(hold, now);
     hold.isReported = true;
     hold.isRecord = false;
     hold.unanswered = undefined;
+    hold.stored = undefined;
     const leaseEnd = now + hold.leaseSeconds * 1000;
     hold.expiresAt = hold.round ? Math.min(hold.expiresAt, leaseEnd) : leaseEnd;
     this.touch(now);
     return grantedOf(hold);
+  }
+
+  private countGrant(hold: Hold, at: number): void {
+    const { session, since } = hold;
+    const waited = { session, fence: fenceOf(hold), at, waitMs: Math.max(0, at - since) };
+    this.observations.push({ type: "granted", how: "queued", ...waited, ...tagOf(hold) });
+    hold.since = at;
+  }
+
+  /**
+   * The client of an offered hold has its token. If it got it just now, its lease starts, and is written only if it ends
+   * later than before. If not, it is not prolonged.
+   */
+  protected confirm(hold: Hold, now: number | undefined): void {
+    const { expiresAt } = hold;
+    hold.isReported = true;
+    hold.unanswered = undefined;
+    hold.stored = { expiresAt };
+    if (now === undefined) return;
+    hold.expiresAt = now + hold.leaseSeconds * 1000;
+    if (hold.expiresAt > expiresAt) hold.stored = undefined;
+    this.touch(now);
   }
 
   protected startLease(hold: Hold, now: number): void {
@@ -230,7 +269,7 @@ export class ModelState {
   free(hold: Hold, reason: EndReason, at: number): void {
     this.holds = this.holds.filter((held) => held !== hold);
     this.endings += 1;
-    const holdMs = hold.isReported ? Math.max(0, at - hold.since) : undefined;
+    const holdMs = hold.isReported || hold.isOffered ? Math.max(0, at - hold.since) : undefined;
     this.observations.push({ type: "ended", fence: fenceOf(hold), reason, holdMs });
     const { session, request, round } = hold;
     if (round) this.rounds.push({ type: "round_over", session, request, mark: fenceOf(hold) });
@@ -240,9 +279,10 @@ export class ModelState {
   /** Ends a hold that its session did not end. A client that waits for the token is told; one that asks later will be. */
   takeAway(hold: Hold, reason: "expired" | "stolen", at: number): void {
     const { session, token, unanswered } = hold;
-    this.free(hold, reason === "expired" && !hold.isReported ? "gone" : reason, at);
+    const mayBeKnown = hold.isReported || hold.isOffered;
+    this.free(hold, reason === "expired" && !mayBeKnown ? "gone" : reason, at);
     this.touch(at, this.#now);
-    if (hold.isReported && !hold.sessionless) this.losses.push({ session, token, reason });
+    if (mayBeKnown && !hold.sessionless) this.losses.push({ session, token, reason });
     const isWaitedFor = unanswered !== undefined && (!unanswered.isEnqueued || unanswered.waitRequest !== undefined);
     if (isWaitedFor) this.end(unanswered, "lease_expired");
     else if (hold.isRecord) this.lapsed.set(session, at);

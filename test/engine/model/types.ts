@@ -1,4 +1,4 @@
-import type { LossReason, NoticeKind, Quorum, Round, Sessionless } from "../../../src/engine/index.ts";
+import type { LossReason, NoticeKind, Offer, Quorum, Round, Sessionless } from "../../../src/engine/index.ts";
 
 export interface Waiter {
   readonly place: number;
@@ -25,11 +25,17 @@ export interface Hold {
   round: Round | undefined;
   sessionless: Sessionless | undefined;
   expiresAt: number;
-  /** When the token was handed over; until then, when the request came. */
+  /** When the token was handed over or offered; until then, when the request came. */
   since: number;
   isReported: boolean;
   /** Its session wants to hear at once when its lease ends. */
   readonly isWatched: boolean;
+  /** Its token was sent to the session, whose client may have it. */
+  isOffered: boolean;
+  /** The waiter that it was offered to. */
+  offeredTo: Waiter | undefined;
+  /** The end that the rows show of a hold that was confirmed without a write. */
+  stored: { readonly expiresAt: number } | undefined;
   /** It is the two-phase record of its session. */
   isRecord: boolean;
   /** The waiter that became this hold, until its session has answered. */
@@ -67,6 +73,8 @@ export interface Notice {
   readonly session: string;
   readonly request: string;
   readonly kind: NoticeKind;
+  readonly offer?: Offer;
+  readonly mayBeTold?: true;
 }
 
 export const openRequestOf = ({ request, waitRequest }: Waiter): string => waitRequest ?? request;
@@ -79,6 +87,16 @@ export const endNoticeOf = ({ waiter, outcome }: Pick<EndedWait, "waiter" | "out
 
 /** Other deployments have not agreed yet: nobody has the lock. */
 export const isInRound = ({ round }: Hold): boolean => round === "open" || round === "fenced";
+
+/** Its client may have the token, or may not. */
+export const isUnconfirmed = ({ isOffered, isReported }: Hold): boolean => isOffered && !isReported;
+
+/** When the token was handed over; until then, when the waiter was promoted: its fence tells, or its lease. */
+export function heldSince({ isReported, isOffered, since, token, expiresAt, leaseSeconds }: Hold): number {
+  if (isReported || isOffered) return since;
+  const fencedAt = Number(BigInt(`0x${token.slice(0, 16)}`) / 1_000_000n);
+  return Math.min(fencedAt, expiresAt - leaseSeconds * 1000);
+}
 
 export const fenceOf = ({ token }: Pick<Hold, "token">): string => token.slice(0, 16);
 

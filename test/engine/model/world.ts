@@ -16,11 +16,14 @@ import type { Notice, Rules, Seen } from "./types.ts";
 
 const START = 1_700_000_000_000;
 const SESSIONS = 4;
+const OFFER_IS_FRESH_MS = 1_000;
 
 interface Client {
   readonly id: string;
   /** Requests without an answer yet. */
   readonly running: Set<string>;
+  /** Tokens that its session has handed over. */
+  readonly told: Set<string>;
 }
 
 type Asked = Extract<Call, { do: "acquire" | "enqueue" | "wait" | "claim" }>;
@@ -102,7 +105,7 @@ export class World {
       }
       case "claim": {
         const { kind, mark, waitMs, leaseSeconds } = step;
-        const claimant = { id: this.#id("file"), running: new Set<string>() };
+        const claimant = { id: this.#id("file"), running: new Set<string>(), told: new Set<string>() };
         this.#claimants.push(claimant);
         const sessionless = { kind, note: claimant.id, tag: `tag of ${claimant.id}`, mark: markOf(mark) };
         const command = { session: claimant.id, request: this.#id("c"), waitMs, leaseSeconds, sessionless };
@@ -236,7 +239,7 @@ export class World {
   }
 
   #newClient(): Client {
-    return { id: this.#id("session"), running: new Set() };
+    return { id: this.#id("session"), running: new Set(), told: new Set() };
   }
 
   #id(kind: string): string {
@@ -325,8 +328,11 @@ export class World {
     if (how === "lost") return;
     const answer = this.#answerTo(notice, how);
     if (how === "answer lost") return;
-    const { request } = notice;
-    this.#agree({ do: "answer", request, answer }, () => this.model.answer(request, answer, this.now));
+    const { request, offer } = notice;
+    const offered = offer?.token;
+    this.#agree({ do: "answer", request, answer, offered }, () =>
+      this.model.answer(request, answer, this.now, offered),
+    );
     if (answer === "taken" || answer === "gone") this.#invariants.setOver(request);
   }
 
@@ -342,18 +348,25 @@ export class World {
   }
 
   /** A session that has forgotten the request, as after a crash. */
-  #disown({ session, request }: Notice): NoticeAnswer {
-    this.#find(session)?.running.delete(request);
-    return "gone";
+  #disown({ session, request, offer, mayBeTold }: Notice): NoticeAnswer {
+    const client = this.#find(session);
+    client?.running.delete(request);
+    const isTold = mayBeTold || (offer && client?.told.has(offer.token));
+    return isTold ? "taken" : "gone";
   }
 
   /** What a session does with a notice. */
-  #hearNotice({ session, request, kind }: Notice): NoticeAnswer {
+  #hearNotice(notice: Notice): NoticeAnswer {
+    const { session, request, kind, offer } = notice;
     const client = this.#find(session);
+    // Its holds have ended with it.
     if (!client) return "gone";
     if (kind === "promoted") return "noted";
-    if (!client.running.has(request)) return "gone";
-    if (kind === "granted") {
+    if (!client.running.has(request)) return this.#disown(notice);
+    if (offer && Math.abs(this.now - offer.at) <= OFFER_IS_FRESH_MS) {
+      this.#tokens.push(offer.token);
+      client.told.add(offer.token);
+    } else if (kind === "granted") {
       const isClaim = this.#claimants.includes(client);
       const { outcome } = isClaim
         ? this.#agree({ do: "collect", request }, () => this.#sessionless.collect(request, this.now))

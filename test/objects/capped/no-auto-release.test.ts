@@ -2,6 +2,7 @@
 import { afterEach, describe, it, vi } from "vitest";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { SessionObject } from "../../../src/objects/session/session-object.ts";
+import { withholdOffers } from "../offers.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -15,6 +16,7 @@ describe("without auto-release", () => {
     const token = tokenOf(await holder.ask(`l\n${key}\n0\n`));
     waiter.send(`l\n${key}\n60\n`);
     await until(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
+    withholdOffers();
     const { pickUp } = KeyObject.prototype;
     let [isPickedUp, isLeft] = [false, false];
     vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {

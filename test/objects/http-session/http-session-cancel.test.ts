@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
+import { withholdOffers } from "../offers.ts";
 import { call, RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
 import { fresh, keyStub, sessionsOn } from "../support.ts";
 
@@ -43,6 +44,7 @@ const MOMENTS: Readonly<Record<string, (leave: () => void) => void>> = {
     });
   },
   "when its session has just got the token": (leave) => {
+    withholdOffers();
     const { pickUp } = KeyObject.prototype;
     vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {
       const outcome = await pickUp.call(this, request);

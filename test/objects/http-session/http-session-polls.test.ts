@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { ASK_HEADER, encodeAsk, HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { pass, stopClock } from "../clock.ts";
+import { withholdOffers } from "../offers.ts";
 import { RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "../support.ts";
 
@@ -40,6 +41,7 @@ const reset = (client: RestClient) => runInDurableObject(client.object, (_, stat
 
 /** Calls of keys that fail, first before and then after they have done their work. */
 function failPickUps({ unheard = 0, unanswered = 0 }): void {
+  withholdOffers();
   const { pickUp } = KeyObject.prototype;
   let calls = 0;
   vi.spyOn(KeyObject.prototype, "pickUp").mockImplementation(async function (this: KeyObject, request) {
@@ -122,8 +124,21 @@ describe("a poll whose session's object is lost", () => {
     expect((await waiter.ping()).status).toBe(204);
   });
 
+  it("gives back the lock if the object was lost when it was offered", async () => {
+    const { key, waiter, reply, release } = await contention();
+    vi.spyOn(HttpSessionObject.prototype, "deliver").mockImplementationOnce(async () => {
+      await reset(waiter);
+      throw new Error("lost");
+    });
+    await release();
+    expect([(await reply).status, wordOf(await reply)]).toEqual([503, "unavailable"]);
+    await soon(async () => (await keyStub(key).describe())?.holderCount === 0);
+    await waiter.hold(key);
+  });
+
   it("gives back the lock if the object was lost between picking it up and saying so", async () => {
     const { key, waiter, reply, release } = await contention();
+    withholdOffers();
     const { pickUp } = KeyObject.prototype;
     vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {
       const outcome = await pickUp.call(this, request);

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { SessionStore } from "../../../src/objects/session-common/session-store.ts";
 import { pass, stopClock } from "../clock.ts";
+import { withholdOffers } from "../offers.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -29,6 +30,7 @@ describe("a grant whose pick-up was counted but not heard", () => {
   it("is told to the client all the same, once", async () => {
     const key = fresh("key");
     const { waiter, release } = await contention(key);
+    withholdOffers();
     const { pickUp } = KeyObject.prototype;
     vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {
       await pickUp.call(this, request);

@@ -1,0 +1,123 @@
+import type { NoticeAnswer, PickUpOutcome } from "../engine/index.ts";
+import type { Outcome } from "../protocols/statuses.ts";
+import type { SessionContext } from "./context.ts";
+import type { Holdings } from "./holdings.ts";
+import type { RequestTable, TrackedRequest } from "./request-table.ts";
+import { RETRY_PAUSES_MS } from "./withdrawals.ts";
+
+/** The requests that grants are picked up for. */
+interface Host {
+  readonly table: RequestTable;
+  isOver(): boolean;
+  answer(entry: TrackedRequest, outcome: Outcome): void;
+  /** The session has ended: undoes whatever the key did. */
+  abandon(entry: TrackedRequest): void;
+  withdraw(id: string, key: string): void;
+}
+
+/** Picks grants up that their notices did not carry, or that are not fresh: the key says whether they still stand. */
+export class PickUps {
+  readonly #context: SessionContext;
+  readonly #holdings: Holdings;
+  readonly #host: Host;
+
+  constructor(context: SessionContext, holdings: Holdings, host: Host) {
+    this.#context = context;
+    this.#holdings = holdings;
+    this.#host = host;
+  }
+
+  /** Picks a grant up; the client is told if that succeeds. A key may repeat its notice meanwhile. */
+  begin(entry: TrackedRequest, number: number): void {
+    entry.notices.push(number);
+    if (entry.notices.length > 1) return;
+    entry.state = "offered";
+    this.#pickUp(
+      entry,
+      (outcome) => {
+        const answer = this.#outcomeOf(entry, outcome);
+        const isTaken = answer !== undefined && !this.#host.isOver() && this.#host.table.has(entry);
+        this.#answerNotices(entry, isTaken ? "taken" : "gone");
+        if (!this.#host.table.has(entry) || entry.state !== "offered") return;
+        if (this.#host.isOver()) {
+          if (answer) this.#host.abandon(entry);
+        } else if (answer) this.#host.answer(entry, answer);
+        else entry.state = entry.isQueued ? "waiting" : "sent";
+      },
+      (error) => {
+        for (const notice of entry.notices.splice(0)) this.#context.emit({ type: "failNotice", notice, error });
+        this.#chase(entry, 0);
+      },
+    );
+  }
+
+  /**
+   * Asks a key that did not answer again, for a while: it may have recorded the pick-up and will then not notify again.
+   */
+  #chase(entry: TrackedRequest, attempt: number): void {
+    const isWanted = () => !this.#host.isOver() && this.#host.table.has(entry) && entry.state === "offered";
+    if (!isWanted()) return;
+    const pauseMs = RETRY_PAUSES_MS[attempt];
+    if (pauseMs === undefined) {
+      this.#host.answer(entry, { status: "unavailable" });
+      this.#host.withdraw(entry.id, entry.key ?? "");
+      return;
+    }
+    const next = () => this.#chase(entry, attempt + 1);
+    this.#context.timers.at(this.#context.now + pauseMs, () => {
+      if (!isWanted()) return;
+      const settle = (outcome: PickUpOutcome) => {
+        const answer = this.#outcomeOf(entry, outcome);
+        if (!isWanted()) return;
+        if (answer) this.#host.answer(entry, answer);
+        else entry.state = entry.isQueued ? "waiting" : "sent";
+      };
+      this.#pickUp(entry, settle, next);
+    });
+  }
+
+  #pickUp(
+    entry: TrackedRequest,
+    answered: (outcome: PickUpOutcome) => void,
+    failed: (error: string) => void = () => {},
+  ): void {
+    const { id, key } = entry;
+    if (key !== undefined) this.#context.callKey(key, { type: "pickUp", request: id }, { answered, failed });
+  }
+
+  /** What a picked-up request is answered with; undefined while it waits. One that the key has lost is an error. */
+  #outcomeOf({ id, key = "" }: TrackedRequest, outcome: PickUpOutcome): Outcome | undefined {
+    if (outcome.status === "queued") return undefined;
+    if (outcome.status === "granted") {
+      this.#holdings.granted(key, id, outcome.token);
+      return { status: "ok", token: outcome.token, leaseSeconds: outcome.leaseSeconds };
+    }
+    this.#holdings.drop(key, id);
+    return { status: outcome.status === "unknown" ? "error" : outcome.status };
+  }
+
+  #answerNotices(entry: TrackedRequest, answer: NoticeAnswer): void {
+    for (const notice of entry.notices.splice(0)) this.#context.emit({ type: "answerNotice", notice, answer });
+  }
+
+  /** A repeated request may have been granted while its client was away. */
+  lookAgain(entry: TrackedRequest): void {
+    this.#pickUp(
+      entry,
+      (outcome) => {
+        const answer = this.#outcomeOf(entry, outcome);
+        if (answer && this.#isOpen(entry)) this.#host.answer(entry, answer);
+      },
+      () => {
+        if (!this.#isOpen(entry)) return;
+        entry.state = "offered";
+        this.#chase(entry, 0);
+      },
+    );
+  }
+
+  /** The request may still be answered with a grant. */
+  #isOpen(entry: TrackedRequest): boolean {
+    return this.#host.table.has(entry) && (entry.state === "waiting" || entry.state === "offered");
+  }
+}
