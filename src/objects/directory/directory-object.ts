@@ -90,7 +90,10 @@ export class DirectoryObject extends DurableObject<Env> {
     markAbove(this.#visits.storedMark);
     this.#probeAt = ctx.storage.kv.get<number>(PROBE_AT);
     this.#wakeUp = new WakeUp(ctx.storage);
-    ctx.blockConcurrencyWhile(() => this.#wakeUp.recall());
+    ctx.blockConcurrencyWhile(async () => {
+      await this.#wakeUp.recall();
+      this.#wakeUp.by(this.#visits.begin(Date.now()) ?? Number.POSITIVE_INFINITY);
+    });
   }
 
   /**

@@ -94,6 +94,10 @@ export class ListedKeys {
     return !hasGranted && listedAt !== undefined && listedAt !== foundedAt;
   }
 
+  get isEmpty(): boolean {
+    return this.#sql.exec("SELECT 1 FROM keys LIMIT 1").toArray().length === 0;
+  }
+
   count(): number {
     return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM keys").one().n;
   }

@@ -11,6 +11,8 @@ const SCHEMA = "CREATE TABLE IF NOT EXISTS visits (key TEXT PRIMARY KEY, at INTE
 
 /** The name of the record of keys that are being forgotten. */
 const RETIRING = "retiring";
+/** The name of the record that says that keys are visited. */
+const BEGUN = "visits keys";
 const ASKED_AT_ONCE = 4;
 /** Keys visited by one alarm; the others follow at once. */
 const MAX_VISITS = 256;
@@ -59,6 +61,14 @@ export class KeyVisits {
     const stored = owner.storage.kv.get<StoredRetiring>(RETIRING);
     this.#retiring = new Map(stored?.keys);
     this.#storedMark = stored ? fenceFromHex(stored.mark) : 0n;
+  }
+
+  /** When to begin with the keys that version 0.1.0 has listed; undefined if that was done, or there are none. */
+  begin(now: number): number | undefined {
+    const { keys, storage } = this.#owner;
+    if (storage.kv.get(BEGUN) !== undefined || keys.isEmpty) return undefined;
+    storage.kv.put(BEGUN, true);
+    return this.#inStep(now + this.#gcMaxIdleMs + 1);
   }
 
   /** The highest fence of forgotten keys that is stored here. */
