@@ -20,6 +20,9 @@ interface Owner {
   forget(): void;
 }
 
+/** A key that is held for long is looked after at least this often. */
+const MAX_UNVISITED_MS = 900_000;
+
 /** The key has existed, and what it had stored is gone. */
 export class LostRowsError extends Error {}
 
@@ -325,11 +328,12 @@ export class KeyLife {
   }
 }
 
-/** The earliest time at which nobody holds the key any more, as far as it is known now. */
+/** From when on the key may be idle: the end of its leases, unless that is far away, since a release may come first. */
 function quietFrom(engine: KeyEngine, now: number): number {
   if (engine.idleSince !== undefined) return engine.idleSince;
   const { holders, waiters } = engine.view();
-  return waiters > 0 ? now : holders.reduce((last, { expiresAt }) => Math.max(last, expiresAt), now);
+  const leasesEnd = holders.reduce((last, { expiresAt }) => Math.max(last, expiresAt), now);
+  return waiters > 0 ? now : Math.min(leasesEnd, now + MAX_UNVISITED_MS);
 }
 
 function newEngine(limit: number, fence: Fence, lastActivity: number): KeyEngine {
