@@ -39,14 +39,21 @@ const SERVER_TESTS = [
   "packages",
   "godistlock",
 ];
-const TRANSCRIPTS = "test/e2e/transcripts.test.ts";
+/** Cases that spend their time sleeping, so many can be under way at once; the files say how many. */
+const CONCURRENT_TESTS = ["test/e2e/transcripts.test.ts", "test/contract/server.test.ts"];
+
+/** The suites are made for a machine with two cores. Files that mostly wait, for leases, alarms and processes, leave room for another one. */
+const CORES = 2;
+const WAITING = CORES + 1;
 
 /**
- * The suites: `pure` needs nothing but Node, `objects` (and `capped`, with other variables) runs inside workerd, `server` (and `transcripts`) talks to
- * real processes over real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the machine for themselves,
- * `examples` runs those of Workers, beside such a process, `files` is about lock files: real files, shells and contending processes.
+ * The suites: `pure` needs nothing but Node, `objects` (with `isolated` and, with other variables, `capped`) runs inside workerd, `server` (and
+ * `concurrent`) talks to real processes over real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the
+ * machine for themselves, `examples` runs those of Workers, beside such a process, `files` is about lock files: real files, shells and contending
+ * processes.
  *
- * `npm test` leaves out `*.long.test.ts`. Most suites have as many workers as the machine they are made for has cores: two.
+ * `npm test` leaves out `*.long.test.ts`. Files of a suite without isolation share a process and what it has loaded, so their start is paid once:
+ * they use keys of their own, and put back what they mock. Within a group, suites run in the order of their names.
  */
 export default defineConfig({
   test: {
@@ -71,17 +78,38 @@ export default defineConfig({
             "test/client/pure/*.test.ts",
             "test/console/pure/*.test.ts",
           ],
-          maxWorkers: 2,
+          isolate: false,
+          maxWorkers: CORES,
         },
       },
       {
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
-          include: ["test/objects/*.test.ts", "test/objects/!(capped)/*.test.ts"],
+          include: [
+            "test/objects/*.test.ts",
+            "test/objects/!(capped|directory|metrics|pacing|reports)/!(returns|session-end|http-session-life).test.ts",
+          ],
+          setupFiles: "./test/objects/new-service.ts",
+          isolate: false,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: 2,
+          maxWorkers: WAITING,
+          maxConcurrency: 12,
+        },
+      },
+      {
+        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
+        test: {
+          name: "isolated",
+          // About what all objects share: lists of the whole service, the age of the process, the rush of sessions that come back.
+          include: [
+            "test/objects/{directory,metrics,pacing,reports}/*.test.ts",
+            "test/objects/*session/{returns,session-end,http-session-life}.test.ts",
+          ],
+          testTimeout: 60_000,
+          sequence: { groupOrder: 1 },
+          maxWorkers: WAITING,
         },
       },
       {
@@ -96,7 +124,7 @@ export default defineConfig({
           include: ["test/objects/capped/*.test.ts"],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: 2,
+          maxWorkers: WAITING,
         },
       },
       {
@@ -113,29 +141,32 @@ export default defineConfig({
           globalSetup: "./test/support/locks-service.ts",
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: 2,
+          maxWorkers: WAITING,
         },
       },
       {
         test: {
           name: "server",
           include: SERVER_TESTS.map((folder) => `test/${folder}/*.test.ts`),
-          exclude: ["**/*.long.test.ts", "test/contract/engine.test.ts", TRANSCRIPTS],
+          exclude: ["**/*.long.test.ts", "test/contract/engine.test.ts", ...CONCURRENT_TESTS],
+          isolate: false,
           testTimeout: 60_000,
           hookTimeout: 60_000,
           expect: PATIENT_POLLS,
           sequence: { groupOrder: 2 },
-          maxWorkers: 2,
+          maxWorkers: WAITING,
         },
       },
       {
         test: {
-          name: "transcripts",
-          include: [TRANSCRIPTS],
-          // Cases spend their time sleeping, so many can be under way at once; the test says how many.
+          name: "concurrent",
+          include: CONCURRENT_TESTS,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          expect: PATIENT_POLLS,
           maxConcurrency: 300,
           sequence: { groupOrder: 2 },
-          maxWorkers: 2,
+          maxWorkers: WAITING,
         },
       },
       {

@@ -18,7 +18,7 @@ export function connectTo(port: number, options: ConnectOptions = {}): Locks {
 
 /** Resolves once the key has as many waiters, as `observer` sees it. */
 export async function waitersOf(observer: Locks, key: string, count: number): Promise<void> {
-  await poll(`${count} waiters on ${key}`, 5_000, async () => {
+  await poll(`${count} waiters on ${key}`, 20_000, async () => {
     const report = await observer.query(key);
     return report?.waiters === count || undefined;
   });
