@@ -20,6 +20,8 @@ interface Owner {
   forget(): void;
 }
 
+/** If the directory takes longer to list a key, its first grant begins again: a lease must not be used up before. */
+const MAX_AHEAD_MS = 200;
 /** A key that is held for long is looked after at least this often. */
 const MAX_UNVISITED_MS = 900_000;
 
@@ -246,11 +248,11 @@ export class KeyLife {
     if (!admission.isAdmitted) {
       await this.#forget();
       if (admission.hasLostRows) throw this.#lostRows();
-    } else if (admission.fence >= engine.lastFence) {
-      // An earlier life of the key may have granted this fence.
-      this.#isListed = true;
-      this.#isVisited = true;
+    } else if (admission.fence >= engine.lastFence || this.#owner.context().now - slot.since > MAX_AHEAD_MS) {
+      // An earlier life of the key may have granted this fence, or the lease has been running for too long.
+      this.#listed();
       this.#takeBack(admission.fence);
+      store.confirm();
     } else {
       this.#listed();
       this.#owner.stored(engine);

@@ -6,7 +6,7 @@ import { DirectoryObject } from "../../../src/objects/directory/directory-object
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { SessionObject } from "../../../src/objects/session/session-object.ts";
 import { pass, stopClock } from "../clock.ts";
-import { Client, countRows, fresh, keyStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
+import { Client, countRows, fresh, keyStub, liveSessions, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -29,6 +29,8 @@ async function costOfLife() {
   stopClock();
   const key = fresh("key");
   const client = await Client.open();
+  // That the session is listed is not the key's doing.
+  await until(async () => (await liveSessions()) === 1);
   // The session and the directory's shard have been used before.
   const other = sameShardAs(key);
   const token = tokenOf(await client.ask(`l\n${other}\n0\n`));

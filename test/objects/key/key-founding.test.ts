@@ -117,6 +117,20 @@ describe("a first grant", () => {
     expect(second < grantedToken(await keyStub(name).acquire(command()))).toBe(true);
   });
 
+  it("has its whole lease, however long the directory takes to list the key", async () => {
+    const name = fresh("key");
+    stopClock();
+    const { joinKey } = DirectoryObject.prototype;
+    vi.spyOn(DirectoryObject.prototype, "joinKey").mockImplementation(function (this: DirectoryObject, ...args) {
+      if (args[0] === name) pass(5_000);
+      return joinKey.apply(this, args);
+    });
+    const token = grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 2 })));
+    expect((await keyStub(name).describe())?.holders[0]?.expiresAt).toBe(Date.now() + 2_000);
+    await evictDurableObject(keyStub(name));
+    expect(await keyStub(name).renew(token, 3)).toEqual({ status: "renewed", leaseSeconds: 3 });
+  });
+
   it("of a key that has slept since is not asked about again once it has been released", async () => {
     const name = fresh("key");
     const held = grantedToken(await keyStub(name).acquire(command()));
