@@ -77,6 +77,7 @@ export default defineConfig({
             "test/auth/**/*.test.ts",
             "test/client/pure/*.test.ts",
             "test/console/pure/*.test.ts",
+            "test/bench/*.test.ts",
           ],
           isolate: false,
           maxWorkers: CORES,
@@ -88,7 +89,7 @@ export default defineConfig({
           name: "objects",
           include: [
             "test/objects/*.test.ts",
-            "test/objects/!(capped|directory|metrics|pacing|reports)/!(returns|session-end|http-session-life).test.ts",
+            "test/objects/!(capped|cost|directory|metrics|pacing|reports)/!(returns|session-end|http-session-life).test.ts",
           ],
           setupFiles: "./test/objects/new-service.ts",
           isolate: false,
@@ -102,9 +103,9 @@ export default defineConfig({
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "isolated",
-          // About what all objects share: lists of the whole service, the age of the process, the rush of sessions that come back.
+          // About what all objects share: what all of them cost, lists of the whole service, the age of the process, the rush of sessions that come back.
           include: [
-            "test/objects/{directory,metrics,pacing,reports}/*.test.ts",
+            "test/objects/{cost,directory,metrics,pacing,reports}/*.test.ts",
             "test/objects/*session/{returns,session-end,http-session-life}.test.ts",
           ],
           testTimeout: 60_000,

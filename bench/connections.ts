@@ -1,6 +1,6 @@
 /**
  * How fast clients come in, and come back: new connections a second, and the time until every client of the library has its
- * session again after the server was killed. See docs/benchmarks.md.
+ * session again after the server was killed. See docs/benchmarks-history.md.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

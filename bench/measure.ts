@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { performance } from "node:perf_hooks";
 import { type Address, type LockClient, openLockClient } from "./client.ts";
 import { cpuMs } from "./cpu.ts";
@@ -6,8 +5,7 @@ import type { Pattern, Transport } from "./options.ts";
 
 export interface Case {
   readonly transport: Transport;
-  /** `fresh`: each cycle on a key that nobody has used before. */
-  readonly pattern: Pattern | "fresh";
+  readonly pattern: Pattern;
   readonly clients: number;
 }
 
@@ -15,6 +13,8 @@ export interface Server {
   readonly name: string;
   /** Where it is reached, by the carriers it knows. */
   readonly addresses: { readonly [T in Transport]?: Address };
+  /** Opens a client of a server that speaks a protocol of its own. */
+  readonly connect?: () => Promise<LockClient>;
   /** The transports over which it hands locks over one by one. */
   readonly locksOver: readonly Transport[];
   /** Its processes; none if it was not started by the benchmark. */
@@ -51,10 +51,22 @@ const WAIT_SECONDS = 60;
 /** Uncounted time at the start of every turn; it lasts at least until each client has had a cycle, so that none comes from a pause. */
 const LEAD_IN_MS = 200;
 
+let freshKeys = 0;
+
+/** The key of a client's next cycle, by its place in the crew. */
+const KEYS: Readonly<Record<Pattern, (index: number) => string>> = {
+  own: (index) => `bench-own-${index}`,
+  visit: (index) => `bench-own-${index}`,
+  hot: () => "bench-hot",
+  fresh: () => `bench-fresh-${++freshKeys}`,
+};
+
 /** The clients of one case at one server. They stay connected from turn to turn, so that only cycles are measured. */
 export class Crew {
   readonly #server: Server;
   readonly #clients: readonly LockClient[];
+  /** Set if a client connects for each cycle. */
+  readonly #open: (() => Promise<LockClient>) | undefined;
   readonly #keyOf: (index: number) => string;
   readonly #hasHandOvers: boolean;
   readonly #cycles: number[] = [];
@@ -69,21 +81,26 @@ export class Crew {
   /** Cycles of all turns, their lead-in included. */
   #cyclesRun = 0;
 
-  private constructor(server: Server, { transport, pattern }: Case, clients: readonly LockClient[]) {
+  private constructor(
+    server: Server,
+    { transport, pattern }: Case,
+    clients: readonly LockClient[],
+    open: () => Promise<LockClient>,
+  ) {
     this.#server = server;
     this.#clients = clients;
+    this.#open = pattern === "visit" ? open : undefined;
     this.#hasHandOvers = server.locksOver.includes(transport) && pattern === "hot";
-    const newKey = () => `bench-fresh-${randomUUID()}`;
-    this.#keyOf =
-      pattern === "fresh" ? newKey : pattern === "hot" ? () => "bench-hot" : (index) => `bench-own-${index}`;
+    this.#keyOf = KEYS[pattern];
   }
 
   static async connect(server: Server, kase: Case): Promise<Crew> {
     const { transport, clients } = kase;
     const address = server.addresses[transport];
-    if (!address) throw new Error(`${server.name} does not speak ${transport}`);
-    const connections = await Promise.all(Array.from({ length: clients }, () => openLockClient(transport, address)));
-    return new Crew(server, kase, connections);
+    const open = server.connect ?? (address && (() => openLockClient(transport, address)));
+    if (!open) throw new Error(`${server.name} does not speak ${transport}`);
+    const connections = await Promise.all(Array.from({ length: clients }, open));
+    return new Crew(server, kase, connections, open);
   }
 
   /** Cycles that count for nothing: keys get founded, code gets hot. */
@@ -139,7 +156,9 @@ export class Crew {
     try {
       await Promise.all(
         this.#clients.map(async (client, index) => {
-          while (performance.now() < until && !isStopped()) await this.#cycle(client, this.#keyOf(index), from, until);
+          while (performance.now() < until && !isStopped()) {
+            await this.#cycle(client, this.#keyOf(index), from, until);
+          }
         }),
       );
     } catch (error) {
@@ -147,14 +166,16 @@ export class Crew {
     }
   }
 
-  async #cycle(client: LockClient, key: string, from: number, until: number): Promise<void> {
+  async #cycle(resident: LockClient, key: string, from: number, until: number): Promise<void> {
     const startedAt = performance.now();
+    const client = this.#open ? await this.#open() : resident;
     const token = await client.acquire(key, WAIT_SECONDS);
     const grantedAt = performance.now();
     // Of a key with one holder at a time, the last release before a grant is the one that made room for it.
     const releasedAt = this.#lastReleaseAt;
     this.#lastReleaseAt = grantedAt;
     await client.release(key, token);
+    if (this.#open) client.close();
     const endedAt = performance.now();
     this.#cyclesRun += 1;
     if (endedAt < from || endedAt > until) return;

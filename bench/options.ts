@@ -2,8 +2,11 @@ import { parseArgs } from "node:util";
 
 export const TRANSPORTS = ["tcp", "ws", "rest"] as const;
 export type Transport = (typeof TRANSPORTS)[number];
-/** `own`: each client cycles on a key of its own; `hot`: all of them on one key. */
-export type Pattern = "own" | "hot";
+/**
+ * `own`: each client cycles on a key of its own; `hot`: all of them on one key; `fresh`: each cycle on a new key; `visit`: each
+ * cycle on a new connection.
+ */
+export type Pattern = "own" | "hot" | "fresh" | "visit";
 /** Parts of the report: holdfast beside the floor; hand-overs by transport; the front door beside none; majorities; fresh keys. */
 export const SECTIONS = ["cases", "hand-over", "door", "quorum", "fresh"] as const;
 export type Section = (typeof SECTIONS)[number];
@@ -25,6 +28,8 @@ export interface Options {
   readonly patterns: readonly Pattern[];
   readonly targets: readonly Target[];
   readonly json: string | undefined;
+  /** Measure beside other servers instead, and write docs/benchmarks.md. */
+  readonly report: boolean;
 }
 
 export class UsageError extends Error {}
@@ -35,9 +40,12 @@ export const USAGE = `Usage: npm run bench -- [options]
   --clients N,N           numbers of clients (1,10,50)
   --sections LIST         parts of the report: cases,hand-over,door,quorum,fresh (all)
   --transports LIST       transports of cases and door: tcp,ws,rest (all)
-  --patterns own,hot      patterns of cases: one key per client, one key for all (both)
+  --patterns LIST         patterns of cases: own (one key per client), hot (one key for all), fresh (a new key for each
+                          cycle), visit (a new connection for each cycle) (own,hot)
   --target [NAME=]H:P     also measure this server, over TCP; repeatable
   --json FILE             where the results go (bench/results/<time>.json)
+  --report                instead of all that: measure beside Redis, etcd and dflockd, whichever is installed, and write
+                          docs/benchmarks.md, its charts and the figures of the README; takes --seconds and --rounds
 
 How fast clients connect, and come back after a crash: npm run bench:connections -- [options]`;
 
@@ -51,9 +59,10 @@ export function readOptions(args: string[]): Options | undefined {
     clients: values.clients.split(",").map((text) => whole("--clients", text)),
     sections: listOf("--sections", values.sections, SECTIONS),
     transports: listOf("--transports", values.transports, TRANSPORTS),
-    patterns: listOf("--patterns", values.patterns, ["own", "hot"]),
+    patterns: listOf("--patterns", values.patterns, ["own", "hot", "fresh", "visit"]),
     targets: values.target.map(targetFrom),
     json: values.json,
+    report: values.report,
   };
 }
 
@@ -70,6 +79,7 @@ function parse(args: string[]) {
         patterns: { type: "string", default: "own,hot" },
         target: { type: "string", multiple: true, default: [] },
         json: { type: "string" },
+        report: { type: "boolean", default: false },
         help: { type: "boolean", short: "h", default: false },
       },
     });

@@ -14,13 +14,13 @@ export interface CaseReport extends Case {
 
 /**
  * The floor has no line to stand in over REST: on a hot key its clients are served side by side, while locks are handed
- * over one by one.
+ * over one by one. Nor has it keys to found or sessions to count.
  */
 export const isLikeForLike = ({ transport, pattern, clients }: Case) =>
-  transport !== "rest" || pattern === "own" || clients === 1;
+  pattern === "own" || (pattern === "hot" && (transport !== "rest" || clients === 1));
 
 /** The aim is set for the transports on which a client has a connection of its own. */
-const hasAim = ({ transport }: CaseReport) => transport !== "rest";
+const hasAim = (report: CaseReport) => report.transport !== "rest" && isLikeForLike(report);
 
 export const ratioToFloor = ({ holdfast, floor }: CaseReport) => ratioOf(holdfast.turns, floor.turns);
 
@@ -45,7 +45,8 @@ export const heading = () => inColumns(COLUMNS.map(([title]) => title));
 export function caseLines(report: CaseReport): string[] {
   const { transport, pattern, clients, holdfast, floor, targets } = report;
   const title = `${transport} ${pattern} ${clients} client${clients === 1 ? "" : "s"}`;
-  const note = isLikeForLike(report) ? "" : ", which does not queue";
+  const lacks = pattern === "hot" ? "does not queue" : "has no keys or sessions to found";
+  const note = isLikeForLike(report) ? "" : `, which ${lacks}`;
   return [
     line(title, "holdfast", holdfast, `${inWords(ratioToFloor(report))} of floor${note}`),
     line("", "floor", floor, ""),

@@ -1,4 +1,4 @@
-/** Measures holdfast beside its floor and, if asked, other servers. See docs/benchmarks.md. */
+/** Measures holdfast beside its floor and, if asked, other servers. See docs/benchmarks-history.md; for `--report`, docs/benchmarks.md. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
@@ -11,6 +11,7 @@ import { fsyncMs } from "./fsync.ts";
 import { HAND_OVER_LIMIT, type HandOverReport, handOverLines, measureHandOvers } from "./hand-over.ts";
 import { type Case, Crew, type Result, type Server } from "./measure.ts";
 import { type Options, readOptions, type Section, USAGE, UsageError } from "./options.ts";
+import { report } from "./page/run.ts";
 import { measureQuorum, type QuorumReport, quorumLines } from "./quorum.ts";
 import { ratioOf } from "./ratio.ts";
 import { AIM, type CaseReport, caseLines, heading, isLikeForLike, ratioToFloor, rowsLine, verdict } from "./report.ts";
@@ -31,7 +32,8 @@ async function main(options: Options): Promise<void> {
     });
   }
   try {
-    await measureAll(lab, options);
+    if (options.report) await report(lab, options, isStopped);
+    else await measureAll(lab, options);
   } catch (error) {
     // Once stopped, connections break under the clients: that is no news.
     if (!isStopped()) throw error;

@@ -5,6 +5,7 @@
 
 import { startService } from "../src/front/service.ts";
 import { builtWorker } from "../src/front/system/package.ts";
+import { withoutWarnings } from "./server-log.ts";
 
 /** What the parent is told once connections are accepted. */
 export interface Serving {
@@ -23,6 +24,7 @@ const service = await startService({
   http: { host: "127.0.0.1", port: 0 },
   // Clients rest while others have their turn.
   variables: { HTTP_SESSION_IDLE_S: "3600" },
+  log: withoutWarnings((line) => process.stderr.write(`[holdfast] ${line}`)),
 });
 const { tcpPort, httpPort, workerdPid } = service;
 process.send?.({ tcpPort, httpPort, workerdPid } satisfies Serving);

@@ -9,7 +9,9 @@ import { startWorkerd } from "../src/front/workerd/process.ts";
 import type { Address } from "./client.ts";
 import type { Server } from "./measure.ts";
 import { TRANSPORTS, type Transport } from "./options.ts";
+import { type Peer, type RunningPeer, startPeer } from "./peers/peers.ts";
 import type { Serving } from "./serve.ts";
+import { withoutWarnings } from "./server-log.ts";
 
 const HOST = "127.0.0.1";
 
@@ -34,7 +36,7 @@ export interface RunningServer extends Server {
 /** Everything that has to be gone at the end: processes and their data, all in one temporary folder. */
 export class Lab {
   readonly #folder = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
-  readonly #running: Promise<RunningServer>[] = [];
+  readonly #running: Promise<{ kill(): Promise<void> }>[] = [];
   #isClosed = false;
 
   get folder(): string {
@@ -52,6 +54,13 @@ export class Lab {
     return this.#keep(startDirect(name, worker, mkdtempSync(join(this.#folder, `${name}-`)), variables));
   }
 
+  /** Starts another lock server; undefined if it is not installed. */
+  async startPeer(peer: Peer): Promise<RunningPeer | undefined> {
+    const folder = join(this.#folder, peer.name.replace(/\W+/g, "-"));
+    const running = await startPeer(peer, folder);
+    return running && this.#keep(Promise.resolve(running));
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const result of await Promise.allSettled(this.#running)) {
@@ -60,7 +69,7 @@ export class Lab {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  #keep(starting: Promise<RunningServer>): Promise<RunningServer> {
+  #keep<Kept extends { kill(): Promise<void> }>(starting: Promise<Kept>): Promise<Kept> {
     this.#running.push(starting);
     if (this.#isClosed) {
       void starting.then((server) => server.kill());
@@ -121,7 +130,7 @@ async function startDirect(
     http: { host: HOST, port: 0 },
     tcp: { host: HOST, port: 0 },
     variables: { CLIENT_IP_HEADER: "", HTTP_SESSION_IDLE_S: "3600", ...variables },
-    log: (text) => process.stderr.write(`[${name}] ${text}`),
+    log: withoutWarnings((line) => process.stderr.write(`[${name}] ${line}`)),
   });
   let isWanted = true;
   void workerd.exited.then(({ code, signal }) => {

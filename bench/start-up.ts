@@ -1,4 +1,4 @@
-/** How long `holdfast file try` and `holdfast run` take from start to exit, beside `flock` and a Node that does nothing. See docs/benchmarks.md. */
+/** How long `holdfast file try` and `holdfast run` take from start to exit, beside `flock` and a Node that does nothing. See docs/benchmarks-history.md. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";

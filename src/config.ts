@@ -1,7 +1,17 @@
 /**
  * The service's variables, read once into one typed value. This is the only place for defaults and ranges. It imports
- * nothing, so that the self-hosting launcher can check flags against the same table.
+ * nothing of the Worker's, so that the self-hosting launcher can check flags against the same table.
  */
+import {
+  isJurisdiction,
+  JURISDICTIONS,
+  type Jurisdiction,
+  LOCATIONS,
+  type LocationHint,
+  locationHintsOf,
+} from "./locations.ts";
+import { isId, MAX_PEERS, peersOf, type RelayPeer } from "./relay-peers.ts";
+
 export interface Config {
   readonly authToken: string | undefined;
   readonly readTimeoutMs: number;
@@ -48,6 +58,10 @@ export interface Config {
   readonly serverId: string;
   /** Undefined if this deployment is on its own. */
   readonly relay: RelayConfig | undefined;
+  /** Where new keys are placed, by the beginning of their names; the longest prefix comes first. */
+  readonly locationHints: readonly LocationHint[];
+  /** Where all objects must stay; undefined means anywhere. */
+  readonly jurisdiction: Jurisdiction | undefined;
 }
 
 /** The group of deployments that agree on locks. */
@@ -58,11 +72,6 @@ export interface RelayConfig {
   readonly peers: readonly RelayPeer[];
   /** A strict majority, this deployment included. */
   readonly need: number;
-}
-
-export interface RelayPeer {
-  readonly id: string;
-  readonly url: string;
 }
 
 /** A variable that breaks its rule. The value is left out on purpose: it may be a secret. */
@@ -80,8 +89,6 @@ const MAX_SECRET_BYTES = 65_536;
 /** As long as the digest it is used with: a shorter one could be guessed offline from a ticket. */
 const MIN_TICKET_SECRET_BYTES = 32;
 const RELAY_TOKEN_BYTES = { min: 16, max: 4_096 };
-const MAX_PEERS = 8;
-const RELAY_PATH = "/v1/godistlock/relay";
 const DEFAULT_SERVER_ID = "holdfast";
 
 interface IntegerRule {
@@ -98,7 +105,7 @@ type Rule =
   | { readonly kind: "origins"; readonly fallback: "" }
   | { readonly kind: "hosts"; readonly fallback: "" }
   | { readonly kind: "header"; readonly fallback: string }
-  | { readonly kind: "id" | "peers" | "relay_token" }
+  | { readonly kind: "id" | "peers" | "relay_token" | "locations" | "jurisdiction" }
   | { readonly kind: "unsupported" };
 
 const seconds = (fallback: number, min: number): IntegerRule => ({ kind: "integer", min, max: MAX_SECONDS, fallback });
@@ -141,6 +148,8 @@ export const VARIABLES = {
   RELAY_ID: { kind: "id" },
   RELAY_PEERS: { kind: "peers" },
   RELAY_TOKEN: { kind: "relay_token" },
+  LOCATION_HINTS: { kind: "locations" },
+  JURISDICTION: { kind: "jurisdiction" },
   AUTH_TOKEN_FILE: { kind: "unsupported" },
   TLS_CERT: { kind: "unsupported" },
   TLS_KEY: { kind: "unsupported" },
@@ -160,6 +169,9 @@ export const OF_LISTENERS = [
   "HTTP_HOST",
   "HTTP_MAX_CONNECTIONS_PER_IP",
 ] as const;
+
+/** Variables about places, of which a self-hosted server has only one. */
+export const OF_CLOUDFLARE = ["LOCATION_HINTS", "JURISDICTION"] as const;
 
 export type VariableName = keyof typeof VARIABLES;
 
@@ -190,6 +202,10 @@ export function ruleInWords(name: VariableName): string {
       );
     case "relay_token":
       return `must be ${RELAY_TOKEN_BYTES.min} to ${RELAY_TOKEN_BYTES.max} bytes without blanks`;
+    case "locations":
+      return `must be a comma list of prefix=region such as eu/=weur, each prefix once; regions are ${LOCATIONS.join(", ")}`;
+    case "jurisdiction":
+      return `must be one of ${JURISDICTIONS.join(", ")}`;
     case "unsupported":
       return "is not supported as a variable of the Worker";
   }
@@ -241,11 +257,15 @@ function parse(rule: Rule, text: string): Value | typeof BAD {
     case "id":
       return isId(text) ? text : BAD;
     case "peers":
-      return peersOf(text) ? text : BAD;
+      return peersOf(entriesOf(text)) ? text : BAD;
     case "relay_token": {
       const bytes = new TextEncoder().encode(text).length;
       return bytes >= RELAY_TOKEN_BYTES.min && bytes <= RELAY_TOKEN_BYTES.max && !/\s/.test(text) ? text : BAD;
     }
+    case "locations":
+      return locationHintsOf(entriesOf(text)) ? text : BAD;
+    case "jurisdiction":
+      return isJurisdiction(text) ? text : BAD;
     case "unsupported":
       return BAD;
   }
@@ -265,6 +285,8 @@ function fallbackOf(rule: Rule): Value {
     case "id":
     case "peers":
     case "relay_token":
+    case "locations":
+    case "jurisdiction":
     case "unsupported":
       return undefined;
   }
@@ -336,6 +358,8 @@ export function readConfig(variables: Variables): ConfigResult {
       ticketSecret: values.TICKET_SECRET as string | undefined,
       serverId: (values.SERVER_ID ?? values.RELAY_ID ?? DEFAULT_SERVER_ID) as string,
       relay: relayOf(values.RELAY_ID, values.RELAY_TOKEN, values.RELAY_PEERS),
+      locationHints: locationHintsOf(entriesOf((values.LOCATION_HINTS ?? "") as string)) ?? [],
+      jurisdiction: values.JURISDICTION as Jurisdiction | undefined,
     },
   };
 }
@@ -344,27 +368,8 @@ export function readConfig(variables: Variables): ConfigResult {
 function relayOf(id: Value, token: Value, list: Value): RelayConfig | undefined {
   if (typeof id !== "string" || typeof token !== "string" || typeof list !== "string") return undefined;
   // One list fits all: every deployment finds itself in it.
-  const peers = (peersOf(list) ?? []).filter((peer) => peer.id !== id);
+  const peers = (peersOf(entriesOf(list)) ?? []).filter((peer) => peer.id !== id);
   return peers.length > 0 ? { id, token, peers, need: Math.floor((peers.length + 1) / 2) + 1 } : undefined;
-}
-
-/** The peers of a list, or undefined if it breaks the rule. The own id may be among them. */
-function peersOf(list: string): readonly RelayPeer[] | undefined {
-  const peers = entriesOf(list).map(peerOf);
-  const ids = new Set(peers.map((peer) => peer?.id));
-  if (peers.length === 0 || peers.length > MAX_PEERS + 1 || ids.size < peers.length) return undefined;
-  return peers.every((peer) => peer !== undefined) ? peers : undefined;
-}
-
-function peerOf(entry: string): RelayPeer | undefined {
-  const [, id = "", scheme, host, path] = /^([^=]+)=(wss?|tcp):\/\/([^/?#\s@]+)(\/[^?#\s]*)?$/.exec(entry) ?? [];
-  if (!isId(id) || !URL.canParse(`http://${host}`)) return undefined;
-  if (scheme !== "tcp") return { id, url: `${scheme}://${host}${path && path !== "/" ? path : RELAY_PATH}` };
-  return path === undefined && /:[0-9]+$/.test(host ?? "") ? { id, url: `tcp://${host}` } : undefined;
-}
-
-function isId(text: string): boolean {
-  return /^[A-Za-z0-9._-]{1,64}$/.test(text);
 }
 
 /** As browsers write them: scheme, host and port, nothing else. Pages without their own origin are `null`. */

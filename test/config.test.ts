@@ -7,6 +7,7 @@ import {
   ruleInWords,
   type VariableName,
 } from "../src/config.ts";
+import { JURISDICTIONS, LOCATIONS, locationOf } from "../src/locations.ts";
 
 const MAX_SECONDS = 9_223_372_036;
 
@@ -338,5 +339,47 @@ describe("a group of deployments", () => {
     expect(good({}).serverId).toBe("holdfast");
     expect(good({ RELAY_ID: "s0" }).serverId).toBe("s0");
     expect(good({ RELAY_ID: "s0", SERVER_ID: "eu" }).serverId).toBe("eu");
+  });
+});
+
+describe("where objects live", () => {
+  it("is up to the platform when nothing is set", () => {
+    expect(good({})).toMatchObject({ locationHints: [], jurisdiction: undefined });
+    expect(good({ LOCATION_HINTS: " ", JURISDICTION: "" })).toMatchObject({
+      locationHints: [],
+      jurisdiction: undefined,
+    });
+  });
+
+  it("follows the longest prefix that fits, whatever the order of the list", () => {
+    const { locationHints } = good({ LOCATION_HINTS: " eu/=weur, =enam,eu/east/=eeur " });
+    const at = (key: string) => locationOf(locationHints, key);
+    expect([at("eu/orders"), at("eu/east/1"), at("eu"), at("")]).toEqual([...["weur", "eeur", "enam", "enam"]]);
+    expect(locationOf(good({ LOCATION_HINTS: "eu/=weur" }).locationHints, "us/1")).toBeUndefined();
+  });
+
+  it.each(LOCATIONS)("may be near %s", (hint) => {
+    expect(good({ LOCATION_HINTS: `x=${hint}` }).locationHints).toEqual([{ prefix: "x", hint }]);
+  });
+
+  it.each([
+    "weur",
+    "eu/",
+    "eu/=",
+    "eu/=paris",
+    "eu/=WEUR",
+    "eu/=weur,eu/=eeur",
+    "=weur,=enam",
+    "eu/=weur;us/=enam",
+    "a b=weur",
+  ])("is refused as %j", (list) => expect(names({ LOCATION_HINTS: list })).toEqual(["LOCATION_HINTS"]));
+
+  it("may be bound to a jurisdiction, by the platform's name for it", () => {
+    for (const jurisdiction of JURISDICTIONS) {
+      expect(good({ JURISDICTION: ` ${jurisdiction} ` }).jurisdiction).toBe(jurisdiction);
+    }
+    for (const wrong of ["EU", "europe", "eu,fedramp", "0"]) {
+      expect(bad({ JURISDICTION: wrong })).toEqual([{ name: "JURISDICTION", rule: "must be one of eu, fedramp, us" }]);
+    }
   });
 });

@@ -121,6 +121,7 @@ export class DirectoryObject extends DurableObject<FloorEnv> {}
 export class MetricsObject extends DurableObject<FloorEnv> {}
 export class RateLimitObject extends DurableObject<FloorEnv> {}
 export class StorageProbeObject extends DurableObject<FloorEnv> {}
+export class RelayObject extends DurableObject<FloorEnv> {}
 
 /** Answers in the shapes of the REST API. */
 async function serveHttp(request: Request, env: WorkerEnv): Promise<Response> {

@@ -1,11 +1,19 @@
-import { checkVariable, readConfig, VARIABLES, type VariableName, WITHOUT_COUNTERPART } from "../config.ts";
+import {
+  checkVariable,
+  OF_CLOUDFLARE,
+  readConfig,
+  VARIABLES,
+  type VariableName,
+  WITHOUT_COUNTERPART,
+} from "../config.ts";
 import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "../front/system/addresses.ts";
 import { UsageFailure } from "../front/system/failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
 
 /** Variables of the Worker that the launcher handles. */
 type NotForWorkers = SecretFile | "TLS_CERT" | "TLS_KEY";
-type ServedVariable = Exclude<VariableName, NotForWorkers>;
+type CloudflareVariable = (typeof OF_CLOUDFLARE)[number];
+type ServedVariable = Exclude<VariableName, NotForWorkers | CloudflareVariable>;
 
 /** Files for secrets, as an alternative to the command line, where other users could see them. */
 type SecretFile = "AUTH_TOKEN_FILE" | "ADMIN_TOKEN_FILE" | "TICKET_SECRET_FILE" | "RELAY_TOKEN_FILE";
@@ -86,7 +94,7 @@ const DEFAULTS = {
 /** A list takes effect as soon as it has an entry, and every list allows loopback names. */
 const LOOPBACK_NAMES_ONLY = "localhost";
 
-type SettingName = ServedVariable | keyof typeof LAUNCHER | (typeof WITHOUT_COUNTERPART)[number];
+type SettingName = ServedVariable | CloudflareVariable | keyof typeof LAUNCHER | (typeof WITHOUT_COUNTERPART)[number];
 
 /** What a setting is called on the command line and in the environment. */
 export interface SettingLabels {
@@ -147,7 +155,7 @@ function setting(name: SettingName, help?: string): Setting {
 export const SETTINGS: readonly Setting[] = [
   ...Object.entries(LAUNCHER).map(([name, help]) => setting(name as keyof typeof LAUNCHER, help)),
   ...Object.entries(SERVED).map(([name, help]) => setting(name as ServedVariable, help)),
-  ...WITHOUT_COUNTERPART.map((name) => setting(name)),
+  ...[...WITHOUT_COUNTERPART, ...OF_CLOUDFLARE].map((name) => setting(name)),
 ];
 
 export interface ServeSettings {
@@ -184,6 +192,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export function readSettings(flags: Flags, env: Environment): ServeSettings {
   const byName = new Map(SETTINGS.map((each) => [each.name, given(each, flags, env)]));
   const get = (name: SettingName) => byName.get(name);
+  for (const name of OF_CLOUDFLARE) refuseOnOneMachine(get(name));
 
   const host = read(get("HOST"), parseHost, HOST_RULE) ?? DEFAULTS.HOST;
   const port = read(get("PORT"), parsePort, PORT_RULE) ?? DEFAULTS.PORT;
@@ -219,6 +228,12 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
     variables,
     ignored: WITHOUT_COUNTERPART.flatMap((name) => get(name)?.label ?? []),
   };
+}
+
+/** Ignoring it would let an operator rely on a placement that does not exist. */
+function refuseOnOneMachine(value: Given | undefined): void {
+  if (value === undefined) return;
+  throw new UsageFailure(`${value.label} works on Cloudflare only: here everything is in the data directory`);
 }
 
 const OPTIONAL_PORT_RULE = `${PORT_RULE}, or 0`;

@@ -1,6 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { log } from "../log.ts";
 import type { Env } from "./env.ts";
+import { objectsOf } from "./placement.ts";
 
 /** Slightly more than the files of a new session and a new key take. */
 const PROBE_BYTES = 262_144;
@@ -56,7 +57,7 @@ export class StorageHealth {
     known = { ...known, until: now + BAD_FOR_MS };
     try {
       const tooLate = scheduler.wait(PROBE_TAKES_AT_MOST_MS).then(() => Promise.reject(new Error("no answer")));
-      await Promise.race([this.#env.STORAGE_PROBE.getByName("probe").prove(), tooLate]);
+      await Promise.race([objectsOf(this.#env, "STORAGE_PROBE").getByName("probe").prove(), tooLate]);
       known = { isWritable: true, until: now + GOOD_FOR_MS };
     } catch (error) {
       log("error", "storage_unwritable", { error: String(error) });

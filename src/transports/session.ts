@@ -1,6 +1,7 @@
 import { callAwake } from "../objects/awake/resting.ts";
 import { newSessionId } from "../objects/calls/session-names.ts";
 import type { Env } from "../objects/env.ts";
+import { objectsOf } from "../objects/placement.ts";
 import { type ClientEntry, ENTRY_HEADER, encodeEntry, RESUME_HEADER } from "../objects/session/client-entry.ts";
 
 /** What a client shows to resume a session that has lost its socket. */
@@ -21,5 +22,5 @@ export function resumeSession(env: Env, entry: ClientEntry, { session, secret }:
 
 function knock(env: Env, session: string, entry: ClientEntry, more: Record<string, string>): Promise<Response> {
   const headers = { Upgrade: "websocket", [ENTRY_HEADER]: encodeEntry(entry), ...more };
-  return callAwake(() => env.SESSION.getByName(session).fetch("http://session/", { headers }));
+  return callAwake(() => objectsOf(env, "SESSION").getByName(session).fetch("http://session/", { headers }));
 }

@@ -100,6 +100,12 @@ describe("settings of serve", () => {
     expect(Object.keys(VARIABLES).filter((name) => !settable.has(name))).toEqual([]);
   });
 
+  test("a place is refused: a self-hosted server has only one", () => {
+    const rule = "works on Cloudflare only: here everything is in the data directory";
+    expect(complaint({ "--jurisdiction": "eu" })).toBe(`--jurisdiction ${rule}`);
+    expect(() => readSettings({}, { DFLOCKD_LOCATION_HINTS: "eu/=weur" })).toThrow(`DFLOCKD_LOCATION_HINTS ${rule}`);
+  });
+
   test("a flag beats the variable", () => {
     const settings = readSettings(
       { "--port": "7001", "--max-locks": "3" },

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 const SRC = fileURLToPath(new URL("../../src", import.meta.url));
 
 /** Small files without imports, for everybody on the server's side. */
-const COMMON = ["config.ts", "hash.ts", "hex.ts", "log.ts", "version.ts"];
+const COMMON = ["config.ts", "hash.ts", "hex.ts", "locations.ts", "log.ts", "relay-peers.ts", "version.ts"];
 const PACKAGE = "../package.json";
 const BUILT_PAGE = "../dist/console";
 
@@ -40,10 +40,12 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   front: ["protocols", "config.ts", /^node:/, "ws"],
   cli: ["client", "lockfile", "protocols", "front", "config.ts", /^node:/, "commander", "ws"],
   console: ["client", /^hono\/jsx/, "uplot"],
-  "config.ts": [],
+  "config.ts": ["locations.ts", "relay-peers.ts"],
   "hash.ts": [],
   "hex.ts": [],
+  "locations.ts": [],
   "log.ts": [],
+  "relay-peers.ts": [],
   "version.ts": [PACKAGE],
   "index.ts": ["http", "objects", "transports"],
 };

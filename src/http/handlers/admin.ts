@@ -4,6 +4,7 @@ import { log, logged } from "../../log.ts";
 import { askKey } from "../../objects/calls/ask-key.ts";
 import { ownerIdOf } from "../../objects/calls/session-names.ts";
 import { labelOfTag } from "../../objects/key/tag-label.ts";
+import { keyObject } from "../../objects/placement.ts";
 import { identityOf } from "../../reports/key-detail.ts";
 import { labelsOf } from "../../reports/stats.ts";
 import { wrongCredential } from "../middleware/checks.ts";
@@ -51,7 +52,7 @@ export async function giveUpKey(context: AppContext): Promise<Response> {
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
   if (!isAdmin(context.get("principal"))) return fail(context, "forbidden");
   try {
-    if (!(await context.env.KEY.getByName(key).giveUp())) return fail(context, "not_found");
+    if (!(await keyObject(context.env, key).giveUp())) return fail(context, "not_found");
     log("warn", "key_given_up", { request: requestIdOf(context), key });
     return context.body(null, 204);
   } catch (error) {

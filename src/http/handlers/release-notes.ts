@@ -7,6 +7,7 @@ import { logged } from "../../log.ts";
 import { callAwake } from "../../objects/awake/resting.ts";
 import type { Env } from "../../objects/env.ts";
 import type { Released } from "../../objects/http-session/http-session-object.ts";
+import { objectsOf } from "../../objects/placement.ts";
 
 type WaitUntil = (promise: Promise<unknown>) => void;
 
@@ -47,6 +48,6 @@ async function send(env: Env): Promise<void> {
 }
 
 async function tell(env: Env, session: string, released: readonly Released[]): Promise<void> {
-  const call = () => env.HTTP_SESSION.getByName(session).released(released);
+  const call = () => objectsOf(env, "HTTP_SESSION").getByName(session).released(released);
   await callAwake(call).catch(logged("session_unreachable"));
 }

@@ -3,6 +3,7 @@ import { logged } from "../../log.ts";
 import { callAwake } from "../../objects/awake/resting.ts";
 import { httpSessionName, newSessionId } from "../../objects/calls/session-names.ts";
 import type { HttpSessionObject } from "../../objects/http-session/http-session-object.ts";
+import { objectsOf } from "../../objects/placement.ts";
 import { REQUESTS } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";
 import { MAX_BODY_BYTES, parseBody, readBody } from "../request/body.ts";
@@ -23,7 +24,7 @@ export function sessionOf(context: AppContext, id: string): AskSession {
   const name = httpSessionName(id);
   context.set("session", name);
   // The stub of an object that has ended is permanently broken: every call needs a new one.
-  return (ask) => callAwake(() => ask(context.env.HTTP_SESSION.getByName(name)));
+  return (ask) => callAwake(() => ask(objectsOf(context.env, "HTTP_SESSION").getByName(name)));
 }
 
 export async function createSession(context: AppContext): Promise<Response> {

@@ -1,6 +1,7 @@
 import type { Config } from "../../config.ts";
 import { log } from "../../log.ts";
 import type { Env } from "../../objects/env.ts";
+import { objectsOf } from "../../objects/placement.ts";
 
 /**
  * The platform's guard counts per location and per 10 or 60 seconds, and does not say when it lets the next request
@@ -21,7 +22,7 @@ export async function retryAfter(env: Env, config: Config, address: string): Pro
   if (rate === 0) return undefined;
   try {
     if (await isStoppedByGuard(env, address)) return GUARD_RETRY_AFTER_S;
-    const taking = env.RATE_LIMIT.getByName(address).take(rate, burst);
+    const taking = objectsOf(env, "RATE_LIMIT").getByName(address).take(rate, burst);
     const take = await Promise.race([taking, scheduler.wait(ANSWERS_WITHIN_MS)]);
     return !take || take.isAllowed ? undefined : take.retryAfterS;
   } catch (error) {

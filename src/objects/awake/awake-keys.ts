@@ -7,6 +7,7 @@
  */
 import { log } from "../../log.ts";
 import { configOf, type Env } from "../env.ts";
+import { keyObject } from "../placement.ts";
 import { AwakeList } from "./awake-list.ts";
 import { isResting } from "./resting.ts";
 import { WakeCalendar } from "./wake-calendar.ts";
@@ -107,7 +108,7 @@ export async function restOne(env: Env): Promise<boolean> {
   const key = awake.takeIdlest(Date.now());
   if (key === undefined) return false;
   try {
-    await env.KEY.getByName(key).rest();
+    await keyObject(env, key).rest();
     awake.stayed(key, Date.now());
     return false;
   } catch (error) {

@@ -8,6 +8,7 @@
  */
 import { log } from "../../log.ts";
 import { configOf, type Env } from "../env.ts";
+import { objectsOf } from "../placement.ts";
 import { isResting } from "./resting.ts";
 import { WakeCalendar } from "./wake-calendar.ts";
 
@@ -68,7 +69,7 @@ async function restIdlest(env: Env): Promise<boolean> {
   if (session === undefined) return false;
   idle.delete(session);
   try {
-    await env.HTTP_SESSION.getByName(session).rest();
+    await objectsOf(env, "HTTP_SESSION").getByName(session).rest();
     return false;
   } catch (error) {
     // An object that cannot be started has no open files either.

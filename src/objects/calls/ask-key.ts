@@ -2,6 +2,7 @@ import { roomToWake, type Urgency } from "../awake/awake-keys.ts";
 import { callAwake } from "../awake/resting.ts";
 import type { Env } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
+import { keyObject } from "../placement.ts";
 
 export type KeyStub = DurableObjectStub<KeyObject>;
 
@@ -14,6 +15,6 @@ export function askKey<Answer>(
 ): Promise<Answer> {
   return callAwake(async () => {
     await roomToWake(env, key, urgency);
-    return ask(env.KEY.getByName(key));
+    return ask(keyObject(env, key));
   });
 }

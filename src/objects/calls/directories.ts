@@ -1,6 +1,7 @@
 import { hash } from "../../hash.ts";
 import type { DirectoryObject } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
+import { objectsOf } from "../placement.ts";
 import { sessionlessProtocolOf } from "./session-names.ts";
 
 type DirectoryStub = DurableObjectStub<DirectoryObject>;
@@ -54,9 +55,9 @@ export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<La
 
 /** The one directory object that adds up the shards. Used only if a cap is configured. */
 export function ledgerOf(env: Env): DirectoryStub {
-  return env.DIRECTORY.getByName("ledger");
+  return objectsOf(env, "DIRECTORY").getByName("ledger");
 }
 
 function shard(env: Env, index: number): DirectoryStub {
-  return env.DIRECTORY.getByName(`shard-${index}`);
+  return objectsOf(env, "DIRECTORY").getByName(`shard-${index}`);
 }

@@ -1,9 +1,10 @@
 import { log } from "../../log.ts";
 import type { Env } from "../env.ts";
+import { objectsOf } from "../placement.ts";
 
 /** Where a self-hosted service keeps a key: the file's path below `objects/` in the data directory. */
 function keyFile(env: Env, key: string): string {
-  return `holdfast-KeyObject/${env.KEY.idFromName(key)}.sqlite`;
+  return `holdfast-KeyObject/${objectsOf(env, "KEY").idFromName(key)}.sqlite`;
 }
 
 /**

@@ -17,6 +17,7 @@ import type { Env } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
 import type { RoundStep } from "../key/rounds.ts";
 import { Turns } from "../pacing/turns.ts";
+import { keyObject } from "../placement.ts";
 import { StorageHealth } from "../storage-probe.ts";
 import { isPlatformFault, logUnreadable } from "./key-file.ts";
 import { LISTENER_HEADER } from "./replies.ts";
@@ -174,7 +175,7 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
     if (known && (known.calls > 0 || hasRoom(env, key))) return known;
     if (this.#stubs.size >= MAX_OPEN_STUBS) this.#dropIdleStubs();
     const room = hasRoom(env, key) ? undefined : roomToWake(env, key, urgency);
-    const open = { stub: env.KEY.getByName(key) as unknown as KeyStub, room, calls: 0 };
+    const open = { stub: keyObject(env, key) as unknown as KeyStub, room, calls: 0 };
     this.#stubs.set(key, open);
     return open;
   }

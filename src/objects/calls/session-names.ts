@@ -4,6 +4,7 @@ import type { Notice } from "../../session/effects.ts";
 import { callAwake } from "../awake/resting.ts";
 import type { SessionKind } from "../directory/listed-sessions.ts";
 import type { Env } from "../env.ts";
+import { objectsOf } from "../placement.ts";
 import type { Listener } from "./notices.ts";
 
 /** Marks the names of HTTP sessions, so that a name tells which kind of object it belongs to. */
@@ -58,9 +59,9 @@ export function kindOfSession(session: string): SessionKind {
 
 /** The object of a session, as keys and the directory call it. If it goes to rest during a call, it is woken again. */
 export function sessionObject(env: Env, session: string): Listener {
-  const objects = session.startsWith(HTTP_PREFIX) ? env.HTTP_SESSION : env.SESSION;
+  const kind = session.startsWith(HTTP_PREFIX) ? "HTTP_SESSION" : "SESSION";
   const call = <Result>(ask: (listener: Listener) => Promise<Result>) =>
-    callAwake(() => ask(objects.getByName(session) as unknown as Listener));
+    callAwake(() => ask(objectsOf(env, kind).getByName(session) as unknown as Listener));
   return {
     deliver: (notice) => {
       let next = notice;

@@ -1,5 +1,6 @@
 import { hash } from "../../hash.ts";
 import type { Env } from "../env.ts";
+import { objectsOf } from "../placement.ts";
 import type { MetricsObject } from "./metrics-object.ts";
 
 type CollectorStub = DurableObjectStub<MetricsObject>;
@@ -17,5 +18,5 @@ export function allCollectors(env: Env): CollectorStub[] {
 }
 
 function shard(env: Env, index: number): CollectorStub {
-  return env.METRICS.getByName(`shard-${index}`);
+  return objectsOf(env, "METRICS").getByName(`shard-${index}`);
 }

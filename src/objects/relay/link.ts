@@ -1,5 +1,4 @@
 import { connect } from "cloudflare:sockets";
-import type { RelayPeer } from "../../config.ts";
 import { LineReader } from "../../protocols/godistlock/lines.ts";
 import {
   exchangesFences,
@@ -9,6 +8,7 @@ import {
   type RelayRequest,
 } from "../../protocols/godistlock/relay.ts";
 import type { Question } from "../../relay/effects.ts";
+import type { RelayPeer } from "../../relay-peers.ts";
 
 export const RELAY_SUBPROTOCOL = "godistlock-relay.v1";
 

@@ -2,6 +2,7 @@ import type { Turn } from "../../relay/effects.ts";
 import type { PeerView } from "../../relay/presence.ts";
 import type { ProlongCommand } from "../../relay/relay.ts";
 import type { Env } from "../env.ts";
+import { objectsOf } from "../placement.ts";
 
 /** What a key asks of the relay of its deployment. */
 export interface RelayStub {
@@ -16,5 +17,5 @@ export interface RelayStub {
 
 /** The one relay object of this deployment: all that it asks a peer goes over one connection, in order. */
 export function relayOf(env: Env): RelayStub & Pick<Fetcher, "fetch"> {
-  return env.RELAY.getByName("relay") as unknown as RelayStub & Pick<Fetcher, "fetch">;
+  return objectsOf(env, "RELAY").getByName("relay") as unknown as RelayStub & Pick<Fetcher, "fetch">;
 }

@@ -1,0 +1,217 @@
+/** The lives that `npm run cost` puts a price on. Each one does its work, checks that it was done, and leaves nothing open. */
+import { evictAllDurableObjects } from "cloudflare:test";
+import { RestClient, tokenIn } from "../rest.ts";
+import { Client, tokenOf } from "../support.ts";
+import type { Counting } from "./counting.ts";
+
+/** What one life may cost at most. */
+export interface Budget {
+  readonly rowsWritten: number;
+  /** As charged: calls, alarms, and a twentieth of the messages. */
+  readonly requests: number;
+  /** Time in which timers keep objects awake. */
+  readonly heldMs: number;
+}
+
+export interface Life {
+  readonly name: string;
+  /** How often the work is repeated; what is counted is divided by it. */
+  readonly times: number;
+  readonly budget: Budget;
+  /** Uncounted: opens connections, founds keys. Returns the work, and what ends it, uncounted too. */
+  prepare(counting: Counting): Promise<{ work(): Promise<void>; end?(): Promise<void> }>;
+}
+
+const HOUR_MS = 3_600_000;
+/** Longer than a lease and the time for which an idle key is kept. */
+const KEYS_ARE_GONE_AFTER_MS = 180_000;
+
+let keys = 0;
+
+/** The same names in every run, so that they fall to the same directories. */
+const nextKey = () => `key-${++keys}`;
+
+async function cycle(client: Client, key: string): Promise<void> {
+  const token = tokenOf(await client.ask(`l\n${key}\n0\n`));
+  expectOk(await client.ask(`r\n${key}\n${token}\n`));
+}
+
+function expectOk(reply: string): void {
+  if (!reply.startsWith("ok")) throw new Error(`not done: ${reply}`);
+}
+
+/** Acquire and release over an open WebSocket, on a key that is in use already, one cycle every `everyMs`. */
+function keyInUse(name: string, times: number, everyMs: number, budget: Budget): Life {
+  return {
+    name,
+    times,
+    budget,
+    async prepare(counting) {
+      const [client, key] = [await Client.open(), nextKey()];
+      const work = async (cycles: number) => {
+        for (let count = 0; count < cycles; count++) {
+          await cycle(client, key);
+          await counting.pass(everyMs);
+        }
+      };
+      await work(5);
+      return { work: () => work(times), end: async () => client.close() };
+    },
+  };
+}
+
+const RENEWALS: Life = {
+  name: "a renewal, every ten seconds",
+  times: 6,
+  budget: { rowsWritten: 2.6, requests: 2.7, heldMs: 1_100 },
+  async prepare(counting) {
+    const [client, key] = [await Client.open(), nextKey()];
+    const token = tokenOf(await client.ask(`l\n${key}\n0 30\n`));
+    const renew = async (times: number) => {
+      for (let count = 0; count < times; count++) {
+        await counting.pass(10_000);
+        expectOk(await client.ask(`n\n${key}\n${token} 30\n`));
+      }
+      await counting.quiet();
+    };
+    await renew(3);
+    return { work: () => renew(RENEWALS.times), end: async () => client.close() };
+  },
+};
+
+/** Keys that are used once, a second apart, from the first word about them to the last trace. The session stays. */
+const FRESH_KEY: Life = {
+  name: "a key used once, from its founding until it is pruned",
+  times: 5,
+  budget: { rowsWritten: 17.5, requests: 9.5, heldMs: 6_500 },
+  async prepare(counting) {
+    const client = await Client.open();
+    const work = async (keys: number) => {
+      for (let count = 0; count < keys; count++) {
+        await cycle(client, nextKey());
+        await counting.pass(1_000);
+      }
+      await counting.pass(KEYS_ARE_GONE_AFTER_MS);
+    };
+    await work(2);
+    return { work: () => work(FRESH_KEY.times), end: async () => client.close() };
+  },
+};
+
+/** Two clients want the same lock: each holds it for half a second, while the other waits. */
+const HAND_OVER: Life = {
+  name: "a contended hand-over: wait, be granted, release",
+  times: 8,
+  budget: { rowsWritten: 4.5, requests: 4.3, heldMs: 2_500 },
+  async prepare(counting) {
+    const clients = [await Client.open(), await Client.open()] as const;
+    const key = nextKey();
+    let token = tokenOf(await clients[0].ask(`l\n${key}\n60\n`));
+    let turn = 0;
+    const handOver = async (times: number) => {
+      for (let count = 0; count < times; count++, turn++) {
+        const [holder, waiter] = turn % 2 === 0 ? clients : [clients[1], clients[0]];
+        waiter.send(`l\n${key}\n60\n`);
+        await counting.pass(500);
+        expectOk(await holder.ask(`r\n${key}\n${token}\n`));
+        token = tokenOf(await waiter.line());
+        await counting.quiet();
+      }
+    };
+    await handOver(4);
+    return {
+      work: () => handOver(HAND_OVER.times),
+      end: async () => {
+        for (const client of clients) client.close();
+      },
+    };
+  },
+};
+
+/** Nothing but the hour: the place in the queue was taken before, and the objects are asleep. */
+const PARKED: Life = {
+  name: "a waiter parked for an hour",
+  times: 1,
+  budget: { rowsWritten: 1, requests: 3, heldMs: 0 },
+  async prepare(counting) {
+    const [holder, waiter, key] = [await Client.open(), await Client.open(), nextKey()];
+    const token = tokenOf(await holder.ask(`l\n${key}\n0 36000\n`));
+    waiter.send(`l\n${key}\n30000\n`);
+    // What the service has to do afterwards, such as its reports, is not part of the hour.
+    await counting.pass(60_000);
+    await evictAllDurableObjects();
+    return {
+      work: () => counting.pass(HOUR_MS),
+      async end() {
+        expectOk(await holder.ask(`r\n${key}\n${token}\n`));
+        tokenOf(await waiter.line());
+        holder.close();
+        waiter.close();
+      },
+    };
+  },
+};
+
+const REST: Life = {
+  name: "acquire and release over REST, ten cycles a second, key in use",
+  times: 10,
+  budget: { rowsWritten: 2.2, requests: 4.5, heldMs: 320 },
+  async prepare(counting) {
+    const [client, key] = [await RestClient.open(), nextKey()];
+    const work = async (times: number) => {
+      for (let count = 0; count < times; count++) {
+        const { status } = await client.release(key, tokenIn(await client.acquire(key)));
+        if (status !== 204) throw new Error(`not released: ${status}`);
+        await counting.pass(100);
+      }
+    };
+    await work(5);
+    return { work: () => work(REST.times), end: async () => void (await client.end()) };
+  },
+};
+
+/** A connection that comes, takes a lock and goes, until no trace of it is left. The key stays in use. */
+const CHURN: Life = {
+  name: "a connection that comes, takes a lock, gives it back and goes",
+  times: 5,
+  budget: { rowsWritten: 10, requests: 9, heldMs: 6_500 },
+  async prepare(counting) {
+    const [resident, key] = [await Client.open(), nextKey()];
+    await cycle(resident, key);
+    const visit = async () => {
+      const client = await Client.open();
+      await cycle(client, key);
+      client.close();
+      await counting.pass(2_000);
+    };
+    await visit();
+    await counting.pass(10_000);
+    return {
+      async work() {
+        for (let count = 0; count < CHURN.times; count++) await visit();
+        await counting.pass(30_000);
+      },
+      end: async () => resident.close(),
+    };
+  },
+};
+
+/** In the order in which `docs/cost.md` lists them. */
+export const LIVES: readonly Life[] = [
+  keyInUse("acquire and release, key in use, ten cycles a second", 10, 100, {
+    rowsWritten: 2.1,
+    requests: 2.4,
+    heldMs: 320,
+  }),
+  keyInUse("acquire and release, key used every twenty seconds", 6, 20_000, {
+    rowsWritten: 5.5,
+    requests: 4.7,
+    heldMs: 6_200,
+  }),
+  RENEWALS,
+  FRESH_KEY,
+  HAND_OVER,
+  PARKED,
+  REST,
+  CHURN,
+];
