@@ -22,8 +22,6 @@ interface Owner {
 
 /** If the directory takes longer to list a key, its first grant begins again: a lease must not be used up before. */
 const MAX_AHEAD_MS = 200;
-/** A key that is held for long is looked after at least this often. */
-const MAX_UNVISITED_MS = 900_000;
 
 /** The key has existed, and what it had stored is gone. */
 export class LostRowsError extends Error {}
@@ -173,7 +171,7 @@ export class KeyLife {
     if (this.isUnconfirmed && this.#foundedAt === listedAt) this.#listed();
     const isUnfounded = this.isUnfounded(listedAt);
     const isDone = isUnfounded || (this.exists && engine.isPrunable({ now, gcMaxIdleMs }));
-    if (!isDone || engine.hasNews) return { status: "kept", until: quietFrom(engine, now) + gcMaxIdleMs + 1 };
+    if (!isDone || engine.hasNews) return { status: "kept", until: quietFrom(engine, now) + 2 * gcMaxIdleMs };
     this.#isListed = false;
     return { status: "retired", fence: engine.lastFence };
   }
@@ -330,12 +328,10 @@ export class KeyLife {
   }
 }
 
-/** From when on the key may be idle: the end of its leases, unless that is far away, since a release may come first. */
+/** From when on the key may be idle: the end of its leases. */
 function quietFrom(engine: KeyEngine, now: number): number {
   if (engine.idleSince !== undefined) return engine.idleSince;
-  const { holders, waiters } = engine.view();
-  const leasesEnd = holders.reduce((last, { expiresAt }) => Math.max(last, expiresAt), now);
-  return waiters > 0 ? now : Math.min(leasesEnd, now + MAX_UNVISITED_MS);
+  return engine.view().holders.reduce((last, { expiresAt }) => Math.max(last, expiresAt), now);
 }
 
 function newEngine(limit: number, fence: Fence, lastActivity: number): KeyEngine {

@@ -79,13 +79,4 @@ describe("pruning", () => {
     await idleFor(name, 20_000);
     expect(await storedIn(stub)).toEqual([]);
   });
-
-  it("does not wait for the end of a long lease that was given back early", async () => {
-    const name = fresh("key");
-    const token = grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 31_536_000 })));
-    await idleFor(name, 70_000);
-    await keyStub(name).release(token, "");
-    await idleFor(name, 1_000_000);
-    expect(await storedIn(keyStub(name))).toEqual([]);
-  });
 });
