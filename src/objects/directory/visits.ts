@@ -66,9 +66,10 @@ export class KeyVisits {
   /** When to begin with the keys that version 0.1.0 has listed; undefined if that was done, or there are none. */
   begin(now: number): number | undefined {
     const { keys, storage } = this.#owner;
-    if (storage.kv.get(BEGUN) !== undefined || keys.isEmpty) return undefined;
+    if (storage.kv.get(BEGUN) !== undefined) return undefined;
+    storage.sql.exec(SCHEMA);
     storage.kv.put(BEGUN, true);
-    return this.#inStep(now + this.#gcMaxIdleMs + 1);
+    return keys.isEmpty ? undefined : this.#inStep(now + this.#gcMaxIdleMs + 1);
   }
 
   /** The highest fence of forgotten keys that is stored here. */
