@@ -32,7 +32,7 @@ import {
   type RemoveOutcome,
   SessionlessHolds,
 } from "./sessionless.ts";
-import { Slot } from "./slots.ts";
+import { earliestWake, FEW_HOLDS, Slot } from "./slots.ts";
 import type { Changes, StoredKey } from "./storage.ts";
 import { holderViews, type KeyView, newestHolds, type ReportedHold, tagOf, waiterViews } from "./views.ts";
 import { Waiter, WaitQueue } from "./waiters.ts";
@@ -252,6 +252,11 @@ export class KeyEngine {
     return this.#sessionless.remove(selector, context);
   }
 
+  /** From now on the session hears at once when a lease of its own ends. */
+  watch(session: string): void {
+    this.#holds.watch(session);
+  }
+
   /**
    * Takes a session's answer to a notice. A hold that will not be picked up goes to the next waiter. `offered` is the
    * token that the notice carried.
@@ -303,6 +308,11 @@ export class KeyEngine {
     records.forgetLapsesBefore(now - context.gcMaxIdleMs);
   }
 
+  /** When the key was last used, if nobody holds it or waits for it. */
+  get idleSince(): number | undefined {
+    return this.#isIdle ? this.#books.lastActivity : undefined;
+  }
+
   /** True if the key has been idle for long enough to be forgotten, except for its fence. */
   isPrunable({ now, gcMaxIdleMs }: Pick<CommandContext, "now" | "gcMaxIdleMs">): boolean {
     return this.#isIdle && now - this.#books.lastActivity > gcMaxIdleMs;
@@ -317,7 +327,8 @@ export class KeyEngine {
   nextWake({ gcMaxIdleMs, graceMs }: { gcMaxIdleMs: number; graceMs: number }): number {
     const isDone = this.#isIdle && !this.hasNews;
     const idleEnds = isDone ? this.#books.lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
-    return Math.min(this.#books.deadlines.earliest(), idleEnds);
+    const mustLook = this.#queue.length > 0 || this.hasNews || this.#holds.count > FEW_HOLDS;
+    return Math.min(mustLook ? this.#books.deadlines.earliest() : earliestWake(this.#holds), idleEnds);
   }
 
   /** The key as it is now; `detail` adds the waiters. Shows up to 100 holders, or `maxHolders`. */

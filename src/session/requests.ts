@@ -155,6 +155,13 @@ export class Requests {
     }
   }
 
+  /** From now on every key tells at once when a lease of this session ends. */
+  watch(): void {
+    const { session } = this.#context;
+    const ignored = { answered: () => {}, failed: () => {} };
+    for (const key of this.#holdings.keysToLeave()) this.#context.callKey(key, { type: "watch", session }, ignored);
+  }
+
   /** The answer of a session without a client. One that may have been told keeps its hold, unless it has left. */
   answerWithoutClient({ mayBeTold }: Notice, hasLeft: boolean): NoticeAnswer {
     return mayBeTold && !(hasLeft && this.#context.config.autoRelease) ? "taken" : "gone";

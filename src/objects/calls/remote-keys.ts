@@ -210,6 +210,8 @@ function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
       return stub.pickUp(call.request);
     case "cancel":
       return stub.cancel(call.request) as Promise<undefined>;
+    case "watch":
+      return stub.watch(call.session) as Promise<undefined>;
     case "leave":
       return stub.leave(call.session, { keepsReported: call.keepsReported }) as Promise<undefined>;
   }

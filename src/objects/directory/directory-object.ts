@@ -2,6 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { type Fence, fenceFromHex, fenceToHex } from "../../engine/index.ts";
 import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
+import { WakeUp } from "../awake/wake-up.ts";
 import { ledgerOf } from "../calls/directories.ts";
 import { kindOfSession } from "../calls/session-names.ts";
 import { configOf, type Env } from "../env.ts";
@@ -10,6 +11,7 @@ import { type Claim, type Counted, type Holding, Ledger, type ShardTally, type V
 import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
 import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
 import { kindOf, type SessionKind, type Transport } from "./session-counts.ts";
+import { KeyVisits } from "./visits.ts";
 
 export type { Founding, ListedKey } from "./listed-keys.ts";
 export type { Transport } from "./session-counts.ts";
@@ -42,7 +44,9 @@ const SCHEMA = `
 const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
 
 /** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
-const WATCH_EVERY_MS = 3_600_000;
+const PROBE_EVERY_MS = 3_600_000;
+/** The name under which the time of the next probe is stored. */
+const PROBE_AT = "probe at";
 /** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
 const PROBED_BY_REPORT = 4;
 /** After a restart, once somebody wants to know, all sessions are probed, but not at once. */
@@ -72,8 +76,12 @@ export class DirectoryObject extends DurableObject<Env> {
   /** The ledger instance that asked last. */
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
-  #isWatching = false;
-  #isLookingForUnseen = false;
+  readonly #visits: KeyVisits;
+  readonly #wakeUp: WakeUp;
+  /** When sessions are probed next; undefined if none has been listed since they were. */
+  #probeAt: number | undefined;
+  /** When the next sessions from before a restart are probed; undefined if none wait for it. */
+  #unseenAt: number | undefined;
   /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
   readonly #gathering = new Gathering();
 
@@ -89,6 +97,18 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#sql.exec(SCHEMA);
     const [row] = this.#sql.exec<{ fence: string }>("SELECT fence FROM mark").toArray();
     this.#mark = row ? fenceFromHex(row.fence) : 0n;
+    const markAbove = (fence: Fence) => {
+      if (fence > this.#mark) this.#mark = fence;
+      return this.#mark;
+    };
+    this.#visits = new KeyVisits({ env, storage: ctx.storage, keys: this.#keys, markAbove });
+    markAbove(this.#visits.storedMark);
+    this.#probeAt = ctx.storage.kv.get<number>(PROBE_AT);
+    this.#wakeUp = new WakeUp(ctx.storage);
+    ctx.blockConcurrencyWhile(async () => {
+      await this.#wakeUp.recall();
+      this.#wakeUp.by(this.#visits.begin(Date.now()) ?? Number.POSITIVE_INFINITY);
+    });
   }
 
   /**
@@ -97,8 +117,11 @@ export class DirectoryObject extends DurableObject<Env> {
    */
   async joinKey(key: string, fence: Fence, founding = UNTOLD): Promise<KeyAdmission> {
     this.#raise(fence);
-    if (this.#keys.hasAnother(key, founding)) return { isAdmitted: false, hasLostRows: true };
-    const list = () => this.#keys.add(key, founding.foundedAt);
+    if (this.#hasAnother(key, founding)) return { isAdmitted: false, hasLostRows: true };
+    const list = () => {
+      this.#keys.add(key, founding.foundedAt);
+      this.#wakeUp.by(this.#visits.listed(key, Date.now()));
+    };
     if (this.#keys.has(key)) list();
     else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) return { isAdmitted: false };
     return { isAdmitted: true, fence: this.#mark };
@@ -110,19 +133,21 @@ export class DirectoryObject extends DurableObject<Env> {
    */
   leaveKey(key: string, fence: Fence, founding = UNTOLD): void {
     this.#raise(fence);
-    if (this.#keys.hasAnother(key, founding)) return;
+    if (this.#hasAnother(key, founding)) return;
     this.#keys.remove(key);
     this.ctx.waitUntil(this.#settle("keys"));
   }
 
-  /** Whether the key is listed although it has granted nothing since this founding: if so, it has lost its rows. */
-  listsAnother(key: string, founding: Founding): boolean {
-    return this.#keys.hasAnother(key, founding);
+  /** How a key that has granted nothing since this founding is listed. By another one: it has lost its rows. */
+  listing(key: string, founding: Founding): "same" | "another" | "none" {
+    if (this.#hasAnother(key, founding)) return "another";
+    const listedAt = this.#keys.listedAt(key);
+    return listedAt !== undefined && listedAt === founding.foundedAt ? "same" : "none";
   }
 
   /** Removes a key that has lost its rows. False if it is not listed or has not lost them. */
   strikeLost(key: string, founding: Founding): boolean {
-    if (!this.#keys.hasAnother(key, founding)) return false;
+    if (!this.#hasAnother(key, founding)) return false;
     this.#keys.remove(key);
     this.ctx.waitUntil(this.#settle("keys"));
     return true;
@@ -144,7 +169,7 @@ export class DirectoryObject extends DurableObject<Env> {
       const isAdmitted = await this.#admit(kind, () => this.#sessions.add({ session, address, transport, label }));
       return isAdmitted ? "admitted" : words.total;
     });
-    if (admission === "admitted") await this.#watchSessions();
+    if (admission === "admitted") this.#watchSessions();
     return admission;
   }
 
@@ -170,15 +195,16 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#sessions.labelsOf(sessions);
   }
 
-  /** Periodically removes sessions that were lost together with their sockets. */
+  /** Periodically prunes idle keys, and removes sessions that were lost together with their sockets. */
   override async alarm(): Promise<void> {
-    this.#isWatching = false;
+    this.#wakeUp.clear();
     this.#gathering.finish();
-    if (this.#isLookingForUnseen) await this.#sessions.strikeSome(UNSEEN_AT_ONCE);
-    else await this.#sessions.strikeDead();
-    this.#isLookingForUnseen = false;
-    if (this.#sessions.hasUnseen) await this.#lookForUnseen();
-    else if (this.#sessions.count() > 0) await this.#watchSessions();
+    await this.#probeSessions().catch(logged("sessions_not_probed"));
+    await this.#probeUnseen().catch(logged("sessions_not_probed"));
+    const forgotten = await this.#visits.make(Date.now());
+    if (forgotten > 0) await this.#settle("keys");
+    const never = Number.POSITIVE_INFINITY;
+    this.#wakeUp.by(Math.min(this.#visits.next(), this.#probeAt ?? never, this.#unseenAt ?? never));
   }
 
   list(range: Range): ShardListing {
@@ -189,7 +215,7 @@ export class DirectoryObject extends DurableObject<Env> {
   async census(): Promise<ShardCensus> {
     this.#gathering.finish();
     const probed = await this.#sessions.strikeSome(PROBED_BY_REPORT);
-    if (this.#sessions.hasUnseen) await this.#lookForUnseen();
+    if (this.#sessions.hasUnseen) this.#lookForUnseen();
     this.#gathering.finish();
     return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
   }
@@ -255,7 +281,7 @@ export class DirectoryObject extends DurableObject<Env> {
     await this.#gathering.add(() => {
       if (!this.#sessions.has(listed.session)) this.#sessions.add(listed);
     });
-    await this.#watchSessions();
+    this.#watchSessions();
     return "admitted";
   }
 
@@ -322,16 +348,37 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Has the alarm probe the next sessions from before a restart. */
-  async #lookForUnseen(): Promise<void> {
-    if (this.#isLookingForUnseen) return;
-    this.#isLookingForUnseen = true;
-    this.#isWatching = true;
-    await this.ctx.storage.setAlarm(Date.now() + UNSEEN_EVERY_MS);
+  #lookForUnseen(): void {
+    this.#unseenAt ??= Date.now() + UNSEEN_EVERY_MS;
+    this.#wakeUp.by(this.#unseenAt);
   }
 
-  async #watchSessions(): Promise<void> {
-    if (this.#isWatching) return;
-    this.#isWatching = true;
-    if ((await this.ctx.storage.getAlarm()) === null) await this.ctx.storage.setAlarm(Date.now() + WATCH_EVERY_MS);
+  async #probeUnseen(): Promise<void> {
+    if (this.#unseenAt === undefined || this.#unseenAt > Date.now()) return;
+    this.#unseenAt = undefined;
+    await this.#sessions.strikeSome(UNSEEN_AT_ONCE);
+    if (this.#sessions.hasUnseen) this.#lookForUnseen();
+  }
+
+  /** A key that is being forgotten has not lost its rows. */
+  #hasAnother(key: string, founding: Founding): boolean {
+    if (!this.#keys.hasAnother(key, founding)) return false;
+    return !this.#visits.isRetiring(key, this.#keys.listedAt(key) ?? 0);
+  }
+
+  #watchSessions(): void {
+    if (this.#probeAt === undefined) {
+      this.#probeAt = Date.now() + PROBE_EVERY_MS;
+      this.ctx.storage.kv.put(PROBE_AT, this.#probeAt);
+    }
+    this.#wakeUp.by(this.#probeAt);
+  }
+
+  async #probeSessions(): Promise<void> {
+    if (this.#probeAt === undefined || this.#probeAt > Date.now()) return;
+    await this.#sessions.strikeDead();
+    this.#probeAt = undefined;
+    if (this.#sessions.count() > 0) this.#watchSessions();
+    else this.ctx.storage.kv.delete(PROBE_AT);
   }
 }

@@ -60,6 +60,7 @@ export class ListedKeys {
   }
 
   add(key: string, listedAt = Date.now()): void {
+    if (this.listedAt(key) === listedAt) return;
     if (this.#census && !this.has(key)) this.#census.add(key);
     this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, listedAt);
   }
@@ -70,11 +71,25 @@ export class ListedKeys {
     this.#founded.delete(key);
   }
 
-  has(key: string): boolean {
-    return this.#listedAt(key) !== undefined;
+  /** Removes the key if it is still listed by this founding. */
+  removeEntry(key: string, listedAt: number): boolean {
+    this.#founded.delete(key);
+    const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at = ?", key, listedAt);
+    if (rowsWritten > 0) this.#census?.remove(key);
+    return rowsWritten > 0;
   }
 
-  #listedAt(key: string): number | undefined {
+  /** All keys, and when they were listed. */
+  *entries(): Iterable<readonly [key: string, listedAt: number]> {
+    for (const { key, at } of this.#sql.exec<{ key: string; at: number }>("SELECT key, listed_at AS at FROM keys"))
+      yield [key, at];
+  }
+
+  has(key: string): boolean {
+    return this.listedAt(key) !== undefined;
+  }
+
+  listedAt(key: string): number | undefined {
     return this.#sql.exec<{ at: number }>("SELECT listed_at AS at FROM keys WHERE key = ?", key).toArray()[0]?.at;
   }
 
@@ -83,8 +98,12 @@ export class ListedKeys {
    * has lost its rows.
    */
   hasAnother(key: string, { foundedAt, hasGranted }: Founding): boolean {
-    const listedAt = this.#listedAt(key);
+    const listedAt = this.listedAt(key);
     return !hasGranted && listedAt !== undefined && listedAt !== foundedAt;
+  }
+
+  get isEmpty(): boolean {
+    return this.#sql.exec("SELECT 1 FROM keys LIMIT 1").toArray().length === 0;
   }
 
   count(): number {
@@ -156,7 +175,7 @@ export class ListedKeys {
         return false;
       });
       if (!isUnfounded) this.#founded.add(key);
-      else if (this.#listedAt(key) === at) this.remove(key);
+      else if (this.listedAt(key) === at) this.remove(key);
     });
   }
 

@@ -40,7 +40,7 @@ import { Meter } from "../metrics/meter.ts";
 import { KeyClock } from "./clock.ts";
 import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
 import { KeyCommands } from "./key-commands.ts";
-import { KeyLife } from "./key-life.ts";
+import { KeyLife, type Retirement } from "./key-life.ts";
 import { KeyNews } from "./key-news.ts";
 import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
@@ -91,6 +91,8 @@ export class KeyObject extends DurableObject<Env> {
       env,
       name: this.#name,
       store: this.#store,
+      context: () => this.#context(),
+      stored: (engine) => this.#tell(engine),
       wakeFor: (engine) => this.#wakeUp.by(this.#nextWake(engine)),
       forget: () => {
         forgetKey(this.#name);
@@ -122,13 +124,13 @@ export class KeyObject extends DurableObject<Env> {
     forgetKey(this.#name);
     ctx.blockConcurrencyWhile(async () => {
       this.#life.load();
-      const { engine, isListed } = this.#life;
+      const { engine, isVisited } = this.#life;
       if (!engine) return;
       if (this.#life.isListed) noteKey(env, this.#name, engine);
       this.#history.recall(engine.newestHolds(MAX_GRANTS));
       await this.#wakeUp.recall();
       // A founding cut short by a crash has set no alarm that would prune the key if it stays unused.
-      if (!isListed) this.#wakeUp.by(this.#nextWake(engine));
+      if (!isVisited) this.#wakeUp.by(this.#nextWake(engine));
     });
   }
 
@@ -263,6 +265,11 @@ export class KeyObject extends DurableObject<Env> {
     return this.#commands.use(undefined, (engine, context) => engine.cancel(request, context));
   }
 
+  /** From now on the session hears at once when a lease of its own ends. */
+  watch(session: string): Promise<void> {
+    return this.#commands.use(undefined, (engine) => engine.watch(session));
+  }
+
   leave(session: string, options: { keepsReported: boolean }): Promise<void> {
     return this.#commands.use(undefined, (engine, context) => engine.leave(session, options, context));
   }
@@ -296,6 +303,20 @@ export class KeyObject extends DurableObject<Env> {
    */
   isUnfounded(listedAt: number): boolean {
     return this.#life.isUnfounded(listedAt);
+  }
+
+  /** Whether the directory, which lists the key since `listedAt`, may forget it. Never waits, like `isUnfounded`. */
+  retire(listedAt: number): Retirement {
+    const { engine, exists, isInTransition } = this.#life;
+    if (engine && exists && !isInTransition) this.#commands.run(engine, (_, context) => engine.tick(context));
+    return this.#life.retire(listedAt);
+  }
+
+  /** Deletes a retired key. False if it is in use again. */
+  async forgetRetired(): Promise<boolean> {
+    const isForgotten = await this.#life.forgetRetired();
+    if (isForgotten) this.#meter.pruned();
+    return isForgotten;
   }
 
   /**
@@ -355,7 +376,8 @@ export class KeyObject extends DurableObject<Env> {
 
   /** By the machine's clock, which alarms use. */
   #nextWake(engine: KeyEngine): number {
-    const { gcMaxIdleMs, gcIntervalMs } = this.#config;
+    const { gcIntervalMs } = this.#config;
+    const gcMaxIdleMs = this.#life.isVisited ? Number.POSITIVE_INFINITY : this.#config.gcMaxIdleMs;
     return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
   }
 }

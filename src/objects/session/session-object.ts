@@ -316,6 +316,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   #listenTo(socket: SessionSocket): void {
+    this.#own.store.useShelf(socket, socket.keys);
     this.#socket = socket;
     this.#lastSocket = socket;
     this.#entry = socket.entry;
@@ -341,6 +342,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   #isReplaced(socket: WebSocket): boolean {
     // When a close wakes the object, its socket is no longer among the open ones: only the event has it.
     this.#entry ??= SessionSocket.entryOf(socket);
+    if (!this.#lastSocket) this.#own.store.useShelf(undefined, SessionSocket.keysOf(socket));
     return this.#lastSocket !== undefined && !this.#lastSocket.isOn(socket);
   }
 

@@ -304,6 +304,7 @@ export class Conversation implements SocketConversation {
     if (this.#standing.isWatching) return;
     if (this.#standing.isResumed) for (const loss of this.#host.resumption.recentLosses()) this.#replies.lost(loss);
     this.#stand({ isWatching: true });
+    if (!this.#standing.isResumable) this.#requests.watch();
   }
 
   #makeResumable(tag: string | undefined): void {
@@ -333,14 +334,15 @@ export class Conversation implements SocketConversation {
   }
 
   #runOnKey(tag: string | undefined, request: KeyRequest): void {
-    const { isResumable } = this.#standing;
+    const { isResumable, isWatching } = this.#standing;
     // A request that may be repeated on another socket has the same id there.
     const mayComeAgain = isResumable && tag !== undefined;
     const id = mayComeAgain ? this.#names.ofTag(tag) : this.#names.next();
     const isSteal = request.type === "acquire" && request.steals === true;
     const hasBegun = isSteal && mayComeAgain && !this.#host.resumption.beginsSteal(tag);
     const entry = newRequest({ id, key: request.key, type: request.type, tag });
-    this.#requests.begin(entry, request, { mayWait: !this.#hasInputEnded, hasBegun });
+    const isWatched = isWatching || isResumable;
+    this.#requests.begin(entry, request, { mayWait: !this.#hasInputEnded, hasBegun, isWatched });
   }
 
   /** Withdraws a request whose answer is no longer needed. */

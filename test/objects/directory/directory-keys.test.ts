@@ -1,9 +1,10 @@
-import { reset } from "cloudflare:test";
+import { evictDurableObject, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, byDirectory, directoryOfKey } from "../../../src/objects/calls/directories.ts";
 import { gatherStats, type Stats, type StatsOptions } from "../../../src/reports/stats.ts";
-import { command, grantedToken, keyStub } from "../support.ts";
+import { pass, stopClock } from "../clock.ts";
+import { command, fresh, grantedToken, keyStub, storedIn, visitKeys } from "../support.ts";
 
 afterEach(async () => {
   await reset();
@@ -120,4 +121,24 @@ describe("the list of keys", () => {
       expect(listed).toEqual(inByteOrder(keys));
     }
   });
+});
+
+it("keys listed by a version that did not visit them are visited", async () => {
+  const key = fresh("key");
+  const stub = keyStub(key);
+  await stub.release(grantedToken(await stub.acquire(command())), "");
+  const directory = directoryOfKey(env, key);
+  const forget = (_: unknown, { storage }: DurableObjectState) => {
+    storage.kv.delete("visits keys");
+    return storage.deleteAlarm();
+  };
+  await runInDurableObject(directory, forget);
+  await evictDurableObject(directory);
+  stopClock();
+  const alarm = () => runInDurableObject(directory, (_, { storage }) => storage.getAlarm());
+  expect(await alarm()).toBeGreaterThan(Date.now() + 60_000);
+  pass(70_000);
+  await visitKeys(key);
+  expect(await storedIn(stub)).toEqual([]);
+  vi.useRealTimers();
 });

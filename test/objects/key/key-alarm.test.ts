@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { NoticeAnswer } from "../../../src/engine/index.ts";
 import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
+import { KeyStore } from "../../../src/objects/key/rows.ts";
 import { pass, stopClock } from "../clock.ts";
 import { eager, scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
@@ -44,7 +45,7 @@ describe("a key's alarm", () => {
   it("does nothing when it comes early or twice, and is set again", async () => {
     stopClock();
     const stub = keyStub(fresh("key"));
-    const held = grantedToken(await stub.acquire(command({ leaseSeconds: 20 })));
+    const held = grantedToken(await stub.acquire(command({ leaseSeconds: 20, isWatched: true })));
     await runDurableObjectAlarm(stub);
     await runInDurableObject(stub, async (key, { storage }) => {
       await key.alarm();
@@ -67,6 +68,14 @@ describe("a key's alarm", () => {
     const name = fresh("key");
     const stub = keyStub(name);
     await stub.release(grantedToken(await stub.acquire(command({ limit: 4 }))), "");
+    // A key that the directory does not visit has to be pruned by its own alarm.
+    await runInDurableObject(stub, (_, { storage }) => {
+      const store = new KeyStore(storage);
+      store.load();
+      store.unlist();
+    });
+    await evictDurableObject(stub);
+    await stub.describe();
     const leave = vi.spyOn(DirectoryObject.prototype, "leaveKey").mockRejectedValue(new Error("unreachable"));
     stopClock();
     pass(120_000);
@@ -81,7 +90,7 @@ describe("a key's alarm", () => {
 
   it("is valid for the longest lease there is", async () => {
     const stub = keyStub(fresh("key"));
-    const outcome = await stub.acquire(command({ leaseSeconds: 9_223_372_036 }));
+    const outcome = await stub.acquire(command({ leaseSeconds: 9_223_372_036, isWatched: true }));
     expect(outcome).toMatchObject({ status: "granted", leaseSeconds: 9_223_372_036 });
     await runInDurableObject(stub, async (_, { storage }) => {
       expect(await storage.getAlarm()).toBeGreaterThan(Date.now() + 1_000_000);

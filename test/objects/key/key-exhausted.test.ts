@@ -1,5 +1,6 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
+import { KeyStore } from "../../../src/objects/key/rows.ts";
 import { scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
 
@@ -8,7 +9,9 @@ async function nearlyExhausted() {
   const stub = keyStub(fresh("key"));
   await stub.release(grantedToken(await stub.acquire(command())), "");
   await runInDurableObject(stub, (_, { storage }) => {
-    storage.sql.exec("UPDATE key SET fence = 'fffffffffffffffe'");
+    const store = new KeyStore(storage);
+    const { key, foundedAt } = store.load() ?? {};
+    store.relist({ limit: key?.limit ?? 0, fence: 0xfffffffffffffffen, foundedAt: foundedAt ?? 0 });
   });
   await evictDurableObject(stub);
   return stub;
