@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { type Fence, fenceFromHex, fenceToHex } from "../../engine/index.ts";
+import { hash } from "../../hash.ts";
 import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
 import { WakeUp } from "../awake/wake-up.ts";
@@ -45,8 +46,8 @@ const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
 
 /** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
 const PROBE_EVERY_MS = 3_600_000;
-/** The name under which the time of the next probe is stored. */
-const PROBE_AT = "probe at";
+/** An alarm that fires within this time of a probe's turn makes it: when the last one was is not stored. */
+const PROBE_TAKES_AT_MOST_MS = 60_000;
 /** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
 const PROBED_BY_REPORT = 4;
 /** After a restart, once somebody wants to know, all sessions are probed, but not at once. */
@@ -78,8 +79,6 @@ export class DirectoryObject extends DurableObject<Env> {
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
   readonly #visits: KeyVisits;
   readonly #wakeUp: WakeUp;
-  /** When sessions are probed next; undefined if none has been listed since they were. */
-  #probeAt: number | undefined;
   /** When the next sessions from before a restart are probed; undefined if none wait for it. */
   #unseenAt: number | undefined;
   /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
@@ -103,7 +102,6 @@ export class DirectoryObject extends DurableObject<Env> {
     };
     this.#visits = new KeyVisits({ env, storage: ctx.storage, keys: this.#keys, markAbove });
     markAbove(this.#visits.storedMark);
-    this.#probeAt = ctx.storage.kv.get<number>(PROBE_AT);
     this.#wakeUp = new WakeUp(ctx.storage);
     ctx.blockConcurrencyWhile(async () => {
       await this.#wakeUp.recall();
@@ -204,7 +202,8 @@ export class DirectoryObject extends DurableObject<Env> {
     const forgotten = await this.#visits.make(Date.now());
     if (forgotten > 0) await this.#settle("keys");
     const never = Number.POSITIVE_INFINITY;
-    this.#wakeUp.by(Math.min(this.#visits.next(), this.#probeAt ?? never, this.#unseenAt ?? never));
+    const probeAt = this.#sessions.count() > 0 ? this.#nextProbe : never;
+    this.#wakeUp.by(Math.min(this.#visits.next(), probeAt, this.#unseenAt ?? never));
   }
 
   list(range: Range): ShardListing {
@@ -367,18 +366,16 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   #watchSessions(): void {
-    if (this.#probeAt === undefined) {
-      this.#probeAt = Date.now() + PROBE_EVERY_MS;
-      this.ctx.storage.kv.put(PROBE_AT, this.#probeAt);
-    }
-    this.#wakeUp.by(this.#probeAt);
+    this.#wakeUp.by(this.#nextProbe);
   }
 
   async #probeSessions(): Promise<void> {
-    if (this.#probeAt === undefined || this.#probeAt > Date.now()) return;
-    await this.#sessions.strikeDead();
-    this.#probeAt = undefined;
-    if (this.#sessions.count() > 0) this.#watchSessions();
-    else this.ctx.storage.kv.delete(PROBE_AT);
+    if (this.#nextProbe - PROBE_EVERY_MS + PROBE_TAKES_AT_MOST_MS > Date.now()) await this.#sessions.strikeDead();
+  }
+
+  /** Each shard has its own minute of the hour. */
+  get #nextProbe(): number {
+    const turn = hash(this.#name) % PROBE_EVERY_MS;
+    return (Math.floor((Date.now() - turn) / PROBE_EVERY_MS) + 1) * PROBE_EVERY_MS + turn;
   }
 }
