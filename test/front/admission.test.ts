@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { AdmissionQueue, AdmissionTimeoutError, type Arrival, type Release } from "../../src/front/limits/admission.ts";
 
 const LIMITS = { maxInFlight: 2, maxTurnMs: 20_000, maxWaitMs: 10_000 };
@@ -8,6 +8,10 @@ class Door {
   readonly queue = new AdmissionQueue(LIMITS);
   readonly entered: string[] = [];
   readonly #releases = new Map<string, Release>();
+
+  constructor() {
+    doors.push(this);
+  }
 
   async arrive(name: string, arrival: Partial<Arrival> = {}) {
     const release = await this.queue.enter({ isResuming: false, address: "a", ...arrival });
@@ -19,7 +23,18 @@ class Door {
     this.#releases.get(name)?.();
     await settled();
   }
+
+  /** Lets everybody in who still waits: nobody is refused after the story has ended. */
+  async close(): Promise<void> {
+    while (this.queue.waiting > 0) for (const name of this.entered) await this.isDone(name);
+  }
 }
+
+const doors: Door[] = [];
+
+afterEach(async () => {
+  for (const door of doors.splice(0)) await door.close();
+});
 
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
 

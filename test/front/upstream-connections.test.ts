@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, expect, test, vi } from "vitest";
-import { FrontDoor } from "../../src/front/door.ts";
+import { openDoor } from "./support.ts";
 
 const HOST = "127.0.0.1";
 
@@ -17,29 +17,11 @@ async function opened(answer: RequestListener) {
   const behind = createServer(answer).on("connection", (socket: Socket) => connections.push(socket));
   await once(behind.listen(0, HOST), "listening");
   const listen = { host: HOST, port: (behind.address() as AddressInfo).port };
-  const door = await FrontDoor.open({
-    tcp: { host: HOST, port: 0 },
-    http: { host: HOST, port: 0 },
-    tls: undefined,
-    caps: { sockets: 100, clients: 0, clientsPerAddress: 0, httpPerAddress: 0 },
-    writeTimeoutMs: 1_000,
-    readTimeoutMs: 1_000,
-    ownSecret: "secret",
-    bridgeSecret: undefined,
-    clientIpHeader: "X-Holdfast-Peer",
-    upstream: { ready: async () => listen },
-    log: () => {},
+  const door = await openDoor({ upstream: { ready: async () => listen } });
+  cleanUps.push(() => {
+    behind.closeAllConnections();
+    behind.close();
   });
-  cleanUps.push(
-    () => {
-      behind.closeAllConnections();
-      behind.close();
-    },
-    () => {
-      door.stopListening();
-      door.cut();
-    },
-  );
   return { connections, port: door.httpPort, ask: (path: string) => fetch(`http://${HOST}:${door.httpPort}${path}`) };
 }
 
