@@ -1,5 +1,5 @@
 import type { Config } from "../config.ts";
-import { type Operation, permits, type Scope } from "./scope.ts";
+import { permits, type Scope, type ScopeOperation } from "./scope.ts";
 import { sameSecret } from "./secrets.ts";
 import { readTicket } from "./tickets.ts";
 
@@ -71,7 +71,7 @@ async function isSecret(shown: Uint8Array | string, secret: string | undefined):
 }
 
 /** Whether the principal may use the operation: on this key or, without a key, at all. */
-export function mayUse(principal: Principal, operation: Operation, key?: string): boolean {
+export function mayUse(principal: Principal, operation: ScopeOperation, key?: string): boolean {
   if (principal.type !== "ticket") return true;
   const { scope } = principal;
   return key === undefined ? scope.operations.includes(operation) : permits(scope, operation, key);

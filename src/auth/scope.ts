@@ -1,17 +1,17 @@
 export const OPERATIONS = ["lock", "semaphore", "stats"] as const;
 
-export type Operation = (typeof OPERATIONS)[number];
+export type ScopeOperation = (typeof OPERATIONS)[number];
 
 /** What a ticket allows. */
 export interface Scope {
   /** Exact keys, or prefixes if they end in `*`. Only the last character is special; `*` alone means every key. */
   readonly keys: readonly string[];
-  readonly operations: readonly Operation[];
+  readonly operations: readonly ScopeOperation[];
   /** In milliseconds; from this instant on the scope allows nothing. */
   readonly expiresAt: number;
 }
 
-export function permits(scope: Scope, operation: Operation, key: string): boolean {
+export function permits(scope: Scope, operation: ScopeOperation, key: string): boolean {
   return scope.operations.includes(operation) && seesKey(scope, key);
 }
 

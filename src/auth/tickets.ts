@@ -1,6 +1,6 @@
 import { errors, type JWTPayload, jwtVerify, SignJWT } from "jose";
 import type { Config } from "../config.ts";
-import { OPERATIONS, type Operation, type Scope } from "./scope.ts";
+import { OPERATIONS, type Scope, type ScopeOperation } from "./scope.ts";
 
 /** The part of the configuration that decides which tickets are accepted. */
 type Secrets = Pick<Config, "authToken" | "ticketSecret">;
@@ -71,7 +71,7 @@ function isPattern(item: unknown): boolean {
   return typeof item === "string" && item !== "" && new TextEncoder().encode(item).length <= MAX_PATTERN_BYTES;
 }
 
-function isOperationList(claim: unknown): claim is Operation[] {
+function isOperationList(claim: unknown): claim is ScopeOperation[] {
   if (!Array.isArray(claim) || claim.length === 0 || new Set(claim).size !== claim.length) return false;
   return claim.every((item) => OPERATIONS.includes(item));
 }

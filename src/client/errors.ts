@@ -1,4 +1,4 @@
-import type { Place } from "./locks/host.ts";
+import type { LockTarget } from "./locks/host.ts";
 import { MAX_CLAIMS } from "./wire.ts";
 
 /**
@@ -114,7 +114,11 @@ export class ProtocolError extends LockError {
 }
 
 /** The error that a status word of the wire protocol stands for. */
-export function errorOf(word: string, { key, limit }: Pick<Place, "key" | "limit">, timeoutMs?: number): LockError {
+export function errorOf(
+  word: string,
+  { key, limit }: Pick<LockTarget, "key" | "limit">,
+  timeoutMs?: number,
+): LockError {
   switch (word) {
     case "timeout":
       return new AcquireTimeoutError(key, undefined, timeoutMs);

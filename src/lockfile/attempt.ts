@@ -1,4 +1,4 @@
-import { type Claim, createLock, type MadeLock } from "./create.ts";
+import { createLock, type FileCreator, type MadeLock } from "./create.ts";
 import { type ExaminedLock, examineLock, isSameLock } from "./examine.ts";
 import { withGuard } from "./guard.ts";
 import { type Holder, holderOf, isStale } from "./holder.ts";
@@ -13,7 +13,7 @@ export type Attempt =
   | { readonly kind: "acquired"; readonly lock: MadeLock; readonly tookOver: boolean }
   | { readonly kind: "held" | "busy"; readonly holder: Holder | undefined };
 
-export interface Wish extends Claim {
+export interface Wish extends FileCreator {
   /** Whole seconds after which a lock may be taken over; 0 means never. */
   readonly stale: number;
   readonly warn: Warn;

@@ -16,7 +16,7 @@ import {
 } from "./system.ts";
 
 /** What a lock file says about its creator. */
-export interface Claim {
+export interface FileCreator {
   readonly pid: number;
   readonly tag: string | undefined;
 }
@@ -30,7 +30,7 @@ type Linked = "linked" | "exists" | "swept" | "unsupported";
  * Creates the lock file, complete and durable, if nothing is at the path; undefined if something is. On file systems
  * with hard links, an error or a crash leaves either a complete lock file or none.
  */
-export function createLock(where: LockPath, { pid, tag }: Claim): MadeLock | undefined {
+export function createLock(where: LockPath, { pid, tag }: FileCreator): MadeLock | undefined {
   for (;;) {
     const fields = {
       pid,

@@ -6,7 +6,7 @@ import { ownerIdOf } from "../objects/calls/session-names.ts";
 import type { ListedKey } from "../objects/directory/directory-object.ts";
 import type { Env } from "../objects/env.ts";
 import { hasNewLabels } from "../objects/key/history.ts";
-import { type Moment, sharedAnswer } from "../objects/pacing/shared-answers.ts";
+import { type SequenceNumber, sharedAnswer } from "../objects/pacing/shared-answers.ts";
 import { takeCensus } from "./gauges.ts";
 import { type HistoryDetail, historyOf, labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
 import { type FoundKey, findKeys } from "./key-walk.ts";
@@ -86,7 +86,7 @@ export interface StatsQuestion extends Omit<StatsOptions, "sees"> {
 }
 
 /** The service as JSON, as of a time after the moment `asked`. Equal concurrent questions share the answer. */
-export function statsDocument(env: Env, { scope, ...options }: StatsQuestion, asked: Moment): Promise<string> {
+export function statsDocument(env: Env, { scope, ...options }: StatsQuestion, asked: SequenceNumber): Promise<string> {
   return sharedAnswer(`stats ${JSON.stringify([options, scope?.keys])}`, asked, async () =>
     JSON.stringify(await gatherStats(env, scope ? within(scope, options) : options)),
   );
@@ -105,7 +105,7 @@ export function keyDocument(
   env: Env,
   key: string,
   options: { readonly history: boolean },
-  asked: Moment,
+  asked: SequenceNumber,
 ): Promise<string | undefined> {
   return sharedAnswer(`key ${JSON.stringify([key, options])}`, asked, async () => {
     const detail = await gatherKey(env, key, options);

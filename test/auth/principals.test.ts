@@ -9,7 +9,7 @@ import {
   mayUse,
   type Principal,
 } from "../../src/auth/principal.ts";
-import { OPERATIONS, type Operation } from "../../src/auth/scope.ts";
+import { OPERATIONS, type ScopeOperation } from "../../src/auth/scope.ts";
 import { issueTicket } from "../../src/auth/tickets.ts";
 
 type Secrets = Parameters<typeof authenticate>[0];
@@ -19,7 +19,7 @@ const WITHOUT_ADMIN = { ...CLOSED, adminToken: undefined };
 const OPEN = { ...CLOSED, authToken: undefined };
 const WIDE_OPEN = { ...OPEN, adminToken: undefined };
 
-const ticketFor = (operations: Operation[] = ["lock"], issuedAt = Date.now()) =>
+const ticketFor = (operations: ScopeOperation[] = ["lock"], issuedAt = Date.now()) =>
   issueTicket(CLOSED, { keys: ["a", "p/*"], operations }, 60, issuedAt);
 
 describe("an Authorization header", () => {
@@ -97,7 +97,7 @@ describe("a bare secret", () => {
 });
 
 describe("rights", () => {
-  const ticket = (...operations: Operation[]): Principal => ({
+  const ticket = (...operations: ScopeOperation[]): Principal => ({
     type: "ticket",
     scope: { keys: ["a", "p/*"], operations, expiresAt: Number.MAX_SAFE_INTEGER },
   });

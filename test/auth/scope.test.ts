@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { commonPrefix, type Operation, permits, type Scope, seesKey } from "../../src/auth/scope.ts";
+import { commonPrefix, permits, type Scope, type ScopeOperation, seesKey } from "../../src/auth/scope.ts";
 
-function scope(keys: string[], operations: Operation[] = ["lock"]): Scope {
+function scope(keys: string[], operations: ScopeOperation[] = ["lock"]): Scope {
   return { keys, operations, expiresAt: 0 };
 }
 

@@ -1,13 +1,13 @@
 import { SignJWT } from "jose";
 import { describe, expect, test } from "vitest";
-import type { Operation } from "../../src/auth/scope.ts";
+import type { ScopeOperation } from "../../src/auth/scope.ts";
 import { issueTicket, MAX_TICKET_LENGTH, readTicket } from "../../src/auth/tickets.ts";
 
 const CLOSED = { authToken: "secret", ticketSecret: undefined };
 const SIGNED = { authToken: "secret", ticketSecret: "0123456789abcdef0123456789abcdef" };
 const OPEN = { authToken: undefined, ticketSecret: undefined };
 const NOW = 1_800_000_000_000;
-const SCOPE = { keys: ["deploy", "team-a/*"], operations: ["lock", "stats"] as Operation[] };
+const SCOPE = { keys: ["deploy", "team-a/*"], operations: ["lock", "stats"] as ScopeOperation[] };
 
 interface Forgery {
   readonly header?: Record<string, unknown>;

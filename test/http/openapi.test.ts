@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { openApiDocument } from "../../src/http/openapi/document.ts";
 import {
-  type Entry,
   entriesOf,
   type Media,
   type Parameter,
+  type ReferenceOperation,
   type Reply,
   resolved,
 } from "../../src/http/openapi/reference/model.ts";
@@ -104,7 +104,7 @@ describe("the document is well formed", () => {
     }
   });
 
-  test.each(entries)("$operationId has what an operation needs", (entry: Entry) => {
+  test.each(entries)("$operationId has what an operation needs", (entry: ReferenceOperation) => {
     expect(entry.summary).not.toBe("");
     expect(document.tags.map(({ name }: { name: string }) => name)).toEqual(expect.arrayContaining([...entry.tags]));
     const parameters = (entry.parameters ?? []).map((parameter) => resolved<Parameter>(document, parameter));

@@ -37,16 +37,16 @@ export function urlKeyIn(text: string | undefined): string {
 /**
  * A grant for programs and for shells. The printed lines are safe for `eval`: values contain only letters and digits.
  */
-export interface Grant {
+export interface GrantReply {
   readonly token: string;
   readonly lease_ttl_s: number;
 }
 
-export function grantDocument(key: string, { token, lease_ttl_s }: Grant) {
+export function grantDocument(key: string, { token, lease_ttl_s }: GrantReply) {
   return { key, token, fence: fenceOf(token), lease_s: lease_ttl_s };
 }
 
-export function grantLines({ token, lease_ttl_s }: Grant): string[] {
+export function grantLines({ token, lease_ttl_s }: GrantReply): string[] {
   return [`token=${token}`, `fence=${fenceOf(token)}`, `lease=${lease_ttl_s}`];
 }
 

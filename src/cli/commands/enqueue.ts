@@ -4,9 +4,9 @@ import { countIn, labelIn, leaseIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
 import { lastingLabel } from "../service/label.ts";
 import { endSession, keyPath, openSession } from "../service/sessions.ts";
-import { type Grant, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
+import { type GrantReply, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
 
-type Enqueued = ({ readonly status: "acquired" } & Grant) | { readonly status: "queued" };
+type Enqueued = ({ readonly status: "acquired" } & GrantReply) | { readonly status: "queued" };
 
 /** `holdfast enqueue KEY`: takes a place in the queue for a session that outlives this process. */
 export async function main(args: Arguments): Promise<number> {

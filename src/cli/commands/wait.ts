@@ -4,9 +4,9 @@ import type { Arguments } from "../args/parse.ts";
 import { countIn, secondsIn } from "../args/values.ts";
 import { CommandError, UsageError } from "../output/errors.ts";
 import { keyPath } from "../service/sessions.ts";
-import { type Grant, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
+import { type GrantReply, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
 
-type Waited = ({ readonly status: "ok" } & Grant) | { readonly status: "timeout" };
+type Waited = ({ readonly status: "ok" } & GrantReply) | { readonly status: "timeout" };
 
 /**
  * `holdfast wait KEY --session ID`: returns once the session holds the lock. A wait that times out gives up the place.

@@ -2,7 +2,7 @@ import { elapsedMs, type Moment } from "../clock.ts";
 import type { Answer, Patience } from "../connection/calls.ts";
 import { AcquireTimeoutError, ConnectionError, errorOf, LockLostError } from "../errors.ts";
 import { leaseArg, limitArg, WANTED, waitArg } from "../wire.ts";
-import { ANSWERED_WITHIN_MS, giveBack, type Host, type Place } from "./host.ts";
+import { ANSWERED_WITHIN_MS, giveBack, type Host, type LockTarget } from "./host.ts";
 import { Lease } from "./lease.ts";
 import { Lock } from "./lock.ts";
 
@@ -88,7 +88,7 @@ export function soon(host: Host): Patience {
  */
 export async function take(
   host: Host,
-  place: Place,
+  place: LockTarget,
   { status, rest, sentAt }: Answer,
   { signal, maxHold, timeout }: WaitOptions,
   ended?: () => unknown,

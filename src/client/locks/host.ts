@@ -28,12 +28,16 @@ export interface Host extends Pick<Channel, "clock" | "isReady" | "isLapsed" | "
 export const ANSWERED_WITHIN_MS = 10_000;
 
 /** Where a hold or a place is. */
-export interface Place {
+export interface LockTarget {
   readonly key: string;
   readonly limit: number;
 }
 
 /** Gives a hold back. Resolves with what the service says to it, or with nothing if that will never be known. */
-export function giveBack(host: Pick<Host, "ask">, { key, limit }: Place, token: string): Promise<Answer | undefined> {
+export function giveBack(
+  host: Pick<Host, "ask">,
+  { key, limit }: LockTarget,
+  token: string,
+): Promise<Answer | undefined> {
   return host.ask({ command: "r", key, limit, arg: token, mustArrive: true }).catch(() => undefined);
 }

@@ -2,12 +2,12 @@ import { elapsedMs, type Moment, momentOf, within } from "../clock.ts";
 import { LockLostError, type LossReason } from "../errors.ts";
 import { RELEASED_WITHIN_MS } from "../limits.ts";
 import { FOREVER_MS } from "../wire.ts";
-import { giveBack, type Host, type Place } from "./host.ts";
+import { giveBack, type Host, type LockTarget } from "./host.ts";
 import { Lease } from "./lease.ts";
 
 /** What the service knows of a lock. A sticky one is taken over by one `Lock` after the other. */
 export interface Hold {
-  readonly place: Place;
+  readonly place: LockTarget;
   readonly token: string;
   lease: Lease;
   /** The `Lock` that has it now. */

@@ -4,14 +4,14 @@ import { isHidden } from "../connection/page-events.ts";
 import { AcquireTimeoutError } from "../errors.ts";
 import { MAX_BUSY_MS, MAX_IDLE_MS } from "../limits.ts";
 import { acquire, leftMs, type RequestOptions } from "./acquire.ts";
-import type { Host, Place } from "./host.ts";
+import type { Host, LockTarget } from "./host.ts";
 import { Lock, whileHeld } from "./lock.ts";
 
 /** Locks that are kept after their callback. */
 export interface Stays {
   request<Result>(key: string, options: RequestOptions, run: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   /** Gives back what is kept of this key while no callback uses it. */
-  giveUp(place: Place): void;
+  giveUp(place: LockTarget): void;
 }
 
 /**

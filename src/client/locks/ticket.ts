@@ -5,7 +5,7 @@ import { checkCall, checkOptions } from "../options.ts";
 import type { Holder, KeyReport, Waiter } from "../report.ts";
 import { FOREVER_MS, leaseArg, limitArg, waitArg } from "../wire.ts";
 import { type LockOptions, leftMs, patienceOf, soon, take, type WaitOptions } from "./acquire.ts";
-import { giveBack, type Host, type Place, type SessionFate } from "./host.ts";
+import { giveBack, type Host, type LockTarget, type SessionFate } from "./host.ts";
 import type { Lock } from "./lock.ts";
 import { read } from "./read.ts";
 
@@ -33,14 +33,14 @@ export class Ticket implements AsyncDisposable {
   /** The key whose queue it is in. */
   readonly key: string;
   readonly #host: Host;
-  readonly #place: Place;
+  readonly #place: LockTarget;
   readonly #session: SessionFate;
   readonly #since: Moment;
   #leaving: AbortController | undefined;
   #isOver = false;
 
   /** @internal */
-  constructor(host: Host, place: Place) {
+  constructor(host: Host, place: LockTarget) {
     this.key = place.key;
     this.#host = host;
     this.#place = place;
@@ -147,7 +147,7 @@ function positionIn(report: KeyReport | null, owner: number | undefined, ageMs: 
 }
 
 /** Waiting for no time gives up a place; what it turns out to hold is given back. */
-export async function leavePlace(host: Host, place: Place): Promise<void> {
+export async function leavePlace(host: Host, place: LockTarget): Promise<void> {
   const request = { command: "w", ...place, arg: "0", mustArrive: true } as const;
   const answer = await host.ask(request, soon(host)).catch(() => undefined);
   if (answer?.status !== "ok") return;

@@ -3,7 +3,7 @@ import { useLasting } from "../shared/lasting-effect.ts";
 import { inWords } from "../shared/service.ts";
 import { count, nameOf, shortFence, span } from "../shared/words.ts";
 import { clockTime } from "./clock-time.ts";
-import { endingOf, type Grant, type History, OUTCOME_WORDS, type Outcome } from "./history.ts";
+import { endingOf, type GrantRecord, type History, OUTCOME_WORDS, type Outcome } from "./history.ts";
 import { type Spread, spreadOf } from "./percentiles.ts";
 import { loadPlotter, TimelinePlot } from "./plot.ts";
 import { type Timeline, timelineOf } from "./timeline.ts";
@@ -80,7 +80,7 @@ function Legend() {
   );
 }
 
-function Percentiles({ grants }: { readonly grants: readonly Grant[] }) {
+function Percentiles({ grants }: { readonly grants: readonly GrantRecord[] }) {
   const waits = spreadOf(grants.flatMap(({ waited_s }) => waited_s ?? []));
   const holds = spreadOf(grants.flatMap(({ held_s }) => held_s ?? []));
   return (
@@ -116,7 +116,7 @@ function SpreadRow({ title, spread }: { readonly title: string; readonly spread:
 }
 
 /** The newest first. Its rows are made when somebody opens it. */
-function GrantTable({ grants }: { readonly grants: readonly Grant[] }) {
+function GrantTable({ grants }: { readonly grants: readonly GrantRecord[] }) {
   const [isOpen, setOpen] = useState(false);
   return (
     <details onToggle={(event: Event) => setOpen((event.currentTarget as HTMLDetailsElement).open)}>
@@ -144,7 +144,7 @@ function GrantTable({ grants }: { readonly grants: readonly Grant[] }) {
   );
 }
 
-function GrantRow({ grant }: { readonly grant: Grant }) {
+function GrantRow({ grant }: { readonly grant: GrantRecord }) {
   return (
     <tr>
       <td>

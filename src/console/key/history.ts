@@ -1,7 +1,7 @@
 import type { KeyReport } from "../../client/report.ts";
 
 /** A grant of the key, standing or ended. */
-export interface Grant {
+export interface GrantRecord {
   readonly fence: string;
   readonly owner_conn_id: number;
   readonly protocol?: "file" | "terraform";
@@ -21,7 +21,7 @@ export interface History {
   /** What the key's clock shows. */
   readonly now: string;
   /** In the order of their hand-over. */
-  readonly grants: readonly Grant[];
+  readonly grants: readonly GrantRecord[];
 }
 
 /** `GET /v1/keys/{key}?history=true` */
@@ -48,7 +48,7 @@ export function withPast(state: KeyState, before: KeyState | undefined): KeyStat
 /** How a grant is drawn: what matters is whether its holder gave it back himself. */
 export type Outcome = "held" | "released" | "expired" | "lost";
 
-export function outcomeOf({ ended }: Grant): Outcome {
+export function outcomeOf({ ended }: GrantRecord): Outcome {
   if (ended === undefined) return "held";
   return ended === "released" || ended === "expired" ? ended : "lost";
 }
@@ -68,6 +68,6 @@ const ENDING_WORDS: Readonly<Record<Ending, string>> = {
   stolen: "taken by an administrator",
 };
 
-export function endingOf({ ended }: Grant): string {
+export function endingOf({ ended }: GrantRecord): string {
   return ended === undefined ? "held now" : (ENDING_WORDS[ended] ?? ended);
 }

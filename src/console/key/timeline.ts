@@ -1,8 +1,8 @@
-import { type Grant, type History, type Outcome, outcomeOf } from "./history.ts";
+import { type GrantRecord, type History, type Outcome, outcomeOf } from "./history.ts";
 
 /** One grant in the picture. Times are in seconds since 1970. */
 export interface Bar {
-  readonly grant: Grant;
+  readonly grant: GrantRecord;
   readonly outcome: Outcome;
   readonly lane: number;
   /** When its holder began to wait; equal to `from` where that is not drawn. */
@@ -45,7 +45,7 @@ export function timelineOf({ now, grants }: History): Timeline {
   return { from, to, ...inLanes(holds), isWithoutWaits: true };
 }
 
-function periodOf(grant: Grant, now: number): Period {
+function periodOf(grant: GrantRecord, now: number): Period {
   const from = secondsOf(grant.granted_at);
   const to = grant.held_s === undefined ? Math.max(now, from) : from + grant.held_s;
   return { grant, outcome: outcomeOf(grant), waitedFrom: from - (grant.waited_s ?? 0), from, to };

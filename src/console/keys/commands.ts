@@ -1,12 +1,12 @@
 /** Where the page was loaded from, and what a command must show to be let in. */
-export interface Place {
+export interface ServiceAddress {
   readonly origin: string;
   readonly hostname: string;
   readonly needsToken: boolean;
 }
 
 /** Opens a session and takes a lock with it, over HTTP. */
-export function restCommand({ origin, needsToken }: Place): string {
+export function restCommand({ origin, needsToken }: ServiceAddress): string {
   const auth = needsToken ? ` -H "Authorization: Bearer $TOKEN"` : "";
   const session = `curl -s -X POST ${origin}/v1/sessions${auth} -H "X-Holdfast-Label: $USER with curl"`;
   return [
@@ -16,13 +16,13 @@ export function restCommand({ origin, needsToken }: Place): string {
 }
 
 /** Takes a lock over the wire protocol and keeps the connection, and with it the lock, for half a minute. */
-export function wireCommand({ hostname, needsToken }: Place): string {
+export function wireCommand({ hostname, needsToken }: ServiceAddress): string {
   const lines = needsToken ? `printf 'auth\\n_\\n%s\\nl\\nhello\\n10\\n' "$TOKEN"` : `printf 'l\\nhello\\n10\\n'`;
   return `(${lines}; sleep 30) | nc ${hostname.replace(/^\[|\]$/g, "")} 6388`;
 }
 
 /** Takes a lock with the client, and gives it back. */
-export function clientProgram({ origin, needsToken }: Place): string {
+export function clientProgram({ origin, needsToken }: ServiceAddress): string {
   const token = needsToken ? ", token: process.env.TOKEN" : "";
   return [
     'import { connect } from "holdfast-client";',

@@ -1,6 +1,6 @@
 import { isTrusted, mayUse } from "../../auth/principal.ts";
 import { logged } from "../../log.ts";
-import { momentNow, sharedAnswer } from "../../objects/pacing/shared-answers.ts";
+import { nextInOrder, sharedAnswer } from "../../objects/pacing/shared-answers.ts";
 import { groupDocument } from "../../reports/group.ts";
 import { keyDocument, statsDocument } from "../../reports/stats.ts";
 import { renderMetrics } from "../middleware/metrics.ts";
@@ -25,7 +25,7 @@ export async function getStats(context: AppContext): Promise<Response> {
   const scope = principal.type === "ticket" ? principal.scope : undefined;
   const question = { prefix, cursor, detail, scope, ...(isPaged && { limit }) };
   try {
-    return jsonText(context, await statsDocument(context.env, question, momentNow()));
+    return jsonText(context, await statsDocument(context.env, question, nextInOrder()));
   } catch (error) {
     logged("stats_failed")(error);
     return fail(context, "unavailable");
@@ -40,7 +40,7 @@ export async function getKey(context: AppContext): Promise<Response> {
   const query = parseQuery(keyQuery, new URL(context.req.url).searchParams);
   if (!query.ok) return fail(context, "bad_request", query.detail);
   try {
-    const document = await keyDocument(context.env, key, query.value, momentNow());
+    const document = await keyDocument(context.env, key, query.value, nextInOrder());
     return document ? jsonText(context, document) : fail(context, "not_found");
   } catch (error) {
     logged("stats_failed")(error);
@@ -51,7 +51,7 @@ export async function getKey(context: AppContext): Promise<Response> {
 export async function getRelay(context: AppContext): Promise<Response> {
   if (!mayUse(context.get("principal"), "stats")) return fail(context, "forbidden");
   try {
-    return jsonText(context, await sharedAnswer("group", momentNow(), () => groupDocument(context.env)));
+    return jsonText(context, await sharedAnswer("group", nextInOrder(), () => groupDocument(context.env)));
   } catch (error) {
     logged("stats_failed")(error);
     return fail(context, "unavailable");
@@ -65,7 +65,7 @@ export async function getMetrics(context: AppContext): Promise<Response> {
   const estimates = !query.value.exact;
   try {
     const { env, var: variables } = context;
-    const text = await sharedAnswer(`metrics ${estimates}`, momentNow(), () =>
+    const text = await sharedAnswer(`metrics ${estimates}`, nextInOrder(), () =>
       renderMetrics(env, variables.config, { estimates }),
     );
     return context.body(text, 200, { ...JSON_HEADERS, "Content-Type": "text/plain; version=0.0.4; charset=utf-8" });

@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono } from "@hono/zod-openapi";
 import { VERSION } from "../../version.ts";
 import { failureComponents, failures } from "./routes/failures.ts";
-import { type Operation, TAGS } from "./routes/operation.ts";
+import { type ApiOperation, TAGS } from "./routes/operation.ts";
 import { OPERATIONS } from "./routes.ts";
 import { keyPath, labelHeader, namePath, sessionHeader, sessionIdPath } from "./schemas.ts";
 
@@ -65,7 +65,7 @@ function build(): OpenApi {
   });
   for (const { name, component } of failureComponents()) registry.registerComponent("responses", name, component);
   for (const [name, schema] of Object.entries(PARAMETERS)) registry.registerParameter(name, schema);
-  for (const [operationId, operation] of Object.entries<Operation>(OPERATIONS)) {
+  for (const [operationId, operation] of Object.entries<ApiOperation>(OPERATIONS)) {
     const responses = { ...operation.responses, ...OF_EVERY_OPERATION };
     registry.registerPath(createRoute({ ...operation, operationId, responses }));
   }

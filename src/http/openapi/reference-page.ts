@@ -2,7 +2,7 @@ import { ERRORS, type ErrorCode } from "../reply/errors.ts";
 import { openApi } from "./document.ts";
 import { ADDRESS } from "./reference/curl.ts";
 import { html, inline, Markup, prose } from "./reference/markup.ts";
-import { type ApiDocument, type Entry, entriesOf } from "./reference/model.ts";
+import { type ApiDocument, entriesOf, type ReferenceOperation } from "./reference/model.ts";
 import { methodBadge, operationArticle } from "./reference/operation.ts";
 import { STYLE } from "./reference/style.ts";
 
@@ -77,7 +77,7 @@ ${errorTable()}
   return text;
 }
 
-function tagLinks(name: string, entries: readonly Entry[]): Markup {
+function tagLinks(name: string, entries: readonly ReferenceOperation[]): Markup {
   return html`<h2><a href="#${name}">${titled(name)}</a></h2>
 <ul>${entries.map(
     ({ operationId, method, summary }) =>

@@ -4,7 +4,7 @@ import { fileOperations } from "./routes/files.ts";
 import { godistlockOperations } from "./routes/godistlock.ts";
 import { introspectionOperations } from "./routes/introspection.ts";
 import { lockOperations, semaphoreOperations } from "./routes/keys.ts";
-import type { Operation } from "./routes/operation.ts";
+import type { ApiOperation } from "./routes/operation.ts";
 import { adminOperations, ticketOperations } from "./routes/operators.ts";
 import { sessionOperations } from "./routes/sessions.ts";
 import { terraformOperations } from "./routes/terraform.ts";
@@ -41,7 +41,7 @@ export const UNNAMED_METHODS = [
 ] as const satisfies readonly { readonly method: string; readonly operationId: OperationId }[];
 
 /** Exactly what the router must serve, besides HEAD, OPTIONS and the methods that OpenAPI cannot name. */
-export const ROUTES: readonly Route[] = Object.entries<Operation>(OPERATIONS).map(([operationId, operation]) => ({
+export const ROUTES: readonly Route[] = Object.entries<ApiOperation>(OPERATIONS).map(([operationId, operation]) => ({
   operationId: operationId as OperationId,
   method: operation.method.toUpperCase() as Route["method"],
   path: operation.path,

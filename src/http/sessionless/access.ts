@@ -1,5 +1,5 @@
 import { mayUse } from "../../auth/principal.ts";
-import type { Operation } from "../../auth/scope.ts";
+import type { ScopeOperation } from "../../auth/scope.ts";
 import { fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
 import { keyFault, segmentAt } from "../request/path.ts";
@@ -7,11 +7,11 @@ import { keyFault, segmentAt } from "../request/path.ts";
 const NAME_SEGMENT = 2;
 
 /** A ticket that may lock a key or read its statistics may also read its holder. */
-export const TO_READ: readonly Operation[] = ["lock", "stats"];
-export const TO_CHANGE: readonly Operation[] = ["lock"];
+export const TO_READ: readonly ScopeOperation[] = ["lock", "stats"];
+export const TO_CHANGE: readonly ScopeOperation[] = ["lock"];
 
 /** The key in the path, or a refusal: the name breaks its rule, or the ticket does not cover the key. */
-export function keyIn(context: AppContext, operations: readonly Operation[]): string | Response {
+export function keyIn(context: AppContext, operations: readonly ScopeOperation[]): string | Response {
   const key = segmentAt(context.req.path, NAME_SEGMENT);
   const fault = keyFault(key);
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);

@@ -8,7 +8,7 @@ import { ledgerOf } from "../calls/directories.ts";
 import { kindOfSession } from "../calls/session-names.ts";
 import { configOf, type Env } from "../env.ts";
 import { Gathering } from "./gathering.ts";
-import { type Claim, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
+import { type CapRequest, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
 import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
 import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
 import { kindOf, type SessionKind, type Transport } from "./session-counts.ts";
@@ -259,7 +259,7 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.tally(ledger);
   }
 
-  claim(claim: Claim): Promise<Verdict> {
+  claim(claim: CapRequest): Promise<Verdict> {
     return this.#ledger.claim(claim);
   }
 

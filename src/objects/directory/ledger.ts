@@ -21,7 +21,7 @@ export interface Holding {
   readonly cap: number;
 }
 
-export interface Claim extends Holding {
+export interface CapRequest extends Holding {
   /** Unique. */
   readonly id: string;
 }
@@ -55,7 +55,7 @@ export class Ledger {
   }
 
   /** Grants the shard one more if all shards together stay within the cap. */
-  claim(claim: Claim): Promise<Verdict> {
+  claim(claim: CapRequest): Promise<Verdict> {
     return this.#inTurn(async () => {
       const isGranted = !(await this.#isFull(claim));
       if (isGranted) {

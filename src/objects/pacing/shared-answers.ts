@@ -22,12 +22,12 @@ const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 100;
 
 /** Position in the order of all questions and reports. */
-export type Moment = number;
+export type SequenceNumber = number;
 
 type Result = { readonly answer: unknown } | { readonly error: string };
 
 interface Finished {
-  readonly begun: Moment;
+  readonly begun: SequenceNumber;
   readonly finishedAt: number;
   readonly result: Result;
 }
@@ -37,17 +37,17 @@ interface Running {
   aliveAt: number;
 }
 
-let lastMoment = 0;
+let lastNumber = 0;
 /** The running reports, by question. */
 const running = new Map<string, Running>();
 const finished = new Map<string, Finished>();
 /** By question: how many requests wait for an answer or their turn, and when one of them last checked. */
 const waiting = new Map<string, { readonly count: number; readonly lookedAt: number }>();
 
-/** The current moment, for `sharedAnswer`: only reports that begin later answer a question asked now. */
-export function momentNow(): Moment {
-  lastMoment += 1;
-  return lastMoment;
+/** Now, in that order, for `sharedAnswer`: only reports that begin later answer a question asked now. */
+export function nextInOrder(): SequenceNumber {
+  lastNumber += 1;
+  return lastNumber;
 }
 
 /**
@@ -57,7 +57,7 @@ export function momentNow(): Moment {
  */
 export async function sharedAnswer<Answer>(
   question: string,
-  asked: Moment,
+  asked: SequenceNumber,
   find: () => Promise<Answer>,
 ): Promise<Answer> {
   const known = answerSince<Answer>(question, asked);
@@ -79,7 +79,7 @@ export async function sharedAnswer<Answer>(
 }
 
 /** The result of a report that began after this moment. Throws if the report failed. */
-function answerSince<Answer>(question: string, asked: Moment): { readonly answer: Answer } | undefined {
+function answerSince<Answer>(question: string, asked: SequenceNumber): { readonly answer: Answer } | undefined {
   const known = finished.get(question);
   if (!known || known.begun <= asked) return undefined;
   if ("error" in known.result) throw new Error(known.result.error);
@@ -110,7 +110,7 @@ function answerNow<Answer>(question: string, find: () => Promise<Answer>): Promi
 }
 
 async function makeReport<Answer>(question: string, find: () => Promise<Answer>): Promise<Answer> {
-  const begun = momentNow();
+  const begun = nextInOrder();
   const begunAt = Date.now();
   const own: Running = { begunAt, aliveAt: begunAt };
   running.set(question, own);
@@ -129,7 +129,7 @@ async function makeReport<Answer>(question: string, find: () => Promise<Answer>)
   }
 }
 
-function finish(question: string, begun: Moment, result: Result): void {
+function finish(question: string, begun: SequenceNumber, result: Result): void {
   running.delete(question);
   const finishedAt = Date.now();
   for (const [each, known] of finished) {

@@ -3,7 +3,7 @@ import { gatherCounts } from "../../reports/counts.ts";
 import { keyDocument, statsDocument } from "../../reports/stats.ts";
 import type { ReportRequest } from "../../session/effects.ts";
 import type { Env } from "../env.ts";
-import { type Moment, momentNow } from "../pacing/shared-answers.ts";
+import { nextInOrder, type SequenceNumber } from "../pacing/shared-answers.ts";
 import { Turns } from "../pacing/turns.ts";
 
 const MAX_AT_ONCE = 2;
@@ -15,7 +15,7 @@ export class Reports {
   readonly #env: Env;
   readonly #turns = new Turns({ width: MAX_AT_ONCE, perPause: MAX_AT_ONCE });
   /** Reports made from this moment on count this session. */
-  #joinedBy: Moment | undefined;
+  #joinedBy: SequenceNumber | undefined;
 
   constructor(env: Env) {
     this.#env = env;
@@ -31,7 +31,7 @@ export class Reports {
     isWanted: () => boolean,
     joined: Promise<unknown>,
   ): Promise<string | undefined> {
-    const asked = momentNow();
+    const asked = nextInOrder();
     const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
     const make = async () => {
       if (!isWanted()) {
@@ -50,7 +50,7 @@ export class Reports {
   async #document(
     request: ReportRequest,
     scope: Scope | undefined,
-    asked: Moment,
+    asked: SequenceNumber,
     joined: Promise<unknown>,
   ): Promise<string> {
     switch (request.type) {
@@ -64,13 +64,13 @@ export class Reports {
     }
   }
 
-  async #stats(scope: Scope | undefined, asked: Moment, joined: Promise<unknown>): Promise<string> {
+  async #stats(scope: Scope | undefined, asked: SequenceNumber, joined: Promise<unknown>): Promise<string> {
     await joined;
-    this.#joinedBy ??= momentNow();
+    this.#joinedBy ??= nextInOrder();
     return statsDocument(this.#env, { scope }, Math.max(asked, this.#joinedBy));
   }
 
-  async #key(key: string, asked: Moment): Promise<string> {
+  async #key(key: string, asked: SequenceNumber): Promise<string> {
     return (await keyDocument(this.#env, key, { history: false }, asked)) ?? "null";
   }
 }

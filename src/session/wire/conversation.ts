@@ -12,7 +12,7 @@ import { allows, rightsOf } from "../rights.ts";
 import type { ConversationHost, SocketConversation } from "../socket-conversation.ts";
 import { Backlog } from "./backlog.ts";
 import { Handshake } from "./handshake.ts";
-import { CLOSE, type ConversationState, FAILURES, STATE_VERSION, type Standing } from "./protocol.ts";
+import { CLOSE, type ClientState, type ConversationState, FAILURES, STATE_VERSION } from "./protocol.ts";
 import { Replies } from "./replies.ts";
 import { RequestNames } from "./request-names.ts";
 
@@ -29,7 +29,7 @@ export class Conversation implements SocketConversation {
   readonly #reader: FrameReader;
   readonly #backlog: Backlog;
   readonly #names: RequestNames;
-  #standing: Standing;
+  #standing: ClientState;
   #midFrameSince: number;
   #revision = 0;
   #isTakingTurns = false;
@@ -370,7 +370,7 @@ export class Conversation implements SocketConversation {
     this.#runTurns();
   }
 
-  #stand(change: Partial<Standing>): void {
+  #stand(change: Partial<ClientState>): void {
     this.#standing = { ...this.#standing, ...change };
     this.#revision += 1;
   }

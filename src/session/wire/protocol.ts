@@ -23,7 +23,7 @@ export const FAILURES = { unknown: 3, deadline: 10, endOfInput: 11, tooLong: 12,
 export type Phase = "handshake" | "greeted" | "open";
 
 /** The client's state towards the service. */
-export interface Standing {
+export interface ClientState {
   readonly phase: Phase;
   readonly rights: Rights;
   readonly openedAt: number;
@@ -38,7 +38,7 @@ export interface Standing {
 export const STATE_VERSION = 1;
 
 /** Everything that must outlive hibernation. Requests in flight are not part of it: they keep the object awake. */
-export interface ConversationState extends Standing {
+export interface ConversationState extends ClientState {
   readonly version: typeof STATE_VERSION;
   readonly partial: Uint8Array;
   readonly midFrameSince: number;

@@ -6,7 +6,7 @@ import { withGrant } from "../../../src/console/playground/state/grants.ts";
 import { sentenceOf } from "../../../src/console/playground/state/happening.ts";
 import { type LogLine, logged } from "../../../src/console/playground/state/log.ts";
 import { Pause } from "../../../src/console/playground/state/pause.ts";
-import { aheadOf, placeOf, type QueuePlace } from "../../../src/console/playground/state/place.ts";
+import { aheadOf, placeOf, type QueuePosition } from "../../../src/console/playground/state/position.ts";
 import { UNTOUCHED, written } from "../../../src/console/playground/state/protected.ts";
 import { failureInWords, standingInWords } from "../../../src/console/playground/state/words.ts";
 
@@ -121,7 +121,7 @@ describe("words", () => {
   });
 
   it("say how many stand ahead, or at least how many", () => {
-    const waits = (place: QueuePlace) => sentenceOf({ who: "Ada", type: "waits", ...aheadOf(place) });
+    const waits = (place: QueuePosition) => sentenceOf({ who: "Ada", type: "waits", ...aheadOf(place) });
     expect(waits({ kind: "queue", position: 1, of: 2 })).toEqual(["Ada waits, next in the queue"]);
     expect(waits({ kind: "queue", position: 3, of: 3 })).toEqual(["Ada waits, 2 ahead in the queue"]);
     expect(waits({ kind: "unlisted", behind: 100, of: 520 })).toEqual(["Ada waits, at least 100 ahead in the queue"]);

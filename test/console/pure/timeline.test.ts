@@ -1,7 +1,7 @@
 /** The picture of a key's grants, and the numbers beside it. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Ending, type Grant, type KeyState, withPast } from "../../../src/console/key/history.ts";
+import { type Ending, type GrantRecord, type KeyState, withPast } from "../../../src/console/key/history.ts";
 import { spreadOf } from "../../../src/console/key/percentiles.ts";
 import { timelineOf } from "../../../src/console/key/timeline.ts";
 
@@ -17,7 +17,7 @@ interface Made {
 }
 
 let fences = 0;
-function grant({ ago, waited, held, ended = "released" }: Made): Grant {
+function grant({ ago, waited, held, ended = "released" }: Made): GrantRecord {
   fences += 1;
   return {
     fence: String(fences).padStart(16, "0"),
@@ -29,7 +29,7 @@ function grant({ ago, waited, held, ended = "released" }: Made): Grant {
 }
 
 describe("the history of a key", () => {
-  const state = (...grants: Grant[]) => ({ history: { now, grants } }) as unknown as KeyState;
+  const state = (...grants: GrantRecord[]) => ({ history: { now, grants } }) as unknown as KeyState;
 
   it("keeps what has ended and is not told any more, in its order", () => {
     const [first, second, third] = [grant({ ago: 30, held: 1 }), grant({ ago: 20, held: 1 }), grant({ ago: 10 })];

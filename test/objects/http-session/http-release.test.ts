@@ -4,6 +4,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { httpSessionName } from "../../../src/objects/calls/session-names.ts";
 import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
+import { callsAbout } from "../spies.ts";
 import { fresh, until } from "../support.ts";
 
 const call = (method: string, path: string, session = "", body?: object) =>
@@ -33,10 +34,10 @@ it("a release does not call the session, and a session that ends after it does n
   const token = await lock(key, session);
   const perform = vi.spyOn(HttpSessionObject.prototype, "perform");
   expect((await release(key, session, token)).status).toBe(204);
-  expect(perform).not.toHaveBeenCalled();
+  expect(callsAbout(perform, key)).toEqual([]);
   const leave = vi.spyOn(KeyObject.prototype, "leave");
   expect((await call("DELETE", `/v1/sessions/${session}`, session)).status).toBe(204);
-  expect(leave).not.toHaveBeenCalled();
+  expect(callsAbout(leave, key)).toEqual([]);
 });
 
 it("the session learns of it with its next request", async () => {
@@ -45,7 +46,7 @@ it("the session learns of it with its next request", async () => {
   await release(key, session, token);
   const perform = vi.spyOn(HttpSessionObject.prototype, "perform");
   await lock(other, session);
-  expect(perform.mock.calls[0]?.[0]).toMatchObject({ released: [{ key, token }] });
+  expect(callsAbout(perform, session)).toMatchObject([[{ released: [{ key, token }] }]]);
 });
 
 it("the session learns of it within about a second when nothing else is asked", async () => {
@@ -53,11 +54,11 @@ it("the session learns of it within about a second when nothing else is asked", 
   const token = await lock(key, session);
   const released = vi.spyOn(HttpSessionObject.prototype, "released");
   await release(key, session, token);
-  await until(() => released.mock.calls.length > 0, { timeout: 3_000, interval: 20 });
-  expect(released).toHaveBeenCalledWith([{ key, token }]);
+  await until(() => callsAbout(released, session).length > 0, { timeout: 3_000, interval: 20 });
+  expect(callsAbout(released, session)).toEqual([[[{ key, token }]]]);
   const leave = vi.spyOn(KeyObject.prototype, "leave");
   expect(await env.HTTP_SESSION.getByName(httpSessionName(session)).end()).toBe(true);
-  expect(leave).not.toHaveBeenCalled();
+  expect(callsAbout(leave, key)).toEqual([]);
 });
 
 it("a session that does not hold the token answers as ever", async () => {

@@ -4,6 +4,7 @@ import { HttpSessionObject } from "../../../src/objects/http-session/http-sessio
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { withholdOffers } from "../offers.ts";
 import { call, RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
+import { replaceNext } from "../spies.ts";
 import { fresh, keyStub, sessionsOn } from "../support.ts";
 
 afterEach(() => {
@@ -32,21 +33,21 @@ function holdBack(method: "acquire" | "enqueue", when: "decided" | "undecided") 
 }
 
 /** Moments at which the lock is the client's already, and it does not know yet. */
-const MOMENTS: Readonly<Record<string, (leave: () => void) => void>> = {
-  "when its session is told of the grant": (leave) => {
+const MOMENTS: Readonly<Record<string, (key: string, leave: () => void) => void>> = {
+  "just before its session is told of the grant": (key, leave) => {
     const { deliver } = HttpSessionObject.prototype;
-    vi.spyOn(HttpSessionObject.prototype, "deliver").mockImplementationOnce(async function (
-      this: HttpSessionObject,
-      notice,
-    ) {
+    replaceNext(HttpSessionObject.prototype, "deliver", key, async function (this: HttpSessionObject, notice) {
       leave();
+      const { ctx } = this as unknown as { ctx: DurableObjectState };
+      const isPolled = () => ctx.getWebSockets().some((socket) => socket.readyState === WebSocket.READY_STATE_OPEN);
+      await soon(async () => !isPolled());
       return deliver.call(this, notice);
     });
   },
-  "when its session has just got the token": (leave) => {
+  "when its session has just got the token": (key, leave) => {
     withholdOffers();
     const { pickUp } = KeyObject.prototype;
-    vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {
+    replaceNext(KeyObject.prototype, "pickUp", key, async function (this: KeyObject, request) {
       const outcome = await pickUp.call(this, request);
       leave();
       await scheduler.wait(50);
@@ -96,7 +97,7 @@ describe("a client that leaves its poll", () => {
     const leaving = new AbortController();
     const poll = await client.queue(key, leaving.signal);
     const behind = await next.queue(key);
-    leaveThen(() => leaving.abort());
+    leaveThen(key, () => leaving.abort());
     expect((await holder.release(key, token)).status).toBe(204);
     expect(await fateOf(poll.reply)).toBe("left");
     tokenIn(await behind.reply);

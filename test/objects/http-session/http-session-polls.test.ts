@@ -6,6 +6,7 @@ import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { pass, stopClock } from "../clock.ts";
 import { withholdOffers } from "../offers.ts";
 import { RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
+import { callsAbout, replaceNext } from "../spies.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf } from "../support.ts";
 
 afterEach(() => {
@@ -40,11 +41,12 @@ const sleep = (client: RestClient) => evictDurableObject(client.object, { webSoc
 const reset = (client: RestClient) => runInDurableObject(client.object, (_, state) => state.abort()).catch(() => {});
 
 /** Calls of keys that fail, first before and then after they have done their work. */
-function failPickUps({ unheard = 0, unanswered = 0 }): void {
+function failPickUps(key: string, { unheard = 0, unanswered = 0 }): void {
   withholdOffers();
   const { pickUp } = KeyObject.prototype;
   let calls = 0;
   vi.spyOn(KeyObject.prototype, "pickUp").mockImplementation(async function (this: KeyObject, request) {
+    if ((this as unknown as { ctx: DurableObjectState }).ctx.id.name !== key) return pickUp.call(this, request);
     calls += 1;
     if (calls <= unheard) throw new Error("unreachable");
     const outcome = await pickUp.call(this, request);
@@ -126,7 +128,7 @@ describe("a poll whose session's object is lost", () => {
 
   it("gives back the lock if the object was lost when it was offered", async () => {
     const { key, waiter, reply, release } = await contention();
-    vi.spyOn(HttpSessionObject.prototype, "deliver").mockImplementationOnce(async () => {
+    replaceNext(HttpSessionObject.prototype, "deliver", key, async () => {
       await reset(waiter);
       throw new Error("lost");
     });
@@ -140,7 +142,7 @@ describe("a poll whose session's object is lost", () => {
     const { key, waiter, reply, release } = await contention();
     withholdOffers();
     const { pickUp } = KeyObject.prototype;
-    vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {
+    replaceNext(KeyObject.prototype, "pickUp", key, async function (this: KeyObject, request) {
       const outcome = await pickUp.call(this, request);
       await reset(waiter);
       return outcome;
@@ -156,7 +158,7 @@ describe("a session whose object is lost while a request is on its way", () => {
   it("answers 503, and what the key grants is taken back", async () => {
     const [key, client] = [fresh("key"), await RestClient.open()];
     const { acquire } = KeyObject.prototype;
-    vi.spyOn(KeyObject.prototype, "acquire").mockImplementationOnce(async function (this: KeyObject, command) {
+    replaceNext(KeyObject.prototype, "acquire", key, async function (this: KeyObject, command) {
       const outcome = await acquire.call(this, command);
       await reset(client);
       return outcome;
@@ -190,7 +192,7 @@ describe("a wait that was cut off with the whole service", () => {
     const deliver = vi.spyOn(HttpSessionObject.prototype, "deliver");
     await keyStub(key).wait({ session: waiter.name, request: "forgotten", waitMs: 200, mayWait: true });
     const behind = await (await RestClient.open()).queue(key);
-    await soon(() => deliver.mock.calls.some(([{ kind }]) => kind === "timeout"));
+    await soon(() => callsAbout(deliver, key).some(([{ kind }]) => kind === "timeout"));
     await soon(async () => (await sessionsOn(key))[1] === waiter.name);
     const waiting = waiter.wait(key, 60);
     await soon(async () => !(await requestsOn(key)).includes("forgotten"));
@@ -222,7 +224,7 @@ describe("a key that is lost in the middle of an acquire", () => {
     const [key, client] = [fresh("key"), await RestClient.open()];
     await client.release(key, await client.hold(key));
     const { acquire } = KeyObject.prototype;
-    vi.spyOn(KeyObject.prototype, "acquire").mockImplementationOnce(async function (this: KeyObject, command) {
+    replaceNext(KeyObject.prototype, "acquire", key, async function (this: KeyObject, command) {
       const { ctx } = this as unknown as { ctx: DurableObjectState };
       if (moment === "after") {
         await acquire.call(this, command);
@@ -248,15 +250,15 @@ describe("a notice", () => {
     const deliver = vi.spyOn(HttpSessionObject.prototype, "deliver");
     vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(async function (this: KeyObject, command) {
       const outcome = await acquire.call(this, command);
-      if (!command.mayWait) return outcome;
+      if (!command.mayWait || command.session !== waiter.name) return outcome;
       await holder.release(key, token);
-      await soon(() => deliver.mock.calls.length > 0);
+      await soon(() => callsAbout(deliver, key).length > 0);
       await scheduler.wait(50);
       return outcome;
     });
     tokenIn(await waiter.acquire(key, 60));
     expect(await holderOf(key)).toBe(waiter.name);
-    expect(deliver.mock.calls.length).toBe(1);
+    expect(callsAbout(deliver, key)).toHaveLength(1);
   });
 
   it("that comes twice at once is answered once, with one token", async () => {
@@ -267,6 +269,7 @@ describe("a notice", () => {
       this: HttpSessionObject,
       notice,
     ) {
+      if (notice.key !== key) return deliver.call(this, notice);
       const both = await Promise.all([deliver.call(this, notice), deliver.call(this, notice)]);
       answers.push(...both);
       return both[0];
@@ -287,10 +290,7 @@ describe("a notice", () => {
   it("whose answer is lost gets the same answer again, and the lock stays", async () => {
     const { key, waiter, reply, release } = await contention();
     const { deliver } = HttpSessionObject.prototype;
-    vi.spyOn(HttpSessionObject.prototype, "deliver").mockImplementationOnce(async function (
-      this: HttpSessionObject,
-      notice,
-    ) {
+    replaceNext(HttpSessionObject.prototype, "deliver", key, async function (this: HttpSessionObject, notice) {
       await deliver.call(this, notice);
       throw new Error("the answer is lost");
     });
@@ -325,8 +325,9 @@ describe("a notice", () => {
     await waiter.enqueue(key);
     const deliver = vi.spyOn(HttpSessionObject.prototype, "deliver");
     await holder.release(key, token);
-    await soon(() => deliver.mock.calls.length === 1);
-    expect(await deliver.mock.results[0]?.value).toBe("noted");
+    await soon(() => callsAbout(deliver, key).length === 1);
+    const call = deliver.mock.calls.findIndex(([notice]) => notice.key === key);
+    expect(await deliver.mock.results[call]?.value).toBe("noted");
     tokenIn(await waiter.wait(key));
   });
 });
@@ -338,7 +339,7 @@ async function isOpen(reply: Promise<RestReply>): Promise<boolean> {
 describe("a grant whose pick-up fails", () => {
   it("is told to the client all the same, once, if the key had counted it", async () => {
     const { key, waiter, reply, release } = await contention();
-    failPickUps({ unanswered: 1 });
+    failPickUps(key, { unanswered: 1 });
     await release();
     const token = tokenIn(await reply);
     expect((await waiter.renew(key, token)).status).toBe(200);
@@ -347,7 +348,7 @@ describe("a grant whose pick-up fails", () => {
   it("is the client's for good once a later attempt has brought it, over HTTP", async () => {
     const { key, waiter, reply, release } = await contention();
     // One by the notice, two by the session itself; the next one is by the notice that the key repeats.
-    failPickUps({ unheard: 3 });
+    failPickUps(key, { unheard: 3 });
     await release();
     const token = tokenIn(await reply);
     // The session's own attempts go on for a moment.
@@ -361,7 +362,7 @@ describe("a grant whose pick-up fails", () => {
     const held = tokenOf(await holder.ask(`l\n${key}\n0\n`));
     waiter.send(`l\n${key}\n60\n`);
     await soon(async () => (await sessionsOn(key)).length === 2);
-    failPickUps({ unheard: 3 });
+    failPickUps(key, { unheard: 3 });
     expect(await holder.ask(`r\n${key}\n${held}\n`)).toBe("ok");
     const token = tokenOf(await waiter.line());
     await scheduler.wait(1_000);

@@ -6,6 +6,7 @@ import type { Env } from "../../../src/objects/env.ts";
 import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { RestClient, soon, tokenIn, wordOf } from "../rest.ts";
+import { callsAbout } from "../spies.ts";
 import { fresh, until } from "../support.ts";
 
 afterEach(() => {
@@ -82,7 +83,7 @@ describe("an HTTP session is not put to rest", () => {
       return acquire.apply(this, args);
     });
     const grant = client.acquire(key);
-    await until(() => acquiring.mock.calls.length === 1);
+    await until(() => callsAbout(acquiring, key).length === 1);
     expect(await rest(client)).toBe(false);
     gate.resolve();
     tokenIn(await grant);

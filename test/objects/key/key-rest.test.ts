@@ -11,6 +11,7 @@ import { SessionObject } from "../../../src/objects/session/session-object.ts";
 import type { KeyCall } from "../../../src/session/key-calls.ts";
 import { pass, stopClock } from "../clock.ts";
 import { eager, type FakeSession, scriptSessions } from "../listeners.ts";
+import { callsAbout } from "../spies.ts";
 import { Client, command, fresh, grantedToken, keyStub, tokenOf, until, WAIT } from "../support.ts";
 
 afterEach(() => {
@@ -143,7 +144,7 @@ describe("a key is not put to rest", () => {
     const lose = vi.spyOn(SessionObject.prototype, "lose").mockImplementation(() => opened);
     const token = grantedToken(await keyStub(key).acquire(command()));
     await keyStub(key).steal(token.slice(0, 16));
-    await until(() => lose.mock.calls.length === 1);
+    await until(() => callsAbout(lose, key).length === 1);
     expect(await rest(key)).toBe(false);
     open();
     await until(() => rest(key));
@@ -161,7 +162,7 @@ describe("a key is not put to rest", () => {
       return join.apply(this, args);
     });
     const grant = keyStub(key).acquire(command());
-    await until(() => joining.mock.calls.length === 1);
+    await until(() => callsAbout(joining, key).length === 1);
     expect(await rest(key)).toBe(false);
     open();
     grantedToken(await grant);

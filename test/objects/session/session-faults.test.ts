@@ -5,6 +5,7 @@ import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { SessionStore } from "../../../src/objects/session-common/session-store.ts";
 import { pass, stopClock } from "../clock.ts";
 import { withholdOffers } from "../offers.ts";
+import { replaceNext } from "../spies.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -32,7 +33,7 @@ describe("a grant whose pick-up was counted but not heard", () => {
     const { waiter, release } = await contention(key);
     withholdOffers();
     const { pickUp } = KeyObject.prototype;
-    vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {
+    replaceNext(KeyObject.prototype, "pickUp", key, async function (this: KeyObject, request) {
       await pickUp.call(this, request);
       throw new Error("the answer is lost");
     });

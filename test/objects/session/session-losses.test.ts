@@ -15,12 +15,12 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Resolves once sessions have been told of so many losses. */
-const told = (count: number) =>
-  until(() => lose.mock.settledResults.filter(({ type }) => type === "fulfilled").length === count, {
-    timeout: 3_000,
-    interval: 5,
-  });
+/** Resolves once a session has been told that it lost the key. */
+const told = (key: string) =>
+  until(
+    () => lose.mock.calls.some(([loss], n) => loss.key === key && lose.mock.settledResults[n]?.type === "fulfilled"),
+    { timeout: 3_000, interval: 5 },
+  );
 
 async function take(client: Client, key: string, tag: string): Promise<string> {
   return tokenOf(await client.ask(`@${tag} l\n${key}\n0 60\n`));
@@ -38,9 +38,9 @@ describe("a loss while its client has no socket", () => {
     const [stolen, released] = [await take(client, first, "1"), await take(client, second, "2")];
     await cut(client);
     await steal(first, stolen);
-    await told(1);
+    await told(first);
     expect(await (await Client.open()).ask(`r\n${second}\n${released}\n`)).toBe("ok");
-    await told(2);
+    await told(second);
     if (fate !== "stays") await crash(credential);
     const back = await resume(credential);
     back.send(`${WATCH}${PING}`);
@@ -62,7 +62,7 @@ describe("a loss while its client has no socket", () => {
     const back = await resume(credential);
     expect(await back.ask(PING)).toBe("@p ok");
     await steal(key, token);
-    await told(1);
+    await told(key);
     expect(await back.ask(PING)).toBe("@p ok");
     expect(await back.ask(WATCH)).toBe("@w ok");
     expect(await back.line()).toBe(`! lost ${key} ${token} stolen`);

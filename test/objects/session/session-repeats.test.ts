@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { Meter } from "../../../src/objects/metrics/meter.ts";
 import { crash, cut, plain, resumable, resume } from "../resuming.ts";
+import { callsAbout } from "../spies.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -48,7 +49,7 @@ describe.each([["stays"], ["is lost with its memory"]])("a steal that is sent ag
     const { client, credential } = await resumable();
     const acquire = vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(() => new Promise(() => {}));
     client.send(stealOf(key));
-    await until(() => acquire.mock.calls.length === 1, { timeout: 3_000, interval: 5 });
+    await until(() => callsAbout(acquire, key).length === 1, { timeout: 3_000, interval: 5 });
     acquire.mockRestore();
     await cut(client);
     if (fate !== "stays") await crash(credential);

@@ -7,6 +7,7 @@ import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import type { SessionObject } from "../../../src/objects/session/session-object.ts";
 import type { Credential } from "../../../src/transports/session.ts";
 import { cut, resumable, resume } from "../resuming.ts";
+import { callsAbout } from "../spies.ts";
 import { Client, fresh, keyStub, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -75,7 +76,7 @@ it("a session does not rest while a request of it is on its way, which is then t
     return acquire.apply(this, args);
   });
   client.send(`@1 l\n${key}\n0 600\n`);
-  await until(() => acquiring.mock.calls.length === 1);
+  await until(() => callsAbout(acquiring, key).length === 1);
   await cut(client);
   await scheduler.wait(100);
   expect(await hasRested(credential, before)).toBe(false);

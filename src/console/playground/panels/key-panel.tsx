@@ -1,7 +1,7 @@
 import type { Holder, Waiter } from "../../../client/index.ts";
 import { leaseOf } from "../../shared/lease.ts";
 import { hrefOf } from "../../shared/route.ts";
-import type { Grant } from "../state/grants.ts";
+import type { SeenGrant } from "../state/grants.ts";
 import { useGliding } from "../state/motion.ts";
 import type { Scene } from "../state/scene.ts";
 import type { Sight } from "../state/watch.ts";
@@ -96,7 +96,7 @@ function numbering(): (somebody: Holder | Waiter) => string {
 
 const SHOWN_FENCES = 4;
 
-function Fences({ grants }: { readonly grants: readonly Grant[] }) {
+function Fences({ grants }: { readonly grants: readonly SeenGrant[] }) {
   return (
     <div class="fences">
       <h3>Fences rise</h3>

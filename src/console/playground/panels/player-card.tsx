@@ -1,6 +1,6 @@
 import type { Action, Hint } from "../state/hint.ts";
-import type { Place } from "../state/place.ts";
 import type { Player } from "../state/player.ts";
+import type { Position } from "../state/position.ts";
 import type { Scene } from "../state/scene.ts";
 import { standingInWords, statusInWords } from "../state/words.ts";
 import { FenceText } from "./fence-text.tsx";
@@ -51,8 +51,8 @@ export function PlayerCard({ scene, player, hint, onClose }: PlayerCardProps) {
 /** Something runs out unless the client does something about it. */
 function isLeasing(
   { standing: { kind } }: Player,
-  place: Place | undefined,
-): place is Extract<Place, { kind: "slot" }> {
+  place: Position | undefined,
+): place is Extract<Position, { kind: "slot" }> {
   return place?.kind === "slot" && (kind === "holding" || kind === "enqueued" || kind === "waiting");
 }
 

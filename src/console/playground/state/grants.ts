@@ -1,5 +1,5 @@
 /** Somebody got the key, under that fence. */
-export interface Grant {
+export interface SeenGrant {
   readonly who: string;
   readonly fence: string;
 }
@@ -7,7 +7,7 @@ export interface Grant {
 const MAX_GRANTS = 50;
 
 /** With one more, unless it is known, in the order of the fences. */
-export function withGrant(grants: readonly Grant[], grant: Grant): readonly Grant[] {
+export function withGrant(grants: readonly SeenGrant[], grant: SeenGrant): readonly SeenGrant[] {
   if (grants.some(({ fence }) => fence === grant.fence)) return grants;
   return [...grants, grant].toSorted((a, b) => (a.fence < b.fence ? -1 : 1)).slice(-MAX_GRANTS);
 }

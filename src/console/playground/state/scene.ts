@@ -1,12 +1,12 @@
 import { connect, type Locks } from "../../../client/index.ts";
 import { isKey } from "../../../client/wire.ts";
 import { nameOf } from "../../shared/words.ts";
-import { type Grant, withGrant } from "./grants.ts";
+import { type SeenGrant, withGrant } from "./grants.ts";
 import type { Deed } from "./happening.ts";
 import { type LogLine, logged } from "./log.ts";
 import { Pause } from "./pause.ts";
-import { aheadOf, type Place, placeOf } from "./place.ts";
 import { Player, type Standing, type Terms } from "./player.ts";
+import { aheadOf, type Position, placeOf } from "./position.ts";
 import { type ProtectedThing, UNTOUCHED, written } from "./protected.ts";
 import { BEGINNING, type Story, toldOf } from "./story.ts";
 import { KeyWatch, type Sight } from "./watch.ts";
@@ -38,7 +38,7 @@ export class Scene {
   #keyProblem: string | undefined;
   #sight: Sight | undefined;
   #sightProblem: string | undefined;
-  #grants: readonly Grant[] = [];
+  #grants: readonly SeenGrant[] = [];
   #thing = UNTOUCHED;
   #log: readonly LogLine[] = [];
   #story = BEGINNING;
@@ -102,12 +102,12 @@ export class Scene {
   }
 
   /** All grants of this key that the page has seen, by their fences. */
-  get grants(): readonly Grant[] {
+  get grants(): readonly SeenGrant[] {
     return this.#grants;
   }
 
   /** Where a client stands, as the service sees it. */
-  placeOf(player: Player): Place | undefined {
+  placeOf(player: Player): Position | undefined {
     return placeOf(this.#sight, player.label);
   }
 

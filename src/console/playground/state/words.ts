@@ -8,8 +8,8 @@ import {
 } from "../../../client/index.ts";
 import { inWords } from "../../shared/service.ts";
 import { isolated } from "../../shared/words.ts";
-import type { Place, QueuePlace } from "./place.ts";
 import type { Player } from "./player.ts";
+import type { Position, QueuePosition } from "./position.ts";
 
 /** Why the client could not do what it was asked for. */
 export function failureInWords(error: unknown, key: string): string {
@@ -57,7 +57,7 @@ export interface StandingWords {
 /** As the client believes, and beside it what the service knows better. */
 export function standingInWords(
   { standing, isFrozen }: Pick<Player, "standing" | "isFrozen">,
-  place: Place | undefined,
+  place: Position | undefined,
 ): StandingWords {
   switch (standing.kind) {
     case "nothing":
@@ -90,26 +90,26 @@ export function standingInWords(
 
 type TitleAndDetail = Omit<StandingWords, "tone">;
 
-function placeInWords(place: Place | undefined, title: string): TitleAndDetail {
+function placeInWords(place: Position | undefined, title: string): TitleAndDetail {
   if (place?.kind === "slot") return { title: "The turn has come", detail: "Wait for it before the lease is over." };
   const detail = "It moves up by itself. Wait for it when you are ready.";
   return { title: place ? `${title}, ${positionInWords(place)}` : title, detail };
 }
 
-function waitInWords(place: Place | undefined, isFrozen: boolean): TitleAndDetail {
+function waitInWords(place: Position | undefined, isFrozen: boolean): TitleAndDetail {
   if (place?.kind === "slot")
     return { title: "The turn has come", detail: isFrozen ? "Being frozen, the client does not know." : "" };
   if (!place) return { title: "Asking …", detail: "" };
   return { title: `Waiting, ${positionInWords(place)}`, detail: "First come, first served." };
 }
 
-function positionInWords(place: QueuePlace): string {
+function positionInWords(place: QueuePosition): string {
   return place.kind === "queue"
     ? `position ${place.position} of ${place.of}`
     : `behind the first ${place.behind} of ${place.of}`;
 }
 
-function holdInWords(place: Place | undefined, isFrozen: boolean): TitleAndDetail {
+function holdInWords(place: Position | undefined, isFrozen: boolean): TitleAndDetail {
   if (!isFrozen) return { title: "Holding", detail: "The client renews the lease by itself." };
   if (place?.kind === "slot") return { title: "Holding, frozen", detail: "Nobody renews the lease: it runs out." };
   return { title: "Believes it still holds", detail: "The lease is over, and the service has given it away." };

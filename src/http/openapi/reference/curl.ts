@@ -1,10 +1,10 @@
-import type { Entry, Parameter } from "./model.ts";
+import type { Parameter, ReferenceOperation } from "./model.ts";
 
 /** Placeholder for the service's address, replaced by the address the page was requested at. */
 export const ADDRESS = "holdfast-address:0";
 
 /** The operation as a curl command, or undefined if curl cannot perform it. */
-export function curl(entry: Entry, parameters: readonly Parameter[], body: unknown): string | undefined {
+export function curl(entry: ReferenceOperation, parameters: readonly Parameter[], body: unknown): string | undefined {
   if ("101" in entry.responses) return undefined;
   const of = (place: Parameter["in"]) => parameters.filter((parameter) => parameter.in === place);
   const path = of("path").reduce(

@@ -64,12 +64,12 @@ export interface ApiDocument {
 }
 
 /** An operation with its method and path. */
-export interface Entry extends OperationDoc {
+export interface ReferenceOperation extends OperationDoc {
   readonly method: string;
   readonly path: string;
 }
 
-export function entriesOf(document: ApiDocument): readonly Entry[] {
+export function entriesOf(document: ApiDocument): readonly ReferenceOperation[] {
   return Object.entries(document.paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ ...operation, method: method.toUpperCase(), path })),
   );

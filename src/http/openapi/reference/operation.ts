@@ -1,10 +1,18 @@
 import { curl } from "./curl.ts";
 import { memberLists, parameterList } from "./fields.ts";
 import { html, inline, type Markup, prose } from "./markup.ts";
-import { type ApiDocument, type Entry, type Media, mediaOf, type Parameter, type Reply, resolved } from "./model.ts";
+import {
+  type ApiDocument,
+  type Media,
+  mediaOf,
+  type Parameter,
+  type ReferenceOperation,
+  type Reply,
+  resolved,
+} from "./model.ts";
 
 /** One operation in full: the request and every possible reply. */
-export function operationArticle(document: ApiDocument, entry: Entry): Markup {
+export function operationArticle(document: ApiDocument, entry: ReferenceOperation): Markup {
   const parameters = (entry.parameters ?? []).map((parameter) => resolved<Parameter>(document, parameter));
   const body = mediaOf(entry.requestBody?.content)?.media;
   const command = curl(entry, parameters, body && examplesOf(body)[0]?.value);
@@ -32,7 +40,7 @@ function pathWithBreaks(path: string): Markup[] {
   return path.split(/(?<=\/)/).map((part) => html`${part}<wbr>`);
 }
 
-function bodyOf(document: ApiDocument, media: Media, { requestBody }: Entry): Markup {
+function bodyOf(document: ApiDocument, media: Media, { requestBody }: ReferenceOperation): Markup {
   const lists = media.schema ? memberLists(document, media.schema) : [];
   return html`${requestBody?.required === false && html`<p class="note">May be left empty.</p>`}${
     lists.length === 0 ? html`<p class="note">Takes no fields.</p>` : lists

@@ -1,7 +1,7 @@
 import { failures } from "./failures.ts";
-import { type Operation, page, text } from "./operation.ts";
+import { type ApiOperation, page, text } from "./operation.ts";
 
-const SHARED = { method: "get", tags: ["introspection"], security: [] } satisfies Partial<Operation>;
+const SHARED = { method: "get", tags: ["introspection"], security: [] } satisfies Partial<ApiOperation>;
 const FAILURES = failures("RateLimited", "Failed");
 
 /** The console and the two files it consists of. */
@@ -29,4 +29,4 @@ export const consoleOperations = {
     description: "How the page at `/` looks.",
     responses: { 200: page("The style sheet.", "text/css", "…"), ...FAILURES },
   },
-} satisfies Record<string, Operation>;
+} satisfies Record<string, ApiOperation>;

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { deleteFileHeaders, fileQuery, namePath, putFileHeaders } from "../schemas.ts";
 import { failures } from "./failures.ts";
-import { BEARER_OR_BASIC, DONE, type Operation, text } from "./operation.ts";
+import { type ApiOperation, BEARER_OR_BASIC, DONE, text } from "./operation.ts";
 
 const LOCK_TEXT = "pid=42\ntimestamp=1774945200\ntag=deploy\nfence=1774945200000000007\nexpires=1774948800\n";
 
@@ -21,7 +21,7 @@ function lockText(description: string, headers: object = {}) {
 }
 
 const params = z.object({ name: namePath });
-const SHARED = { path: "/v1/files/{name}", tags: ["files"], ...BEARER_OR_BASIC } satisfies Partial<Operation>;
+const SHARED = { path: "/v1/files/{name}", tags: ["files"], ...BEARER_OR_BASIC } satisfies Partial<ApiOperation>;
 const ANY_FAILS = ["BadRequest", "Unauthorized", "Forbidden", "RateLimited", "Failed"] as const;
 const OTHER_HOLDER = lockText("Somebody else holds the key: the text says who.");
 
@@ -77,4 +77,4 @@ export const fileOperations = {
       ...failures(...ANY_FAILS, "NotHeld", "ForeignHolder", "HandOverRefused"),
     },
   },
-} satisfies Record<string, Operation>;
+} satisfies Record<string, ApiOperation>;

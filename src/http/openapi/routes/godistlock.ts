@@ -1,6 +1,6 @@
 import { upgradeQuery } from "../schemas/parameters.ts";
 import { failures } from "./failures.ts";
-import type { Operation } from "./operation.ts";
+import type { ApiOperation } from "./operation.ts";
 
 export const godistlockOperations = {
   openGodistlock: {
@@ -50,4 +50,4 @@ export const godistlockOperations = {
       ...failures("Failed"),
     },
   },
-} satisfies Record<string, Operation>;
+} satisfies Record<string, ApiOperation>;

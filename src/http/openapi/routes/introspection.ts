@@ -13,7 +13,7 @@ import {
 } from "../schemas.ts";
 import { DETAILED_STATS, GROUP, KEY, KEY_WITH_HISTORY, METRICS, STATS } from "./examples.ts";
 import { failures } from "./failures.ts";
-import { CACHED_BRIEFLY, type Operation, page, reply, text } from "./operation.ts";
+import { type ApiOperation, CACHED_BRIEFLY, page, reply, text } from "./operation.ts";
 
 const OPEN = { security: [] };
 const HEALTHY = reply("All is well.", healthReply, { ok: { status: "ok" } });
@@ -159,4 +159,4 @@ export const introspectionOperations = {
       ...failures("ConnectionRefused"),
     },
   },
-} satisfies Record<string, Operation>;
+} satisfies Record<string, ApiOperation>;

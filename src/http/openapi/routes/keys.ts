@@ -10,7 +10,7 @@ import {
   sessionHeader,
 } from "../schemas.ts";
 import { failures } from "./failures.ts";
-import { bodyOf, DONE, type Operation, reply } from "./operation.ts";
+import { type ApiOperation, bodyOf, DONE, reply } from "./operation.ts";
 
 interface Kind {
   readonly noun: "lock" | "semaphore";
@@ -28,7 +28,7 @@ const asSession = z.object({ [SESSION_HEADER]: sessionHeader });
 const asLabelledSession = z.object({ [SESSION_HEADER]: sessionHeader, [LABEL_HEADER]: labelHeader });
 const ANY_KEY_FAILS = ["BadRequest", "Unauthorized", "Forbidden", "SessionGone", "RateLimited", "Failed"] as const;
 
-function acquire({ noun, tag, path }: Kind, body: Body): Operation {
+function acquire({ noun, tag, path }: Kind, body: Body): ApiOperation {
   return {
     method: "post",
     path,
@@ -49,7 +49,7 @@ function acquire({ noun, tag, path }: Kind, body: Body): Operation {
   };
 }
 
-function release({ noun, tag, path }: Kind, body: Body): Operation {
+function release({ noun, tag, path }: Kind, body: Body): ApiOperation {
   return {
     method: "post",
     path: `${path}/release`,
@@ -61,7 +61,7 @@ function release({ noun, tag, path }: Kind, body: Body): Operation {
   };
 }
 
-function renew({ noun, tag, path }: Kind, body: Body): Operation {
+function renew({ noun, tag, path }: Kind, body: Body): ApiOperation {
   return {
     method: "post",
     path: `${path}/renew`,
@@ -76,7 +76,7 @@ function renew({ noun, tag, path }: Kind, body: Body): Operation {
   };
 }
 
-function enqueue({ noun, tag, path }: Kind, body: Body): Operation {
+function enqueue({ noun, tag, path }: Kind, body: Body): ApiOperation {
   return {
     method: "post",
     path: `${path}/enqueue`,
@@ -96,7 +96,7 @@ function enqueue({ noun, tag, path }: Kind, body: Body): Operation {
   };
 }
 
-function wait({ noun, tag, path }: Kind, body: Body): Operation {
+function wait({ noun, tag, path }: Kind, body: Body): ApiOperation {
   return {
     method: "post",
     path: `${path}/wait`,

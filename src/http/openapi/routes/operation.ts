@@ -2,7 +2,7 @@ import type { RouteConfig, z } from "@hono/zod-openapi";
 import { REQUESTS, type RequestId } from "../schemas.ts";
 
 /** One operation of the API; its id is its name in the table. */
-export type Operation = Omit<RouteConfig, "operationId" | "method" | "tags" | "summary" | "description"> & {
+export type ApiOperation = Omit<RouteConfig, "operationId" | "method" | "tags" | "summary" | "description"> & {
   readonly method: "get" | "post" | "put" | "delete";
   readonly path: `/${string}`;
   readonly tags: [Tag];

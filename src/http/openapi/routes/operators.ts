@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { keyPath, removalQuery, removalReply, ticketReply } from "../schemas.ts";
 import { failures } from "./failures.ts";
-import { bodyOf, DONE, type Operation, reply } from "./operation.ts";
+import { type ApiOperation, bodyOf, DONE, reply } from "./operation.ts";
 
 export const ticketOperations = {
   createTicket: {
@@ -24,7 +24,7 @@ export const ticketOperations = {
       ...failures("BadRequest", "Unauthorized", "Forbidden", "RateLimited", "Failed"),
     },
   },
-} satisfies Record<string, Operation>;
+} satisfies Record<string, ApiOperation>;
 
 export const adminOperations = {
   removeHolder: {
@@ -64,4 +64,4 @@ export const adminOperations = {
       ...failures("BadRequest", "Unauthorized", "Forbidden", "NotFound", "RateLimited", "Failed", "Unavailable"),
     },
   },
-} satisfies Record<string, Operation>;
+} satisfies Record<string, ApiOperation>;

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { LABEL_HEADER, labelHeader, sessionIdPath, sessionReply } from "../schemas.ts";
 import { failures } from "./failures.ts";
-import { bodyOf, DONE, type Operation, reply } from "./operation.ts";
+import { type ApiOperation, bodyOf, DONE, reply } from "./operation.ts";
 
 const params = z.object({ id: sessionIdPath });
 
@@ -48,4 +48,4 @@ export const sessionOperations = {
       ...failures("BadRequest", "Unauthorized", "Forbidden", "SessionGone", "RateLimited", "Failed", "Unavailable"),
     },
   },
-} satisfies Record<string, Operation>;
+} satisfies Record<string, ApiOperation>;

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { lockInfo, namePath, terraformLockQuery, terraformUnlockQuery, unlockedReply } from "../schemas.ts";
 import { failures } from "./failures.ts";
-import { BEARER_OR_BASIC, type Operation, reply } from "./operation.ts";
+import { type ApiOperation, BEARER_OR_BASIC, reply } from "./operation.ts";
 
 const INFO = { ID: "a1", Operation: "OperationTypeApply", Who: "ada@laptop" };
 const MADE_UP = { ID: "1774945200000000007", Operation: "holdfast:dflockd", Info: "", Who: "" };
@@ -19,7 +19,11 @@ const body = {
   required: true,
   content: { "application/json": { schema: lockInfo, examples: { lock: { value: INFO } } } },
 };
-const SHARED = { path: "/v1/terraform/{name}", tags: ["terraform"], ...BEARER_OR_BASIC } satisfies Partial<Operation>;
+const SHARED = {
+  path: "/v1/terraform/{name}",
+  tags: ["terraform"],
+  ...BEARER_OR_BASIC,
+} satisfies Partial<ApiOperation>;
 const ANY_FAILS = ["BadRequest", "Unauthorized", "Forbidden", "RateLimited", "Failed"] as const;
 
 const lock = {
@@ -30,7 +34,7 @@ const lock = {
     423: info("Somebody else holds the key.", { terraform: { ID: "b2" }, other: MADE_UP }),
     ...failures(...ANY_FAILS, "ClientCanceled", "LimitMismatch", "GrantRefused"),
   },
-} satisfies Partial<Operation>;
+} satisfies Partial<ApiOperation>;
 
 export const terraformOperations = {
   getTerraformLock: {
@@ -70,4 +74,4 @@ export const terraformOperations = {
       ...failures(...ANY_FAILS, "HandOverRefused"),
     },
   },
-} satisfies Record<string, Operation>;
+} satisfies Record<string, ApiOperation>;

@@ -2,15 +2,15 @@ import { type LeaseSeen, leaseOf } from "../../shared/lease.ts";
 import type { Sight } from "./watch.ts";
 
 /** Where somebody stands on a key, as the service sees it. */
-export type Place =
+export type Position =
   | { readonly kind: "queue"; readonly position: number; readonly of: number }
   /** In no slot and not among those whom the report lists, but it does not list all who wait. */
   | { readonly kind: "unlisted"; readonly behind: number; readonly of: number }
   | { readonly kind: "slot"; readonly fence: string; readonly lease: LeaseSeen };
 
-export type QueuePlace = Exclude<Place, { kind: "slot" }>;
+export type QueuePosition = Exclude<Position, { kind: "slot" }>;
 
-export function placeOf(sight: Sight | undefined, label: string): Place | undefined {
+export function placeOf(sight: Sight | undefined, label: string): Position | undefined {
   if (!sight?.report) return undefined;
   const { held_by, queue, waiters } = sight.report;
   const holder = held_by.find((holder) => holder.label === label);
@@ -21,6 +21,6 @@ export function placeOf(sight: Sight | undefined, label: string): Place | undefi
 }
 
 /** How many stand before such a place, or at least how many. */
-export function aheadOf(place: QueuePlace): { readonly ahead: number; readonly isAtLeast?: true } {
+export function aheadOf(place: QueuePosition): { readonly ahead: number; readonly isAtLeast?: true } {
   return place.kind === "queue" ? { ahead: place.position - 1 } : { ahead: place.behind, isAtLeast: true };
 }
