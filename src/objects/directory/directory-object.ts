@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Fence, fenceFromHex, fenceToHex } from "../../engine/index.ts";
+import type { Fence } from "../../engine/index.ts";
 import { hash } from "../../hash.ts";
 import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
@@ -17,10 +17,15 @@ import { KeyVisits } from "./visits.ts";
 export type { Founding, ListedKey } from "./listed-keys.ts";
 export type { Transport } from "./session-counts.ts";
 
-/** Not admitted because of the cap or, with `hasLostRows`, because the key was founded before and has lost its rows. */
+/** Whether a key is listed. The fence is the highest that pruned keys of this shard have granted. */
 export type KeyAdmission =
-  | { readonly isAdmitted: false; readonly hasLostRows?: true }
-  | { readonly isAdmitted: true; readonly fence: Fence };
+  | { readonly status: "listed"; readonly fence: Fence }
+  /** The key's first grant may have to have a higher fence. */
+  | { readonly status: "fence_too_low"; readonly fence: Fence }
+  /** The cap on keys is reached. */
+  | { readonly status: "full" }
+  /** The key was founded before. */
+  | { readonly status: "lost_rows" };
 export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
 export type SessionAdmission = "admitted" | SessionRefusal;
 
@@ -36,10 +41,6 @@ export interface ShardCensus {
   /** Sessions that were woken to see whether they are alive. */
   readonly probed: number;
 }
-
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY CHECK (id = 1), fence TEXT NOT NULL);
-`;
 
 /** Earlier versions of a key's object say nothing about its founding; the key is then trusted. */
 const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
@@ -67,11 +68,9 @@ const REFUSALS = {
 export class DirectoryObject extends DurableObject<Env> {
   readonly #caps: Readonly<Record<Counted, number>>;
   readonly #capsPerAddress: Readonly<Record<SessionKind, number>>;
-  readonly #sql: SqlStorage;
   readonly #keys: ListedKeys;
   readonly #sessions: ListedSessions;
   readonly #ledger: Ledger;
-  #mark: Fence;
   /** Claims that the ledger has been asked for and that are not listed yet. */
   readonly #claims: Partial<Record<Counted, string>> = {};
   /** The ledger instance that asked last. */
@@ -89,63 +88,46 @@ export class DirectoryObject extends DurableObject<Env> {
     const { maxLocks, maxConnections, maxConnectionsPerIp, httpMaxSessions, httpMaxSessionsPerIp } = configOf(env);
     this.#caps = { keys: maxLocks, connections: maxConnections, httpSessions: httpMaxSessions };
     this.#capsPerAddress = { connections: maxConnectionsPerIp, httpSessions: httpMaxSessionsPerIp };
-    this.#sql = ctx.storage.sql;
-    this.#keys = new ListedKeys(env, this.#sql);
-    this.#sessions = new ListedSessions(env, this.#sql);
+    this.#keys = new ListedKeys(env, ctx.storage.sql);
+    this.#sessions = new ListedSessions(env, ctx.storage.sql);
     this.#ledger = new Ledger(env);
-    this.#sql.exec(SCHEMA);
-    const [row] = this.#sql.exec<{ fence: string }>("SELECT fence FROM mark").toArray();
-    this.#mark = row ? fenceFromHex(row.fence) : 0n;
-    const markAbove = (fence: Fence) => {
-      if (fence > this.#mark) this.#mark = fence;
-      return this.#mark;
-    };
-    this.#visits = new KeyVisits({ env, storage: ctx.storage, keys: this.#keys, markAbove });
-    markAbove(this.#visits.storedMark);
+    this.#visits = new KeyVisits({ env, storage: ctx.storage, keys: this.#keys });
     this.#wakeUp = new WakeUp(ctx.storage);
     ctx.blockConcurrencyWhile(async () => {
       await this.#wakeUp.recall();
-      this.#wakeUp.by(this.#visits.begin(Date.now()) ?? Number.POSITIVE_INFINITY);
+      // Version 0.1.0 did not visit keys, so its directories need no alarm for them.
+      if (!this.#wakeUp.isSet && !this.#keys.isEmpty) this.#wakeUp.by(this.#visits.next(Date.now()));
     });
   }
 
   /**
-   * Lists a key unless the cap forbids it, and returns the fence above which it may grant. If a key that has granted
-   * nothing yet is already listed by another founding, it existed before and has lost its rows.
+   * Lists a key unless the cap forbids it. If a key that has granted nothing yet is already listed by another founding,
+   * it existed before and has lost its rows.
    */
-  async joinKey(key: string, fence: Fence, founding = UNTOLD): Promise<KeyAdmission> {
-    this.#raise(fence);
-    if (this.#hasAnother(key, founding)) return { isAdmitted: false, hasLostRows: true };
+  async joinKey(key: string, founding = UNTOLD): Promise<KeyAdmission> {
+    const { foundedAt = Date.now(), firstFence } = founding;
+    const fence = this.#visits.mark;
+    if (this.#hasLostRows(key, founding)) return { status: "lost_rows" };
+    const isListedSo = this.#keys.listedAt(key) === foundedAt;
+    // Compared before the key is listed: a first grant of a listed key may have been spoken of.
+    if (!isListedSo && firstFence !== undefined && firstFence <= fence) return { status: "fence_too_low", fence };
     const list = () => {
-      this.#keys.add(key, founding.foundedAt);
-      this.#wakeUp.by(this.#visits.listed(key, Date.now()));
+      this.#keys.add(key, foundedAt);
+      this.#wakeUp.by(this.#visits.joined(key, foundedAt));
     };
     if (this.#keys.has(key)) list();
-    else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) return { isAdmitted: false };
-    return { isAdmitted: true, fence: this.#mark };
+    else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) return { status: "full" };
+    return { status: "listed", fence };
   }
 
-  /**
-   * Removes a key; its fence is stored before this returns. The ledger is told later. A key that has lost its rows
-   * stays listed: nothing else knows that it existed.
-   */
-  leaveKey(key: string, fence: Fence, founding = UNTOLD): void {
-    this.#raise(fence);
-    if (this.#hasAnother(key, founding)) return;
-    this.#keys.remove(key);
-    this.ctx.waitUntil(this.#settle("keys"));
-  }
-
-  /** How a key that has granted nothing since this founding is listed. By another one: it has lost its rows. */
-  listing(key: string, founding: Founding): "same" | "another" | "none" {
-    if (this.#hasAnother(key, founding)) return "another";
-    const listedAt = this.#keys.listedAt(key);
-    return listedAt !== undefined && listedAt === founding.foundedAt ? "same" : "none";
+  /** Whether the key is listed although it has granted nothing since this founding: if so, it has lost its rows. */
+  listsAnother(key: string, founding: Founding): boolean {
+    return this.#hasLostRows(key, founding);
   }
 
   /** Removes a key that has lost its rows. False if it is not listed or has not lost them. */
   strikeLost(key: string, founding: Founding): boolean {
-    if (!this.#hasAnother(key, founding)) return false;
+    if (!this.#hasLostRows(key, founding)) return false;
     this.#keys.remove(key);
     this.ctx.waitUntil(this.#settle("keys"));
     return true;
@@ -203,7 +185,7 @@ export class DirectoryObject extends DurableObject<Env> {
     if (forgotten > 0) await this.#settle("keys");
     const never = Number.POSITIVE_INFINITY;
     const probeAt = this.#sessions.count() > 0 ? this.#nextProbe : never;
-    this.#wakeUp.by(Math.min(this.#visits.next(), probeAt, this.#unseenAt ?? never));
+    this.#wakeUp.by(Math.min(this.#visits.next(Date.now()), probeAt, this.#unseenAt ?? never));
   }
 
   list(range: Range): ShardListing {
@@ -254,7 +236,7 @@ export class DirectoryObject extends DurableObject<Env> {
 
   /** Removes what ended without notice, then counts. */
   async repair(ledger: string, counted: Counted): Promise<ShardTally> {
-    if (counted === "keys") await this.#keys.strikeUnfounded();
+    if (counted === "keys") await this.#visits.makeEarly(Date.now());
     else await this.#sessions.strikeDead({ kind: counted });
     return this.tally(ledger);
   }
@@ -340,12 +322,6 @@ export class DirectoryObject extends DurableObject<Env> {
     return turn;
   }
 
-  #raise(fence: Fence): void {
-    if (fence <= this.#mark) return;
-    this.#mark = fence;
-    this.#sql.exec("INSERT OR REPLACE INTO mark VALUES (1, ?)", fenceToHex(fence));
-  }
-
   /** Has the alarm probe the next sessions from before a restart. */
   #lookForUnseen(): void {
     this.#unseenAt ??= Date.now() + UNSEEN_EVERY_MS;
@@ -359,10 +335,9 @@ export class DirectoryObject extends DurableObject<Env> {
     if (this.#sessions.hasUnseen) this.#lookForUnseen();
   }
 
-  /** A key that is being forgotten has not lost its rows. */
-  #hasAnother(key: string, founding: Founding): boolean {
-    if (!this.#keys.hasAnother(key, founding)) return false;
-    return !this.#visits.isRetiring(key, this.#keys.listedAt(key) ?? 0);
+  /** A key that is being forgotten has not. */
+  #hasLostRows(key: string, founding: Founding): boolean {
+    return this.#keys.hasAnother(key, founding) && !this.#visits.isRetiring(key);
   }
 
   #watchSessions(): void {

@@ -6,18 +6,15 @@ import type { Retirement } from "../key/key-life.ts";
 import { inBatches } from "../pacing/batches.ts";
 import type { ListedKeys } from "./listed-keys.ts";
 
-/** Keys that were found in use, and when to look after them again. Of a key used once there is no row. */
-const SCHEMA = "CREATE TABLE IF NOT EXISTS visits (key TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID";
-
 /** The name of the record of keys that are being forgotten. */
 const RETIRING = "retiring";
-/** The name of the record that says that keys are visited. */
-const BEGUN = "visits keys";
 const ASKED_AT_ONCE = 4;
-/** Keys visited by one alarm; the others follow at once. */
+/** Keys visited at a time; the others follow at once. */
 const MAX_VISITS = 256;
-/** A key that cannot be reached, or has lost its rows, is not visited sooner. */
-const TROUBLED_MS = 600_000;
+/** A key in use is visited at least this often, unless idle keys are kept for longer. */
+const MAX_PAUSE_MS = 3_600_000;
+/** Each pause between visits is this many times as long as the one before. */
+const GROWTH = 3;
 
 /** The key and when it was listed. */
 type Entry = readonly [key: string, listedAt: number];
@@ -33,15 +30,15 @@ interface Owner {
   readonly env: Env;
   readonly storage: DurableObjectStorage;
   readonly keys: ListedKeys;
-  /** The highest fence of forgotten keys, or this one if it is higher. */
-  markAbove(fence: Fence): Fence;
 }
 
 /**
  * Prunes idle keys: one alarm of the directory instead of one of each key. A key is asked first whether it may be
- * forgotten. If so, it asks the directory again before it grants anything. Then the directory stores that it forgets
+ * forgotten. If so, it joins the directory again before it grants anything. Then the directory stores that it forgets
  * the key, together with its fence; then the key deletes its rows; then its entry goes. So a listed key without rows
  * has either lost them or is being forgotten, and what is stored here tells which. See ADR 21.
+ *
+ * When a key is visited follows from when it was listed, so nothing is stored about it.
  */
 export class KeyVisits {
   readonly #owner: Owner;
@@ -51,7 +48,10 @@ export class KeyVisits {
   #due: Map<string, number> | undefined;
   /** Keys that are being forgotten, and when they were listed. */
   readonly #retiring: Map<string, number>;
-  readonly #storedMark: Fence;
+  #mark: Fence;
+  /** Keys that are being asked, and have not joined since. */
+  readonly #asked = new Set<string>();
+  #madeEarlyAt = Number.NEGATIVE_INFINITY;
 
   constructor(owner: Owner) {
     this.#owner = owner;
@@ -60,97 +60,102 @@ export class KeyVisits {
     this.#gcIntervalMs = gcIntervalMs;
     const stored = owner.storage.kv.get<StoredRetiring>(RETIRING);
     this.#retiring = new Map(stored?.keys);
-    this.#storedMark = stored ? fenceFromHex(stored.mark) : 0n;
+    this.#mark = higher(fenceFromHex(stored?.mark ?? "0"), markOfEarlierVersion(owner.storage.sql));
   }
 
-  /** When to begin with the keys that version 0.1.0 has listed; undefined if that was done, or there are none. */
-  begin(now: number): number | undefined {
-    const { keys, storage } = this.#owner;
-    if (storage.kv.get(BEGUN) !== undefined) return undefined;
-    storage.sql.exec(SCHEMA);
-    storage.kv.put(BEGUN, true);
-    return keys.isEmpty ? undefined : this.#inStep(now + this.#gcMaxIdleMs + 1);
+  /** No key that has been forgotten, or is being, has granted a higher fence. */
+  get mark(): Fence {
+    return this.#mark;
   }
 
-  /** The highest fence of forgotten keys that is stored here. */
-  get storedMark(): Fence {
-    return this.#storedMark;
+  /** The key may have deleted its rows, and has not granted anything since it was listed. */
+  isRetiring(key: string): boolean {
+    const listedAt = this.#retiring.get(key);
+    return listedAt !== undefined && listedAt === this.#owner.keys.listedAt(key);
   }
 
-  /** The key may have deleted its rows, and has not granted anything since it was listed then. */
-  isRetiring(key: string, listedAt: number): boolean {
-    return this.#retiring.get(key) === listedAt;
-  }
-
-  /** When a key that has just been listed is visited. Visits are made together, once per interval. */
-  listed(key: string, now: number): number {
-    const at = this.#inStep(now + this.#gcMaxIdleMs + 1);
+  /** The key has joined, and may grant something. Returns when it is visited next. */
+  joined(key: string, listedAt: number): number {
+    this.#asked.delete(key);
+    this.#spare(key, listedAt);
+    const at = this.#nextVisit(listedAt, Date.now());
     this.#due?.set(key, at);
     return at;
   }
 
-  /** When somebody has to be visited next; Infinity if no key is listed. */
-  next(): number {
+  /** When some key has to be visited next; Infinity if none is listed. */
+  next(now: number): number {
     let next = Number.POSITIVE_INFINITY;
-    for (const at of this.#plan().values()) if (at < next) next = at;
+    for (const at of this.#plan(now).values()) if (at < next) next = at;
     return next;
   }
 
   /** Visits the keys that are due, and forgets those that are idle. Returns how many it has forgotten. */
-  async make(now: number): Promise<number> {
+  make(now: number): Promise<number> {
     const due: string[] = [];
-    for (const [key, at] of this.#plan()) if (at <= now && due.length < MAX_VISITS) due.push(key);
-    const retired: Entry[] = [];
-    let highest = 0n;
-    await inBatches(due, ASKED_AT_ONCE, async (key) => {
+    for (const [key, at] of this.#plan(now)) if (at <= now && due.length < MAX_VISITS) due.push(key);
+    return this.#visit(due, now);
+  }
+
+  /** Visits keys that are not due, in turn: no more keys may be listed, and some may be idle. */
+  async makeEarly(now: number): Promise<void> {
+    if (now - this.#madeEarlyAt < this.#gcMaxIdleMs) return;
+    this.#madeEarlyAt = now;
+    await this.#visit([...this.#plan(now).keys()].slice(0, MAX_VISITS), now);
+  }
+
+  async #visit(keys: readonly string[], now: number): Promise<number> {
+    const agreed: Entry[] = [];
+    await inBatches(keys, ASKED_AT_ONCE, async (key) => {
       const listedAt = this.#owner.keys.listedAt(key);
-      if (listedAt === undefined) {
-        this.#due?.delete(key);
-        return;
-      }
-      const fence = await this.#retire(key, listedAt, now);
-      if (fence === undefined) return;
-      retired.push([key, listedAt]);
-      if (fence > highest) highest = fence;
+      // Deleted first: the order of the plan is that of the last visits.
+      this.#due?.delete(key);
+      if (listedAt === undefined) return;
+      this.#due?.set(key, this.#nextVisit(listedAt, now));
+      if (await this.#agrees(key, listedAt)) agreed.push([key, listedAt]);
     });
-    return retired.length > 0 ? this.#forget(retired, highest) : 0;
+    // Some may have joined again meanwhile.
+    const retiring = agreed.filter(([key]) => this.isRetiring(key));
+    return retiring.length > 0 ? this.#forget(retiring) : 0;
   }
 
-  /** The last fence of the key if it may be forgotten. */
-  async #retire(key: string, listedAt: number, now: number): Promise<Fence | undefined> {
+  /** Asks a key whether it may be forgotten. */
+  async #agrees(key: string, listedAt: number): Promise<boolean> {
+    this.#asked.add(key);
     const answer = await this.#ask(key, (object) => object.retire(listedAt) as Promise<Retirement>);
-    if (answer?.status === "retired") return answer.fence;
+    // If it has joined again, it did so after this answer.
+    if (!this.#asked.delete(key)) return false;
+    if (answer?.status === "kept") this.#spare(key, listedAt);
     // Its rows were deleted before its entry was: the entry is all that is left.
-    if (answer?.status === "empty" && this.isRetiring(key, listedAt)) return 0n;
-    this.#visitAgain(key, answer?.status === "kept" ? answer.until : now + TROUBLED_MS);
-    return undefined;
+    if (answer?.status !== "retired") return answer?.status === "empty" && this.isRetiring(key);
+    this.#mark = higher(this.#mark, answer.fence);
+    this.#retiring.set(key, listedAt);
+    return true;
   }
 
-  async #forget(retired: readonly Entry[], highest: Fence): Promise<number> {
-    const { keys } = this.#owner;
-    for (const [key, listedAt] of this.#retiring) if (keys.listedAt(key) !== listedAt) this.#retiring.delete(key);
-    for (const [key, listedAt] of retired) this.#retiring.set(key, listedAt);
+  async #forget(retiring: readonly Entry[]): Promise<number> {
+    for (const key of this.#retiring.keys()) if (!this.isRetiring(key)) this.#retiring.delete(key);
     // Durable before any key is told to delete its rows.
-    this.#storeRetiring(highest);
+    this.#storeRetiring();
     const gone: Entry[] = [];
-    let hasStayed = false;
-    await inBatches(retired, ASKED_AT_ONCE, async ([key, listedAt]) => {
-      const isForgotten = await this.#ask(key, (object) => object.forgetRetired());
-      if (isForgotten) gone.push([key, listedAt]);
-      else this.#visitAgain(key, Date.now() + this.#gcMaxIdleMs);
-      // Without an answer it may have deleted its rows.
-      if (isForgotten !== false || !this.isRetiring(key, listedAt)) return;
-      this.#retiring.delete(key);
-      hasStayed = true;
+    await inBatches(retiring, ASKED_AT_ONCE, async ([key, listedAt]) => {
+      // Without an answer it may have deleted its rows: the next visit tells.
+      if (await this.#ask(key, (object) => object.forgetRetired(listedAt))) gone.push([key, listedAt]);
+      else this.#due?.set(key, this.#inStep(Date.now() + this.#gcMaxIdleMs));
     });
-    for (const [key, listedAt] of gone) if (keys.removeEntry(key, listedAt)) this.#forgetVisit(key);
-    // A key that has stayed may grant something: from then on the loss of its rows must be noticed.
-    if (hasStayed) this.#storeRetiring(highest);
+    for (const [key, listedAt] of gone) if (this.#owner.keys.removeEntry(key, listedAt)) this.#due?.delete(key);
     return gone.length;
   }
 
-  #storeRetiring(fence: Fence): void {
-    const mark = fenceToHex(this.#owner.markAbove(fence));
+  /** The key is in use: from now on the loss of its rows must be noticed. */
+  #spare(key: string, listedAt: number): void {
+    const retiringFrom = this.#retiring.get(key);
+    this.#retiring.delete(key);
+    if (retiringFrom === listedAt) this.#storeRetiring();
+  }
+
+  #storeRetiring(): void {
+    const mark = fenceToHex(this.#mark);
     this.#owner.storage.kv.put(RETIRING, { mark, keys: [...this.#retiring] } satisfies StoredRetiring);
   }
 
@@ -163,36 +168,37 @@ export class KeyVisits {
     }
   }
 
-  #visitAgain(key: string, at: number): void {
-    const time = this.#inStep(at);
-    this.#plan().set(key, time);
-    this.#owner.storage.sql.exec(SCHEMA);
-    this.#owner.storage.sql.exec("INSERT OR REPLACE INTO visits VALUES (?, ?)", key, time);
-  }
-
-  #forgetVisit(key: string): void {
-    this.#due?.delete(key);
-    if (this.#hasTable) this.#owner.storage.sql.exec("DELETE FROM visits WHERE key = ?", key);
-  }
-
-  #inStep(time: number): number {
-    return Math.ceil(time / this.#gcIntervalMs) * this.#gcIntervalMs;
-  }
-
-  #plan(): Map<string, number> {
+  /** Visits that should have been made a short while ago are due: an alarm may be late. */
+  #plan(now: number): Map<string, number> {
     if (this.#due) return this.#due;
     this.#due = new Map();
     for (const [key, listedAt] of this.#owner.keys.entries())
-      this.#due.set(key, this.#inStep(listedAt + this.#gcMaxIdleMs + 1));
-    if (this.#hasTable) {
-      for (const { key, at } of this.#owner.storage.sql.exec<{ key: string; at: number }>("SELECT key, at FROM visits"))
-        if (this.#due.has(key)) this.#due.set(key, at);
-    }
+      this.#due.set(key, this.#nextVisit(listedAt, now - this.#gcMaxIdleMs));
     return this.#due;
   }
 
-  get #hasTable(): boolean {
-    const query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'visits'";
-    return this.#owner.storage.sql.exec(query).toArray().length > 0;
+  /** When a key is visited after `since`: as soon as it may be idle for long enough, then less and less often. */
+  #nextVisit(listedAt: number, since: number): number {
+    // The clock may have been set back.
+    const from = Math.min(listedAt, since);
+    const maxPause = Math.max(MAX_PAUSE_MS, this.#gcMaxIdleMs);
+    let age = this.#gcMaxIdleMs + 1;
+    while (from + age <= since && (GROWTH - 1) * age < maxPause) age *= GROWTH;
+    const missed = Math.max(0, Math.floor((since - from - age) / maxPause) + 1);
+    return this.#inStep(from + age + missed * maxPause);
   }
+
+  /** Visits are made together, once per interval. */
+  #inStep(time: number): number {
+    return Math.ceil(time / this.#gcIntervalMs) * this.#gcIntervalMs;
+  }
+}
+
+const higher = (one: Fence, other: Fence) => (one > other ? one : other);
+
+/** Version 0.1.0 stores the mark in a table. */
+function markOfEarlierVersion(sql: SqlStorage): Fence {
+  const hasTable = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'mark'").toArray().length > 0;
+  const [row] = hasTable ? sql.exec<{ fence: string }>("SELECT fence FROM mark").toArray() : [];
+  return fenceFromHex(row?.fence ?? "0");
 }

@@ -67,12 +67,9 @@ export class KeyCommands {
         while (life.isInTransition) await life.settled();
         const { engine, isListed } = life;
         if (engine && isListed) return this.#runUnlessExhausted(engine, decide);
-        if (life.isUnconfirmed) await life.checkRows();
-        else {
-          const first = await life.found(limit, decide);
-          if (first) return first.outcome;
-          if (!life.isListed) return { status: "max_locks" };
-        }
+        const first = await life.found(limit, decide);
+        if (first) return first.outcome;
+        if (!life.isListed) return { status: "max_locks" };
       }
     });
   }
@@ -95,15 +92,15 @@ export class KeyCommands {
   }
 
   /**
-   * Resolves when it is known what is stored. If the directory cannot be asked whether a grant was spoken of, commands
-   * that grant nothing new may go on.
+   * Resolves when the key may be used. A first grant that may have been spoken of stands, and the key is listed. If the
+   * directory cannot be asked to, commands that grant nothing new may go on.
    */
   async #settled(): Promise<void> {
     const { life } = this.#parts;
     while (life.isInTransition) await life.settled();
-    if (!life.isUnconfirmed) return;
+    if (!life.engine || !life.isUnconfirmed) return;
     try {
-      await life.checkRows();
+      await life.join(life.engine);
     } catch (error) {
       if (!life.isUnconfirmed || error instanceof LostRowsError) throw error;
     }

@@ -20,7 +20,7 @@ interface Owner {
   forget(): void;
 }
 
-/** If the directory takes longer to list a key, its first grant begins again: a lease must not be used up before. */
+/** If the directory takes longer to list a key, its first grant begins again: its lease has been running meanwhile. */
 const MAX_AHEAD_MS = 200;
 
 /** The key has existed, and what it had stored is gone. */
@@ -29,8 +29,11 @@ export class LostRowsError extends Error {}
 /** What the directory hears when it asks whether a key may be forgotten; see `KeyLife.retire`. */
 export type Retirement =
   | { readonly status: "retired"; readonly fence: Fence }
-  | { readonly status: "kept"; readonly until: number }
-  /** Nothing is stored. */
+  /** It is in use, or was until recently. */
+  | { readonly status: "kept" }
+  /** It is being founded or deleted. */
+  | { readonly status: "busy" }
+  /** Nothing is stored under this listing. */
   | { readonly status: "empty" };
 
 /** Whether a key exists: its founding, its place in the directory, its pruning, and the loss of its rows. See ADR 21. */
@@ -38,10 +41,13 @@ export class KeyLife {
   readonly #owner: Owner;
   /** Undefined while the key does not exist. */
   #engine: KeyEngine | undefined;
+  /** Nothing may be granted otherwise. */
   #isListed = false;
   #isVisited = false;
   /** Set whenever `#engine` is. */
   #foundedAt: number | undefined;
+  /** The directory may delete the key, which it lists since then. */
+  #retiredFrom: number | undefined;
   /** The key is being founded or pruned: everything else waits until this is done. */
   #transition: Promise<void> | undefined;
 
@@ -60,6 +66,11 @@ export class KeyLife {
   /** False if nothing is stored, or only that the key is being founded: then it has no holders or waiters. */
   get exists(): boolean {
     return this.#isListed || this.#owner.store.hasGranted;
+  }
+
+  /** The first grant is stored, and it is not known whether anybody was told of it. */
+  get isUnconfirmed(): boolean {
+    return !this.#isListed && this.#transition === undefined && this.#owner.store.isUnconfirmed;
   }
 
   /** The directory looks after the key from time to time. Otherwise the key has to wake up by itself to be pruned. */
@@ -85,34 +96,19 @@ export class KeyLife {
       this.#isVisited = stored?.isListed ?? false;
       this.#isListed = this.#isVisited && !this.#mayHaveRetired;
       this.#foundedAt = stored?.foundedAt;
+      this.#retiredFrom = undefined;
     } catch (error) {
       logUnreadable(env, name, error);
       throw error;
     }
   }
 
-  /**
-   * Throws if the key has existed and has lost its rows. Finds out whether a grant stored ahead of the listing has been
-   * spoken of: if the directory does not list the key, it has not, and it is taken back.
-   */
+  /** Throws if the key has existed and has lost its rows. */
   async checkRows(): Promise<void> {
-    const { env, name, store } = this.#owner;
-    if (this.exists || this.#transition) return;
-    const isAhead = store.isUnconfirmed;
-    const founding = this.#founding;
-    const directory = directoryOfKey(env, name);
-    const listing = await directory.listing(name, founding);
-    // Something else may have settled it meanwhile.
-    if (this.exists || this.#transition || this.#foundedAt !== founding.foundedAt) return;
-    if (listing === "another") throw this.#lostRows();
-    if (!isAhead || !store.isUnconfirmed) return;
-    if (listing === "same") this.#listed();
-    else this.#takeBack(0n);
-  }
-
-  /** A grant was stored ahead of the listing, and it is not known whether it was spoken of. */
-  get isUnconfirmed(): boolean {
-    return !this.#isListed && this.#transition === undefined && this.#owner.store.isUnconfirmed;
+    const { env, name } = this.#owner;
+    if (this.exists) return;
+    const isLost = await directoryOfKey(env, name).listsAnother(name, this.#founding);
+    if (isLost && !this.exists && !this.#transition) throw this.#lostRows();
   }
 
   /** Lets a key that has lost its rows be founded again. Returns false and changes nothing if its rows are intact. */
@@ -123,14 +119,9 @@ export class KeyLife {
     let hasGivenUp = false;
     await this.#inTransition(async () => {
       hasGivenUp = await directoryOfKey(env, name).strikeLost(name, this.#founding);
+      if (hasGivenUp && this.#engine) await this.#forget();
     });
     return hasGivenUp;
-  }
-
-  /** See `KeyObject.isUnfounded`. */
-  isUnfounded(listedAt: number): boolean {
-    const isFounding = this.#transition !== undefined || this.#owner.store.isUnconfirmed;
-    return !this.exists && this.#foundedAt === listedAt && !isFounding;
   }
 
   /**
@@ -141,54 +132,47 @@ export class KeyLife {
     let first: { readonly outcome: Outcome } | undefined;
     await this.#inTransition(async () => {
       const ahead = this.#engine ? undefined : this.#decideAhead(limit, decide);
-      if (!ahead) await this.#found(limit);
+      if (!ahead) await this.#join(limit);
       else if (await this.#foundAhead(ahead.engine, ahead.slot)) first = ahead;
     });
     return first;
   }
 
-  /** Prunes an idle key. The directory has stored its fence durably before the first row is deleted. */
-  prune(engine: KeyEngine): Promise<void> {
-    const { env, name, store } = this.#owner;
-    return this.#inTransition(async () => {
-      this.#isListed = false;
-      this.#isVisited = false;
-      store.unlist();
-      await directoryOfKey(env, name).leaveKey(name, engine.lastFence, this.#founding);
-      await this.#forget();
-    });
+  /** Has the directory list a key that may not be listed. Does nothing if the cap on keys does not allow it. */
+  join(engine: KeyEngine): Promise<void> {
+    return this.#inTransition(() => this.#join(engine.limit));
   }
 
   /**
-   * The directory wants to forget the key. If it may, the key is no longer listed as far as it knows: it asks the
-   * directory again before it grants anything. After a crash it still does; see `#mayHaveRetired`.
+   * The directory lists the key since `listedAt`, and wants to forget it. Once the key has agreed, it grants nothing
+   * before it has joined the directory again. After a crash it still does not; see `#mayHaveRetired`.
    */
-  retire(listedAt: number): Retirement {
+  retire(listedAt: number, tick: (engine: KeyEngine) => void): Retirement {
+    const { store } = this.#owner;
     const engine = this.#engine;
-    const { now, gcMaxIdleMs } = this.#owner.context();
-    if (this.#transition) return { status: "kept", until: now + gcMaxIdleMs };
-    if (!engine) return { status: "empty" };
-    if (this.isUnconfirmed && this.#foundedAt === listedAt) this.#listed();
-    const isUnfounded = this.isUnfounded(listedAt);
-    const isDone = isUnfounded || (this.exists && engine.isPrunable({ now, gcMaxIdleMs }));
-    if (!isDone || engine.hasNews) return { status: "kept", until: quietFrom(engine, now) + 2 * gcMaxIdleMs };
+    if (this.#transition) return { status: "busy" };
+    if (!engine || (!this.exists && this.#foundedAt !== listedAt)) return { status: "empty" };
+    if (store.isUnconfirmed) this.#listed();
+    tick(engine);
+    const isDone = store.hasGranted ? engine.isPrunable(this.#owner.context()) : engine.idleSince !== undefined;
+    if (!isDone || engine.hasNews) return { status: "kept" };
     this.#isListed = false;
+    this.#retiredFrom = listedAt;
     return { status: "retired", fence: engine.lastFence };
   }
 
-  /** The directory has stored that it forgets the key. False if the key is in use again: then it stays. */
-  async forgetRetired(): Promise<boolean> {
-    if (this.#isListed || this.#transition) return false;
-    const engine = this.#engine;
-    if (!engine) return true;
-    if ((this.exists && !engine.isPrunable(this.#owner.context())) || engine.hasNews) return false;
+  /** Deletes the key if it has agreed to be forgotten, and has not changed its mind or lost its memory since. */
+  async forgetRetired(listedAt: number): Promise<boolean> {
+    if (this.#transition) return false;
+    if (!this.#engine) return true;
+    if (this.#retiredFrom !== listedAt) return false;
     await this.#inTransition(() => this.#forget());
     return true;
   }
 
   /**
-   * The key retired before its object was lost, or may have: that it did is not stored. A key retires when it has been
-   * idle for `gcMaxIdleMs`; half of that leaves room for a clock that was set back.
+   * The key has agreed to be forgotten before its object was lost, or may have: that is not stored. A key agrees when it
+   * has been idle for `gcMaxIdleMs`; half of that leaves room for a clock that was set back.
    */
   get #mayHaveRetired(): boolean {
     const { now, gcMaxIdleMs } = this.#owner.context();
@@ -197,7 +181,9 @@ export class KeyLife {
   }
 
   get #founding(): Founding {
-    return { foundedAt: this.#foundedAt, hasGranted: this.#owner.store.hasGranted };
+    const { hasGranted, isUnconfirmed } = this.#owner.store;
+    const firstFence = isUnconfirmed ? this.#engine?.lastFence : undefined;
+    return { foundedAt: this.#foundedAt, hasGranted, firstFence };
   }
 
   /** Runs a change of the key's existence that involves other objects, holding back everything else. */
@@ -229,77 +215,86 @@ export class KeyLife {
    * instead of two. False if the command has to run again.
    */
   async #foundAhead(engine: KeyEngine, slot: Slot): Promise<boolean> {
-    const { env, name, store } = this.#owner;
+    const { store } = this.#owner;
     const foundedAt = Date.now();
     store.begin({ limit: engine.limit, fence: 0n, foundedAt }, slot);
     this.#foundedAt = foundedAt;
     this.#engine = engine;
-    this.#owner.wakeFor(engine);
     let admission: KeyAdmission;
     try {
-      admission = await directoryOfKey(env, name).joinKey(name, 0n, this.#founding);
+      admission = await this.#askToList();
     } catch (error) {
-      // The directory may list the key: this founding must stay known.
-      this.#takeBack(0n);
+      // The directory may list the key: this founding must stay known. Prune the key in time, like any other unused key.
+      this.#owner.wakeFor(this.#takeBack(0n));
       throw error;
     }
-    if (!admission.isAdmitted) {
-      await this.#forget();
-      if (admission.hasLostRows) throw this.#lostRows();
-    } else if (admission.fence >= engine.lastFence || this.#owner.context().now - slot.since > MAX_AHEAD_MS) {
-      // An earlier life of the key may have granted this fence, or the lease has been running for too long.
+    if (admission.status === "listed") {
       this.#listed();
+      if (this.#owner.context().now - slot.since <= MAX_AHEAD_MS) {
+        this.#owner.wakeFor(engine);
+        this.#owner.stored(engine);
+        return true;
+      }
       this.#takeBack(admission.fence);
-      store.confirm();
+    } else if (admission.status === "fence_too_low") {
+      this.#takeBack(admission.fence);
+      await this.#join(engine.limit);
     } else {
-      this.#listed();
-      this.#owner.stored(engine);
-      return true;
+      await this.#forget();
+      if (admission.status === "lost_rows") throw this.#lostRows();
     }
     return false;
   }
 
-  #listed(): void {
-    this.#isListed = true;
-    this.#isVisited = true;
-    this.#owner.store.confirm();
-  }
-
-  /** Undoes a grant that nobody has heard of. The founding stays. */
-  #takeBack(fence: Fence): void {
+  /** Undoes a grant that nobody was told of. The founding stays. */
+  #takeBack(fence: Fence): KeyEngine {
     const limit = this.#engine?.limit ?? 1;
     const foundedAt = this.#foundedAt ?? Date.now();
     this.#owner.store.begin({ limit, fence, foundedAt });
     this.#engine = newEngine(limit, fence, foundedAt);
-    // Prune the key in time, like any other unused key.
-    this.#owner.wakeFor(this.#engine);
+    return this.#engine;
   }
 
   /**
-   * Has the directory list the key. The key's own row is stored before the directory is asked, and both record
+   * Has the directory list the key. What is stored here is durable before the directory is asked, and both record
    * `foundedAt`. So if the directory lists the key with a different `foundedAt`, the key has lost its rows. It may be
    * held, so nothing is granted until an operator gives it up.
    */
-  async #found(limit: number): Promise<void> {
-    const { env, name, store } = this.#owner;
-    const isNew = !store.hasGranted;
-    const engine = (!isNew && this.#engine) || this.#begin(limit);
-    // Never the same as before: the directory may be about to forget that founding.
-    if (!isNew) this.#foundedAt = Math.max(Date.now(), (this.#foundedAt ?? 0) + 1);
-    const foundedAt = this.#foundedAt as number;
+  async #join(limit: number): Promise<void> {
+    const { store } = this.#owner;
+    const engine = ((store.hasGranted || store.isUnconfirmed) && this.#engine) || this.#begin(limit);
+    let admission: KeyAdmission;
     try {
-      const admission = await directoryOfKey(env, name).joinKey(name, engine.lastFence, this.#founding);
-      if (admission.isAdmitted) {
-        engine.raiseFence(admission.fence);
-        if (!isNew) store.relist({ limit: engine.limit, fence: engine.lastFence, foundedAt });
-        this.#listed();
-      } else if (admission.hasLostRows) throw this.#lostRows();
-      else if (isNew) await this.#forget();
+      admission = await this.#askToList();
     } catch (error) {
       // Prune the key in time, like any other unused key.
       this.#owner.wakeFor(engine);
       throw error;
     }
+    const isIdle = engine.idleSince !== undefined;
+    if (admission.status === "listed") {
+      engine.raiseFence(admission.fence);
+      this.#listed();
+    } else if (admission.status === "fence_too_low") {
+      if (!isIdle) throw new Error("the key cannot be listed before its first hold has ended");
+      this.#takeBack(admission.fence);
+      await this.#join(limit);
+    } else {
+      if (!store.hasGranted && isIdle) await this.#forget();
+      if (admission.status === "lost_rows") throw this.#lostRows();
+    }
+  }
+
+  #askToList(): Promise<KeyAdmission> {
+    const { env, name } = this.#owner;
+    return directoryOfKey(env, name).joinKey(name, this.#founding);
+  }
+
+  #listed(): void {
+    this.#isListed = true;
+    this.#isVisited = true;
+    this.#retiredFrom = undefined;
+    this.#owner.store.confirm();
   }
 
   /** A key that has granted nothing yet takes the limit of the first request. */
@@ -323,15 +318,10 @@ export class KeyLife {
     this.#foundedAt = undefined;
     this.#isListed = false;
     this.#isVisited = false;
+    this.#retiredFrom = undefined;
     this.#owner.forget();
     await this.#owner.store.deleteAll();
   }
-}
-
-/** From when on the key may be idle: the end of its leases. */
-function quietFrom(engine: KeyEngine, now: number): number {
-  if (engine.idleSince !== undefined) return engine.idleSince;
-  return engine.view().holders.reduce((last, { expiresAt }) => Math.max(last, expiresAt), now);
 }
 
 function newEngine(limit: number, fence: Fence, lastActivity: number): KeyEngine {

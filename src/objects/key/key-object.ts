@@ -40,7 +40,7 @@ import { Meter } from "../metrics/meter.ts";
 import { KeyClock } from "./clock.ts";
 import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
 import { KeyCommands } from "./key-commands.ts";
-import { KeyLife, type Retirement } from "./key-life.ts";
+import { KeyLife, LostRowsError, type Retirement } from "./key-life.ts";
 import { KeyNews } from "./key-news.ts";
 import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
@@ -297,24 +297,16 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * Whether the founding that the directory noted at `listedAt` was cut off before anything was granted: if so, the
-   * directory may remove the key. A key with nothing stored is not unfounded: it has lost its rows. This never waits,
-   * because the key may itself be waiting for the directory that asks.
+   * Whether the directory, which lists the key since `listedAt`, may forget it. This never waits, because the key may
+   * itself be waiting for the directory that asks.
    */
-  isUnfounded(listedAt: number): boolean {
-    return this.#life.isUnfounded(listedAt);
-  }
-
-  /** Whether the directory, which lists the key since `listedAt`, may forget it. Never waits, like `isUnfounded`. */
   retire(listedAt: number): Retirement {
-    const { engine, exists, isInTransition } = this.#life;
-    if (engine && exists && !isInTransition) this.#commands.run(engine, (_, context) => engine.tick(context));
-    return this.#life.retire(listedAt);
+    return this.#life.retire(listedAt, (engine) => this.#commands.run(engine, (_, context) => engine.tick(context)));
   }
 
-  /** Deletes a retired key. False if it is in use again. */
-  async forgetRetired(): Promise<boolean> {
-    const isForgotten = await this.#life.forgetRetired();
+  /** Deletes a key that has agreed to be forgotten. False if it stays. */
+  async forgetRetired(listedAt: number): Promise<boolean> {
+    const isForgotten = await this.#life.forgetRetired(listedAt);
     if (isForgotten) this.#meter.pruned();
     return isForgotten;
   }
@@ -345,11 +337,13 @@ export class KeyObject extends DurableObject<Env> {
     this.#wakeUp.clear();
     try {
       await this.#commands.use(undefined, (engine, context) => engine.tick(context));
-      const { engine, isInTransition } = this.#life;
-      if (!engine?.isPrunable(this.#context()) || engine.hasNews || isInTransition) return;
-      await this.#life.prune(engine);
-      this.#meter.pruned();
+      const { engine, isVisited, isInTransition } = this.#life;
+      if (!engine?.isPrunable(this.#context()) || engine.hasNews || isVisited || isInTransition) return;
+      // Once it is listed, the directory prunes it.
+      await this.#life.join(engine);
+      if (this.#life.engine && !this.#life.isVisited) this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
     } catch (error) {
+      if (error instanceof LostRowsError) return;
       log("error", "key_alarm_failed", { error: String(error) });
       this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
     }

@@ -61,14 +61,13 @@ const WAITER_COLUMNS = "place, session, request, wait_request, is_enqueued, leas
 
 type KeyRow = { slot_limit: number; fence: string; founded_at: number; is_listed: number };
 
-/** Values of `is_listed`. */
+/** Values of `is_listed`. The first is written by version 0.1.0: the directory may have forgotten the key. */
 const UNLISTED = 0;
 const LISTED = 1;
-/**
- * The directory is being asked to list the key. In tables, a slot shows that it has: nothing was granted before. A
- * compact record may have a slot before the directory answers; the next write after the answer says `LISTED`.
- */
+/** The directory is being asked to list the key. Nothing is granted before it does, so a slot shows that it has. */
 const ASKING = 2;
+/** It is being asked, and the first grant is stored already. The next write after its answer says `LISTED`. */
+const UNCONFIRMED = 3;
 
 /** The name of the compact record. */
 const COMPACT = "key";
@@ -95,6 +94,8 @@ export class KeyStore {
   readonly #sql: SqlStorage;
   /** Set while the key is stored as one record, or is about to be. */
   #compact: CompactRecord | undefined;
+  /** As in the table `key`. */
+  #isListed = ASKING;
   /** Slots that have a row. */
   readonly #stored = new Set<number>();
   /** The tables have the column `sessionless`. */
@@ -107,26 +108,25 @@ export class KeyStore {
 
   /** What is stored shows that something was granted, and that the directory has listed this key at least once. */
   get hasGranted(): boolean {
-    if (this.#compact) return this.#compact.slot !== null && this.#compact.isListed !== ASKING;
-    return this.#stored.size > 0;
+    return !this.isUnconfirmed && (this.#compact ? this.#compact.slot !== null : this.#stored.size > 0);
   }
 
-  /** Something was granted before the directory had answered, and nothing stored shows that it has. */
+  /** The first grant is stored, and nothing stored shows that the directory has listed the key. */
   get isUnconfirmed(): boolean {
-    return this.#compact?.isListed === ASKING && this.#compact.slot !== null;
+    return (this.#compact?.isListed ?? this.#isListed) === UNCONFIRMED;
   }
 
   /** The key as stored, or undefined if it does not exist. Reading creates nothing. */
   load(): LoadedKey | undefined {
-    this.#stored.clear();
-    this.#compact = undefined;
+    this.#forget();
     if (!this.#hasTables()) return this.#loadCompact();
-    const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, founded_at, is_listed FROM key").toArray();
-    if (!row) return undefined;
-    const promoted = new Map<number, Slot>();
-    const slots: Slot[] = [];
     const rows = this.#sql.exec<SlotRow>("SELECT * FROM slots ORDER BY slot");
     this.#hasSessionless = rows.columnNames.includes("sessionless");
+    const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, founded_at, is_listed FROM key").toArray();
+    if (!row) return undefined;
+    this.#isListed = row.is_listed;
+    const promoted = new Map<number, Slot>();
+    const slots: Slot[] = [];
     for (const stored of rows) {
       const slot = slotFrom(stored);
       slots.push(slot);
@@ -143,8 +143,7 @@ export class KeyStore {
       .map(({ session, at }) => [session, at] as const);
     const fence = fenceFromHex(row.fence);
     const key = { limit: row.slot_limit, fence, lastActivity: row.founded_at, slots, waiters, lapsed };
-    const isListed = row.is_listed === LISTED || (row.is_listed === ASKING && this.hasGranted);
-    return { key, isListed, foundedAt: row.founded_at };
+    return { key, isListed: this.#wasListed(row.is_listed), foundedAt: row.founded_at };
   }
 
   #loadCompact(): LoadedKey | undefined {
@@ -154,31 +153,39 @@ export class KeyStore {
     const { limit, fence, foundedAt, isListed, slot } = this.#compact;
     const slots = slot ? [slotFrom(slot)] : [];
     const key = { limit, fence: fenceFromHex(fence), lastActivity: foundedAt, slots, waiters: [], lapsed: [] };
-    return { key, isListed: isListed === LISTED, foundedAt };
+    return { key, isListed: this.#wasListed(isListed), foundedAt };
+  }
+
+  #wasListed(isListed: number): boolean {
+    return isListed === LISTED || (isListed === ASKING && this.hasGranted);
   }
 
   /**
    * Records that the key is about to be listed for the first time, and what it grants once it is. This is durable before
    * the directory is asked, so a listed key without anything stored has lost it.
    */
-  begin(founding: StoredFounding, slot?: Slot): void {
-    this.#writeFounding(founding, ASKING, slot);
+  begin({ limit, fence, foundedAt }: StoredFounding, slot?: Slot): void {
+    const isListed = slot ? UNCONFIRMED : ASKING;
+    const hex = fenceToHex(fence);
+    if (this.#compact || !this.#hasTables()) {
+      this.#writeCompact({ limit, fence: hex, foundedAt, isListed, slot: slot ? slotRow(slot) : null });
+      return;
+    }
+    this.#storage.transactionSync(() => {
+      this.#writeKey(limit, hex, foundedAt, isListed);
+      for (const index of this.#stored) this.#sql.exec("DELETE FROM slots WHERE slot = ?", index);
+      this.#stored.clear();
+      if (slot) this.#writeSlot(slot);
+    });
   }
 
-  /** Records that the key is listed again. It never again grants a fence up to `fence`. */
-  relist(founding: StoredFounding): void {
-    this.#writeFounding(founding, LISTED);
-  }
-
-  /** Records that the directory is about to forget this key, so that the next use asks it again. */
-  unlist(): void {
-    if (this.#compact) this.#writeCompact({ ...this.#compact, isListed: UNLISTED });
-    else this.#sql.exec("UPDATE key SET is_listed = ?", UNLISTED);
-  }
-
-  /** The directory lists the key: what is stored next says so. */
+  /** The directory lists the key. A record says so with the next write. */
   confirm(): void {
     if (this.#compact) this.#compact = { ...this.#compact, isListed: LISTED };
+    else if (this.#isListed === UNCONFIRMED || this.#isListed === UNLISTED) {
+      this.#sql.exec("UPDATE key SET is_listed = ?", LISTED);
+      this.#isListed = LISTED;
+    }
   }
 
   /** Whether this command can be stored as the first one of a new key, in one record. */
@@ -202,15 +209,6 @@ export class KeyStore {
       });
   }
 
-  #writeFounding({ limit, fence, foundedAt }: StoredFounding, isListed: number, slot?: Slot): void {
-    const hex = fenceToHex(fence);
-    if (this.#stored.size > 0 || (!this.#compact && this.#hasTables())) this.#writeKey(limit, hex, foundedAt, isListed);
-    else {
-      const row = slot ? slotRow(slot) : isListed === ASKING ? null : (this.#compact?.slot ?? null);
-      this.#writeCompact({ limit, fence: hex, foundedAt, isListed, slot: row });
-    }
-  }
-
   #writeCompact(record: CompactRecord): void {
     this.#storage.kv.put(COMPACT, encodeCompact(record));
     this.#compact = record;
@@ -219,8 +217,7 @@ export class KeyStore {
   #makeTables({ limit, fence, foundedAt, isListed, slot }: CompactRecord): void {
     this.#sql.exec(SCHEMA);
     this.#hasSessionless = true;
-    // A slot in tables shows that the key was listed: here nothing does.
-    this.#writeKey(limit, fence, foundedAt, isListed === ASKING && slot ? UNLISTED : isListed);
+    this.#writeKey(limit, fence, foundedAt, isListed);
     if (slot) this.#writeSlot(slotFrom(slot));
     this.#storage.kv.delete(COMPACT);
     this.#compact = undefined;
@@ -228,6 +225,7 @@ export class KeyStore {
 
   #writeKey(limit: number, fence: string, foundedAt: number, isListed: number): void {
     this.#sql.exec("INSERT OR REPLACE INTO key VALUES (1, ?, ?, ?, ?)", limit, fence, foundedAt, isListed);
+    this.#isListed = isListed;
   }
 
   #writeAll({ slots, waiters, lapsed, limit }: Changes): void {
@@ -296,9 +294,14 @@ export class KeyStore {
 
   /** Deletes everything, including the alarm. */
   async deleteAll(): Promise<void> {
+    this.#forget();
+    await this.#storage.deleteAll();
+  }
+
+  #forget(): void {
     this.#stored.clear();
     this.#compact = undefined;
-    await this.#storage.deleteAll();
+    this.#isListed = ASKING;
   }
 
   #hasTables(): boolean {

@@ -304,7 +304,7 @@ export class Conversation implements SocketConversation {
     if (this.#standing.isWatching) return;
     if (this.#standing.isResumed) for (const loss of this.#host.resumption.recentLosses()) this.#replies.lost(loss);
     this.#stand({ isWatching: true });
-    if (!this.#standing.isResumable) this.#requests.watch();
+    this.#requests.watch();
   }
 
   #makeResumable(tag: string | undefined): void {
@@ -314,6 +314,7 @@ export class Conversation implements SocketConversation {
     else {
       this.#replies.say(tag, wireReply("ok", credential, this.#context.config.resumeGraceMs / 1000));
       this.#stand({ isResumable: true });
+      this.#requests.watch();
     }
   }
 
@@ -340,9 +341,8 @@ export class Conversation implements SocketConversation {
     const id = mayComeAgain ? this.#names.ofTag(tag) : this.#names.next();
     const isSteal = request.type === "acquire" && request.steals === true;
     const hasBegun = isSteal && mayComeAgain && !this.#host.resumption.beginsSteal(tag);
-    const entry = newRequest({ id, key: request.key, type: request.type, tag });
-    const isWatched = isWatching || isResumable;
-    this.#requests.begin(entry, request, { mayWait: !this.#hasInputEnded, hasBegun, isWatched });
+    const circumstances = { mayWait: !this.#hasInputEnded, hasBegun, isWatched: isWatching || isResumable };
+    this.#requests.begin(newRequest({ id, key: request.key, type: request.type, tag }), request, circumstances);
   }
 
   /** Withdraws a request whose answer is no longer needed. */

@@ -1,10 +1,9 @@
-import { evictDurableObject, reset, runInDurableObject } from "cloudflare:test";
+import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { allDirectories, byDirectory, directoryOfKey } from "../../../src/objects/calls/directories.ts";
 import { gatherStats, type Stats, type StatsOptions } from "../../../src/reports/stats.ts";
-import { pass, stopClock } from "../clock.ts";
-import { command, fresh, grantedToken, keyStub, storedIn, visitKeys } from "../support.ts";
+import { command, grantedToken, keyStub } from "../support.ts";
 
 afterEach(async () => {
   await reset();
@@ -88,7 +87,7 @@ describe("the list of keys", () => {
 
   it("fills a page although keys between have been forgotten, and ends when none follows", async () => {
     await hold(["a", "d", "e"]);
-    for (const ghost of ["b", "c", "f", "g"]) await directoryOfKey(env, ghost).joinKey(ghost, 0n);
+    for (const ghost of ["b", "c", "f", "g"]) await directoryOfKey(env, ghost).joinKey(ghost);
     const page = await gatherStats(env, { limit: 2 });
     expect(page.locks.map(({ key }) => key)).toEqual(["a", "d"]);
     expect(page.next_cursor).toBe("d");
@@ -121,24 +120,4 @@ describe("the list of keys", () => {
       expect(listed).toEqual(inByteOrder(keys));
     }
   });
-});
-
-it("keys listed by a version that did not visit them are visited", async () => {
-  const key = fresh("key");
-  const stub = keyStub(key);
-  await stub.release(grantedToken(await stub.acquire(command())), "");
-  const directory = directoryOfKey(env, key);
-  const forget = (_: unknown, { storage }: DurableObjectState) => {
-    storage.kv.delete("visits keys");
-    return storage.deleteAlarm();
-  };
-  await runInDurableObject(directory, forget);
-  await evictDurableObject(directory);
-  stopClock();
-  const alarm = () => runInDurableObject(directory, (_, { storage }) => storage.getAlarm());
-  expect(await alarm()).toBeGreaterThan(Date.now() + 60_000);
-  pass(70_000);
-  await visitKeys(key);
-  expect(await storedIn(stub)).toEqual([]);
-  vi.useRealTimers();
 });

@@ -1,6 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { KeyStore } from "../../../src/objects/key/rows.ts";
 import { pass, stopClock } from "../clock.ts";
 import { scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, storedIn, visitKeys } from "../support.ts";
@@ -49,22 +47,6 @@ describe("pruning", () => {
     expect(first < grantedToken(outcome)).toBe(true);
     expect(await stub.acquire(command())).toEqual({ status: "timeout" });
     expect(await stub.renew(grantedToken(outcome), 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
-  });
-
-  it("that was cut off after the report to the directory leaves a usable key and a rising fence", async () => {
-    const name = fresh("key");
-    const stub = keyStub(name);
-    const first = grantedToken(await stub.acquire(command()));
-    await stub.release(first, "");
-    await runInDurableObject(stub, (_, { storage }) => {
-      const store = new KeyStore(storage);
-      store.load();
-      store.unlist();
-    });
-    await evictDurableObject(stub);
-    const second = grantedToken(await stub.acquire(command()));
-    expect(first < second).toBe(true);
-    expect((await stub.describe())?.holders).toHaveLength(1);
   });
 
   it("is not put off by wrong tokens, mismatches and descriptions", async () => {

@@ -1,9 +1,14 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { SessionSocket } from "../../../src/objects/session/session-socket.ts";
 import { SessionStore } from "../../../src/objects/session-common/session-store.ts";
 import { Client, fresh, keyStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 /** Where a session keeps its keys. */
 async function keysOf(session: string): Promise<{ shelved: number; stored: number }> {
@@ -51,6 +56,35 @@ describe("the keys of a session that ends with its socket", () => {
     expect(shelved).toBeGreaterThan(5);
     expect(stored).toBeGreaterThan(5);
     expect(shelved + stored).toBe(31);
+    client.close();
+    for (const key of keys) await isFree(key);
+  });
+
+  it("are left although they could not be reached at first, and the object was lost meanwhile", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    const { client, key, session } = await holder();
+    const object = env.SESSION.getByName(session);
+    await evictDurableObject(object, { webSockets: "hibernate" });
+    const { leave: leaveKey } = KeyObject.prototype;
+    let attempts = 0;
+    const leave = vi.spyOn(KeyObject.prototype, "leave").mockImplementation(function (this: KeyObject, ...args) {
+      if (args[0] !== session) return leaveKey.apply(this, args);
+      attempts += 1;
+      throw new Error("unreachable");
+    });
+    client.close();
+    await until(() => attempts > 0, { timeout: 8_000 });
+    const hasGone = () => evictDurableObject(object).then(...([() => true, () => false] as const));
+    await until(hasGone);
+    leave.mockRestore();
+    await until(async () => (await keyStub(key).describe())?.holders.length === 0, { timeout: 8_000 });
+  });
+
+  it("are left when they are long and not in ASCII, after a sleep", async () => {
+    const { client, session } = await holder();
+    const keys = Array.from({ length: 40 }, () => `${"\u4e00".repeat(70)}-${fresh("key")}`);
+    for (const key of keys) tokenOf(await client.ask(`l\n${key}\n0 3000\n`));
+    await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" });
     client.close();
     for (const key of keys) await isFree(key);
   });

@@ -15,12 +15,10 @@ afterEach(() => {
 
 /** What is billed as a request: calls between objects, and runs of alarms. Metrics have a budget of their own. */
 const REQUESTS = [
-  ...(["acquire", "release", "retire", "forgetRetired", "leave", "isUnfounded", "alarm"] as const).map(
+  ...(["acquire", "release", "retire", "forgetRetired", "leave", "alarm"] as const).map(
     (name) => () => vi.spyOn(KeyObject.prototype, name),
   ),
-  ...(["joinKey", "leaveKey", "listing", "alarm"] as const).map(
-    (name) => () => vi.spyOn(DirectoryObject.prototype, name),
-  ),
+  ...(["joinKey", "listsAnother", "alarm"] as const).map((name) => () => vi.spyOn(DirectoryObject.prototype, name)),
   ...(["deliver", "lose", "isLive", "alarm"] as const).map((name) => () => vi.spyOn(SessionObject.prototype, name)),
 ];
 
