@@ -16,9 +16,9 @@ export const FSYNCS_LIMIT = 16;
 const CLIENTS = [1, 10];
 /** Lives whose fsyncs are counted. */
 const LIVES = 200;
-/** Keys are pruned this long after their use, in seconds; every object involved has slept once by then. */
-const IDLE_S = 15;
-const LOOKS_EVERY_S = 5;
+/** Keys are pruned between one and two times this after their use, in seconds; every object involved has slept by then. */
+const IDLE_S = 8;
+const LOOKS_EVERY_S = 4;
 /** Objects that have nothing to do with a key's life write now and then, too. */
 const COUNTED = /fsync\(\d+<[^>]*holdfast-(?:Key|Session|Directory)Object/;
 
@@ -79,7 +79,7 @@ async function countFsyncs(lab: Lab): Promise<number> {
   );
   await attached(tracer);
   for (let life = 0; life < LIVES; life++) await cycle(`life-${life}`);
-  await pause((IDLE_S + 3 * LOOKS_EVERY_S) * 1000);
+  await pause((2 * IDLE_S + 3 * LOOKS_EVERY_S) * 1000);
   client.close();
   const ended = new Promise((resolve) => tracer.once("exit", resolve));
   tracer.kill("SIGINT");

@@ -13,7 +13,7 @@ const ASKED_AT_ONCE = 4;
 const MAX_VISITS = 256;
 /** A key in use is visited at least this often, unless idle keys are kept for longer. */
 const MAX_PAUSE_MS = 3_600_000;
-/** Each pause between visits is this many times as long as the one before. */
+/** The age of a key grows by this factor from visit to visit. */
 const GROWTH = 3;
 
 /** The key and when it was listed. */
@@ -44,6 +44,7 @@ export class KeyVisits {
   readonly #owner: Owner;
   readonly #gcMaxIdleMs: number;
   readonly #gcIntervalMs: number;
+  readonly #maxPauseMs: number;
   /** When each key is visited next; undefined until it is needed. */
   #due: Map<string, number> | undefined;
   /** Keys that are being forgotten, and when they were listed. */
@@ -58,6 +59,7 @@ export class KeyVisits {
     const { gcMaxIdleMs, gcIntervalMs } = configOf(owner.env);
     this.#gcMaxIdleMs = gcMaxIdleMs;
     this.#gcIntervalMs = gcIntervalMs;
+    this.#maxPauseMs = Math.max(MAX_PAUSE_MS, gcMaxIdleMs);
     const stored = owner.storage.kv.get<StoredRetiring>(RETIRING);
     this.#retiring = new Map(stored?.keys);
     this.#mark = higher(fenceFromHex(stored?.mark ?? "0"), markOfEarlierVersion(owner.storage.sql));
@@ -125,7 +127,10 @@ export class KeyVisits {
     const answer = await this.#ask(key, (object) => object.retire(listedAt) as Promise<Retirement>);
     // If it has joined again, it did so after this answer.
     if (!this.#asked.delete(key)) return false;
-    if (answer?.status === "kept") this.#spare(key, listedAt);
+    if (answer?.status === "kept") {
+      this.#spare(key, listedAt);
+      this.#putOff(key, answer.until);
+    }
     // Its rows were deleted before its entry was: the entry is all that is left.
     if (answer?.status !== "retired") return answer?.status === "empty" && this.isRetiring(key);
     this.#mark = higher(this.#mark, answer.fence);
@@ -154,6 +159,12 @@ export class KeyVisits {
     if (retiringFrom === listedAt) this.#storeRetiring();
   }
 
+  /** The key is held until then: there is no use in asking before. It may be given back sooner. */
+  #putOff(key: string, until: number): void {
+    const at = this.#inStep(Math.min(until + this.#gcMaxIdleMs, Date.now() + this.#maxPauseMs));
+    if (at > (this.#due?.get(key) ?? at)) this.#due?.set(key, at);
+  }
+
   #storeRetiring(): void {
     const mark = fenceToHex(this.#mark);
     this.#owner.storage.kv.put(RETIRING, { mark, keys: [...this.#retiring] } satisfies StoredRetiring);
@@ -177,15 +188,17 @@ export class KeyVisits {
     return this.#due;
   }
 
-  /** When a key is visited after `since`: as soon as it may be idle for long enough, then less and less often. */
+  /**
+   * When a key is visited after `since`. At the first visit it has been idle for long enough if it was used no longer
+   * than that. Later visits are less and less frequent.
+   */
   #nextVisit(listedAt: number, since: number): number {
     // The clock may have been set back.
     const from = Math.min(listedAt, since);
-    const maxPause = Math.max(MAX_PAUSE_MS, this.#gcMaxIdleMs);
-    let age = this.#gcMaxIdleMs + 1;
-    while (from + age <= since && (GROWTH - 1) * age < maxPause) age *= GROWTH;
-    const missed = Math.max(0, Math.floor((since - from - age) / maxPause) + 1);
-    return this.#inStep(from + age + missed * maxPause);
+    let age = 2 * this.#gcMaxIdleMs + 1;
+    while (from + age <= since && (GROWTH - 1) * age < this.#maxPauseMs) age *= GROWTH;
+    const missed = Math.max(0, Math.floor((since - from - age) / this.#maxPauseMs) + 1);
+    return this.#inStep(from + age + missed * this.#maxPauseMs);
   }
 
   /** Visits are made together, once per interval. */

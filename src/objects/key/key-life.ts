@@ -29,8 +29,8 @@ export class LostRowsError extends Error {}
 /** What the directory hears when it asks whether a key may be forgotten; see `KeyLife.retire`. */
 export type Retirement =
   | { readonly status: "retired"; readonly fence: Fence }
-  /** It is in use, or was until recently. */
-  | { readonly status: "kept" }
+  /** It is in use, or was until recently. `until` is the end of its leases. */
+  | { readonly status: "kept"; readonly until: number }
   /** It is being founded or deleted. */
   | { readonly status: "busy" }
   /** Nothing is stored under this listing. */
@@ -155,7 +155,7 @@ export class KeyLife {
     if (store.isUnconfirmed) this.#listed();
     tick(engine);
     const isDone = store.hasGranted ? engine.isPrunable(this.#owner.context()) : engine.idleSince !== undefined;
-    if (!isDone || engine.hasNews) return { status: "kept" };
+    if (!isDone || engine.hasNews) return { status: "kept", until: endOfLeases(engine) };
     this.#isListed = false;
     this.#retiredFrom = listedAt;
     return { status: "retired", fence: engine.lastFence };
@@ -322,6 +322,10 @@ export class KeyLife {
     this.#owner.forget();
     await this.#owner.store.deleteAll();
   }
+}
+
+function endOfLeases(engine: KeyEngine): number {
+  return engine.view().holders.reduce((last, { expiresAt }) => Math.max(last, expiresAt), 0);
 }
 
 function newEngine(limit: number, fence: Fence, lastActivity: number): KeyEngine {

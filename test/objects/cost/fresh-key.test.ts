@@ -34,12 +34,12 @@ async function costOfLife() {
   const token = tokenOf(await client.ask(`l\n${other}\n0\n`));
   const session = env.SESSION.getByName((await sessionsOn(other))[0] ?? "");
   expect(await client.ask(`r\n${other}\n${token}\n`)).toBe("ok");
-  pass(70_000);
+  pass(130_000);
   await alarmOf(key);
   const requests = REQUESTS.map((spy) => spy());
   const counts = await Promise.all([keyStub(key), session, directoryOfKey(env, key)].map(countRows));
   expect(await client.ask(`r\n${key}\n${tokenOf(await client.ask(`l\n${key}\n0\n`))}\n`)).toBe("ok");
-  pass(70_000);
+  pass(130_000);
   await alarmOf(key);
   const [atKey = 0, atSession = 0, atDirectory = 0] = counts.map((count) => count());
   const called = requests.reduce((sum, { mock }) => sum + mock.calls.length, 0);

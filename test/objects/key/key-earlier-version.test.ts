@@ -22,7 +22,7 @@ describe("a key that version 0.1.0 has stored", () => {
     await directoryOfKey(env, name).joinKey(name, { foundedAt, hasGranted: false });
     expect((await keyStub(name).acquire(command())).status).toBe("timeout");
     await evictDurableObject(keyStub(name));
-    pass(200_000);
+    pass(130_000);
     await visitKeys(name);
     expect(await storedIn(keyStub(name))).toEqual([]);
     expect(await directoryOfKey(env, name).lists(name)).toBe(false);
@@ -41,7 +41,7 @@ describe("a key that version 0.1.0 has stored", () => {
         pass(100_000);
         await runDurableObjectAlarm(keyStub(name));
         expect(await directoryOfKey(env, name).lists(name)).toBe(true);
-        pass(100_000);
+        pass(270_000);
         await visitKeys(name);
         expect(await storedIn(keyStub(name))).toEqual([]);
       }

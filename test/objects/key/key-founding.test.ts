@@ -43,11 +43,11 @@ describe("a first grant whose key is lost before anybody is told of it", () => {
     pass(3_600_000);
     const first = grantedToken(await keyStub(name).acquire(command()));
     await keyStub(name).release(first, "");
-    pass(70_000);
+    pass(130_000);
     await visitKeys(name);
     // The key's own clock never goes back while it is awake.
     await evictDurableObject(keyStub(name));
-    pass(-3_670_000);
+    pass(-3_730_000);
     await crashInFounding(name, "after the listing");
     const again = async () => keyStub(name).acquire(command({ session: "first", request: "r1" }));
     // It has not been listed, so it was not spoken of.
@@ -102,10 +102,10 @@ describe("a first grant", () => {
     pass(3_600_000);
     const first = grantedToken(await keyStub(name).acquire(command()));
     await keyStub(name).release(first, "");
-    pass(70_000);
+    pass(130_000);
     await visitKeys(name);
     expect(await storedIn(keyStub(name))).toEqual([]);
-    pass(-3_670_000);
+    pass(-3_730_000);
     const second = grantedToken(await keyStub(name).acquire(command()));
     expect(first < second).toBe(true);
     await evictDurableObject(keyStub(name));

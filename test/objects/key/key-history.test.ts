@@ -183,7 +183,7 @@ describe.each([
   it("begins anew when the key is forgotten", async () => {
     const key = new Story(limit);
     await key.stub.release(await key.hold("a"), "a");
-    at(70);
+    at(130);
     await visitKeys(key.name);
     expect(await storedIn(key.stub)).toEqual([]);
     expect(await key.stub.describe(WHOLE)).toBeNull();

@@ -167,7 +167,7 @@ describe("a founding that was cut off", () => {
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("unreachable");
     pass(100_000);
     await runDurableObjectAlarm(keyStub(name));
-    pass(100_000);
+    pass(270_000);
     await visitKeys(name);
     expect(await storedIn(keyStub(name))).toEqual([]);
     expect(await directoryOfKey(env, name).lists(name)).toBe(false);

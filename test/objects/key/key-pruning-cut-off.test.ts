@@ -25,7 +25,7 @@ async function idle() {
   const name = fresh("key");
   const token = grantedToken(await keyStub(name).acquire(command()));
   await keyStub(name).release(token, "");
-  pass(70_000);
+  pass(130_000);
   return { name, token };
 }
 
@@ -38,7 +38,7 @@ async function unfounded() {
     throw new Error("the answer is lost");
   });
   await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("the answer is lost");
-  pass(70_000);
+  pass(130_000);
   return name;
 }
 
@@ -116,7 +116,7 @@ describe("a key that is being pruned", () => {
   it("and has deleted its rows when the directory is lost is forgotten at the next visit", async () => {
     const { name } = await idle();
     await deletedWithoutAnswer(name);
-    pass(120_000);
+    pass(240_000);
     await visitKeys(name);
     expect(await listsIt(name)).toBe(false);
     expect(await storedIn(keyStub(name))).toEqual([]);
@@ -187,7 +187,7 @@ describe("a key that is being pruned", () => {
     whenForgotten(name, isLost);
     await visitKeys(name);
     await evictDurableObject(keyStub(name));
-    pass(-50_000);
+    pass(-110_000);
     const join = vi.spyOn(DirectoryObject.prototype, "joinKey");
     grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 86_400 })));
     // This is the limit: it believes that it is listed, and the directory believes that it is being forgotten.

@@ -21,9 +21,9 @@ describe("pruning", () => {
     pass(3_600_000);
     const first = grantedToken(await stub.acquire(command({ limit: 5 })));
     await stub.release(first, "");
-    await idleFor(name, 70_000);
+    await idleFor(name, 130_000);
     expect(await storedIn(stub)).toEqual([]);
-    pass(-3_670_000);
+    pass(-3_730_000);
     const second = grantedToken(await stub.acquire(command({ limit: 2 })));
     expect(first < second).toBe(true);
   });
@@ -42,7 +42,7 @@ describe("pruning", () => {
     const stub = keyStub(name);
     const first = grantedToken(await stub.acquire(command()));
     await stub.release(first, "");
-    pass(70_000);
+    pass(130_000);
     const [, outcome] = await Promise.all([visitKeys(name), stub.acquire(command())]);
     expect(first < grantedToken(outcome)).toBe(true);
     expect(await stub.acquire(command())).toEqual({ status: "timeout" });
@@ -58,7 +58,7 @@ describe("pruning", () => {
     await stub.renew("0".repeat(32), 10);
     await stub.acquire(command({ limit: 1 }));
     await stub.describe();
-    await idleFor(name, 20_000);
+    await idleFor(name, 80_000);
     expect(await storedIn(stub)).toEqual([]);
   });
 });
