@@ -156,12 +156,8 @@ export class Requests {
     }
   }
 
-  /**
-   * From now on every key tells at once when a lease of this session ends: the client wants to hear of it, or must when
-   * it has been away.
-   */
+  /** From now on every key tells at once when a lease of this session ends. */
   watch(): void {
-    if (this.#isWatching) return;
     this.#isWatching = true;
     for (const key of this.#holdings.keysToLeave()) this.#watch(key, 0);
   }

@@ -12,7 +12,7 @@ import { allows, rightsOf } from "../rights.ts";
 import type { ConversationHost, SocketConversation } from "../socket-conversation.ts";
 import { Backlog } from "./backlog.ts";
 import { Handshake } from "./handshake.ts";
-import { CLOSE, type ClientState, type ConversationState, FAILURES, STATE_VERSION } from "./protocol.ts";
+import { CLOSE, type ClientState, type ConversationState, FAILURES, isWatched, STATE_VERSION } from "./protocol.ts";
 import { Replies } from "./replies.ts";
 import { RequestNames } from "./request-names.ts";
 
@@ -304,7 +304,6 @@ export class Conversation implements SocketConversation {
     if (this.#standing.isWatching) return;
     if (this.#standing.isResumed) for (const loss of this.#host.resumption.recentLosses()) this.#replies.lost(loss);
     this.#stand({ isWatching: true });
-    this.#requests.watch();
   }
 
   #makeResumable(tag: string | undefined): void {
@@ -314,7 +313,6 @@ export class Conversation implements SocketConversation {
     else {
       this.#replies.say(tag, wireReply("ok", credential, this.#context.config.resumeGraceMs / 1000));
       this.#stand({ isResumable: true });
-      this.#requests.watch();
     }
   }
 
@@ -335,13 +333,13 @@ export class Conversation implements SocketConversation {
   }
 
   #runOnKey(tag: string | undefined, request: KeyRequest): void {
-    const { isResumable, isWatching } = this.#standing;
+    const { isResumable } = this.#standing;
     // A request that may be repeated on another socket has the same id there.
     const mayComeAgain = isResumable && tag !== undefined;
     const id = mayComeAgain ? this.#names.ofTag(tag) : this.#names.next();
     const isSteal = request.type === "acquire" && request.steals === true;
     const hasBegun = isSteal && mayComeAgain && !this.#host.resumption.beginsSteal(tag);
-    const circumstances = { mayWait: !this.#hasInputEnded, hasBegun, isWatched: isWatching || isResumable };
+    const circumstances = { mayWait: !this.#hasInputEnded, hasBegun, isWatched: isWatched(this.#standing) };
     this.#requests.begin(newRequest({ id, key: request.key, type: request.type, tag }), request, circumstances);
   }
 
@@ -371,7 +369,9 @@ export class Conversation implements SocketConversation {
   }
 
   #stand(change: Partial<ClientState>): void {
+    const wasWatched = isWatched(this.#standing);
     this.#standing = { ...this.#standing, ...change };
+    if (!wasWatched && isWatched(this.#standing)) this.#requests.watch();
     this.#revision += 1;
   }
 
