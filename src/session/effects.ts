@@ -86,11 +86,11 @@ export type Effect =
   /** No key is being left any more. If not all have been, the alarm continues. */
   | { readonly type: "left"; readonly isAll: boolean }
   /**
-   * The answer to a request made without a socket. `gone`: the session has ended. `would_wait`: it would have to wait and
-   * may not.
+   * The answer to a request made without a socket, or to its poll. `gone`: the session has ended. `waits`: its client has
+   * to poll. `lost`: nothing is known of the request.
    */
-  | { readonly type: "reply"; readonly id: string; readonly outcome: Outcome | "would_wait" | "gone" }
-  /** Such a request waits at its key: its answer will follow. */
+  | { readonly type: "reply"; readonly id: string; readonly outcome: Outcome | "gone" | "waits" | "lost" }
+  /** Such a request is polled for: its answer will follow. */
   | { readonly type: "park"; readonly id: string; readonly key: string; readonly wait: "acquire" | "wait" }
   /** The answer to a request that was parked. */
   | { readonly type: "tell"; readonly id: string; readonly outcome: Outcome | "gone" }

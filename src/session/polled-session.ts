@@ -19,13 +19,18 @@ export interface Parked {
   readonly told: "nothing" | "refusal" | "grant";
 }
 
+/** A wait shorter than this needs no poll. While it lasts, the object cannot sleep. */
+const WAITS_IN_CALL_MS = 250;
+/** The client of a request whose poll does not come in this time has left. */
+const POLL_COMES_WITHIN_MS = 5_000;
 /** If cleanup takes longer, the object has died, and its alarm starts over. */
 const CLEANUP_TAKES_AT_MOST_MS = 2_000;
 /** However long the idle time, a dead session is ended within this time. */
 const LONGEST_DEAD_MS = 30_000;
 
 /**
- * The session of a client without a socket, as a state machine. A request that has to wait is parked: its client polls.
+ * The session of a client without a socket, as a state machine. A request that has to wait is answered late, and if it
+ * waits for long, its client polls.
  * The session is stored, so it survives sleep and restarts with everything it holds and waits for. It ends when its
  * client says so, or has been silent for twice the idle time with no request in flight. Its requests run concurrently,
  * those on one key in the order of their arrival.
@@ -40,11 +45,12 @@ export class PolledSession implements RequestOwner {
   constructor(origin: SessionOrigin, parked: readonly Parked[]) {
     this.context = new SessionContext(origin);
     const holdings = new Holdings(this.context);
-    const table = new RequestTable({ keepsAnswered: true });
+    const table = new RequestTable();
     for (const { id, key, type, told } of parked) {
-      const isQueued = true;
-      if (told === "nothing") table.add(newRequest({ id, key, type, tag: id, isQueued, state: "waiting" }));
-      else table.addUnlisted(newRequest({ id, key, type, tag: id, isQueued, state: "answered" }));
+      const entry = newRequest({ id, key, type, tag: id, isQueued: true, poll: "open" });
+      entry.state = told === "nothing" ? "waiting" : "answered";
+      if (told === "nothing") table.add(entry);
+      else table.addUnlisted(entry);
     }
     this.requests = new Requests(this.context, holdings, table);
     this.requests.attach(this);
@@ -78,7 +84,8 @@ export class PolledSession implements RequestOwner {
 
   /** Something is in flight or about to be retried. */
   get isBusy(): boolean {
-    return this.context.callsInFlight > 0 || this.requests.table.isAnyWithdrawing;
+    const { table } = this.requests;
+    return this.context.callsInFlight > 0 || table.isAnyWithdrawing || table.some(({ poll }) => poll === "due");
   }
 
   open(address: string, label: string | undefined): void {
@@ -96,13 +103,29 @@ export class PolledSession implements RequestOwner {
     return true;
   }
 
-  /** Carries out a request. It is answered or, if it has to wait, parked; or ends if it may not wait. */
-  begin(id: string, request: KeyRequest, { mayWait }: { readonly mayWait: boolean }): void {
+  /** Carries out a request. If it is not answered soon, its client has to poll. */
+  begin(id: string, request: KeyRequest): void {
     const { key, type } = request;
     const isWaitedFor = (entry: TrackedRequest) =>
       entry.type === "wait" && entry.key === key && entry.state !== "withdrawing";
     const takesOver = type === "wait" && !this.requests.table.some(isWaitedFor);
-    this.requests.begin(newRequest({ id, key, type, tag: id }), request, { mayWait, takesOver });
+    this.requests.begin(newRequest({ id, key, type, tag: id }), request, { mayWait: true, takesOver });
+  }
+
+  /** The client polls for a request that waits. */
+  poll(id: string): void {
+    const entry = this.requests.table.get(id);
+    if (entry?.poll !== "due" || entry.state === "withdrawing") {
+      this.context.emit({ type: "reply", id, outcome: "lost" });
+      return;
+    }
+    const { key = "", type, kept } = entry;
+    this.context.timers.stop(entry.timer);
+    entry.poll = "open";
+    if (kept) {
+      this.requests.table.remove(entry);
+      this.context.emit({ type: "reply", id, outcome: kept });
+    } else this.context.emit({ type: "park", id, key, wait: type === "wait" ? "wait" : "acquire" });
   }
 
   /** The client has released these holds at their keys. */
@@ -164,8 +187,8 @@ export class PolledSession implements RequestOwner {
     this.#isOver = true;
     this.context.emit({ type: "put", name: "ending", value: true });
     this.context.emit({ type: "wake", at: this.context.now + CLEANUP_TAKES_AT_MOST_MS });
-    this.requests.table.some(({ id, isQueued }) => {
-      if (isQueued) this.context.emit({ type: "tell", id, outcome: "gone" });
+    this.requests.table.some((entry) => {
+      if (entry.isQueued) this.#dismiss(entry);
       return false;
     });
     this.requests.end({ keepsOwner: true });
@@ -178,23 +201,46 @@ export class PolledSession implements RequestOwner {
     this.context.timers.run(due);
   }
 
-  answered({ id, isQueued }: TrackedRequest, outcome: Outcome): void {
+  answered(entry: TrackedRequest, outcome: Outcome): void {
     if (!this.#isOver) this.#life.saw();
-    this.context.emit({ type: isQueued ? "tell" : "reply", id, outcome });
+    const { id, poll, timer } = entry;
+    if (poll === "due") entry.kept = outcome;
+    else if (poll === "open") this.context.emit({ type: "tell", id, outcome });
+    else {
+      this.context.timers.stop(timer);
+      this.context.emit({ type: "reply", id, outcome });
+    }
   }
 
-  waits({ id, key = "", type }: TrackedRequest): void {
+  waits(entry: TrackedRequest): void {
     if (!this.#isOver) this.#life.saw();
-    this.context.emit({ type: "park", id, key, wait: type === "wait" ? "wait" : "acquire" });
+    const { timers, now } = this.context;
+    entry.timer = timers.at(now + WAITS_IN_CALL_MS, () => this.#returnCall(entry));
   }
 
-  dropped({ id, isQueued }: TrackedRequest, why: "would_wait" | "gone"): void {
-    if (!isQueued) this.context.emit({ type: "reply", id, outcome: why });
+  dropped({ id, poll }: TrackedRequest): void {
+    if (poll === "call") this.context.emit({ type: "reply", id, outcome: "gone" });
   }
 
   /** A restart may have cut off a `wait`: its place stays. A client that leaves is handled by the end of its poll. */
   unknown({ hasPlace }: Notice): NoticeAnswer {
     return hasPlace ? "noted" : "gone";
+  }
+
+  /** Has the client poll. */
+  #returnCall(entry: TrackedRequest): void {
+    const { timers, now } = this.context;
+    const { id, key = "" } = entry;
+    entry.poll = "due";
+    this.context.emit({ type: "reply", id, outcome: "waits" });
+    entry.timer = timers.at(now + POLL_COMES_WITHIN_MS, () => this.requests.withdraw(id, key));
+  }
+
+  /** Tells the client of a waiting request that the session has ended. */
+  #dismiss({ id, poll, state, timer }: TrackedRequest): void {
+    if (state !== "withdrawing") this.context.timers.stop(timer);
+    if (poll === "open") this.context.emit({ type: "tell", id, outcome: "gone" });
+    else if (poll === "call") this.context.emit({ type: "reply", id, outcome: "gone" });
   }
 
   /** Schedules the next check for a silent client. */

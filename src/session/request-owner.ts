@@ -9,7 +9,7 @@ export interface RequestOwner {
   /** The request waits at its key. */
   waits(entry: TrackedRequest): void;
   /** The request ends without an answer: it would have to wait and may not, or it is withdrawn, or its session gone. */
-  dropped(entry: TrackedRequest, why: "would_wait" | "gone"): void;
+  dropped(entry: TrackedRequest): void;
   /** The answer to a notice about a request that is not known, or no longer. */
   unknown(notice: Notice): NoticeAnswer;
 }

@@ -1,3 +1,4 @@
+import type { Outcome } from "../protocols/statuses.ts";
 import type { KeyRequest } from "./key-calls.ts";
 import type { Timer } from "./timers.ts";
 
@@ -31,7 +32,14 @@ export interface TrackedRequest {
   isCancelling: boolean;
   /** While withdrawing: the same request again, to be made when the withdrawal is over. */
   next: (() => void) | undefined;
-  /** While withdrawing: the next attempt. */
+  /**
+   * How a request without a socket waits. `call`: in its call, which is answered. `due`: the call has returned, and a
+   * poll is about to come. `open`: in a poll, whose client confirms the answer.
+   */
+  poll: "call" | "due" | "open";
+  /** The answer, if it came while the poll was due. */
+  kept: Outcome | undefined;
+  /** What happens next: the end of the call, of the time in which the poll has to come, or of a pause while withdrawing. */
   timer: Timer | undefined;
 }
 
@@ -46,21 +54,16 @@ export function newRequest(
   entry: Pick<TrackedRequest, "id" | "key" | "type" | "tag"> & Partial<TrackedRequest>,
 ): TrackedRequest {
   const begin = { state: "sent", isQueued: false, notices: [], isCancelling: false } as const;
-  return { ...begin, notices: [], offers: 0, afterCheck: undefined, next: undefined, timer: undefined, ...entry };
+  const none = { afterCheck: undefined, next: undefined, kept: undefined, timer: undefined };
+  return { ...begin, ...none, notices: [], offers: 0, poll: "call", ...entry };
 }
 
 /** The requests of one session by id. The client sees those that are listed: at most one untagged, and one per tag. */
 export class RequestTable {
   readonly #entries = new Map<string, TrackedRequest>();
   readonly #tags = new Map<string, TrackedRequest>();
-  readonly #keepsAnswered: boolean;
   #current: TrackedRequest | undefined;
   #revision = 0;
-
-  /** `keepsAnswered`: requests that have waited stay until the client confirms their answer. */
-  constructor({ keepsAnswered }: { readonly keepsAnswered: boolean }) {
-    this.#keepsAnswered = keepsAnswered;
-  }
 
   /** Changes whenever `waiting` does. */
   get revision(): number {
@@ -142,10 +145,10 @@ export class RequestTable {
     this.#revision += 1;
   }
 
+  /** A request with a poll stays until the client confirms the answer. */
   answered(entry: TrackedRequest): void {
-    const isKept = this.#keepsAnswered && entry.isQueued;
     this.unlist(entry);
-    if (isKept) entry.state = "answered";
+    if (entry.poll !== "call") entry.state = "answered";
     else if (entry.state !== "withdrawing") this.remove(entry);
   }
 

@@ -98,9 +98,9 @@ export class Requests {
   /** Withdraws a request, also one that is no longer known: the answer may not have reached the client. */
   withdraw(id: string, key: string, afterwards?: () => void): void {
     const entry = this.table.get(id) ?? newRequest({ id, key, type: "acquire", tag: undefined });
-    const isUnanswered = this.table.isListed(entry) && !entry.isQueued;
+    const isUnanswered = this.table.isListed(entry);
     this.table.unlist(entry);
-    if (isUnanswered) this.#owner?.dropped(entry, "gone");
+    if (isUnanswered) this.#owner?.dropped(entry);
     this.table.addUnlisted(entry);
     this.#withdrawals.begin(entry, afterwards);
   }
@@ -319,7 +319,7 @@ export class Requests {
         this.#holdings.drop(key, id);
         this.table.remove(entry);
       } else this.drop(entry);
-      this.#owner?.dropped(entry, "would_wait");
+      this.#owner?.dropped(entry);
     } else {
       this.#holdings.drop(key, id);
       this.#answer(entry, { status: outcome.status });
@@ -353,7 +353,7 @@ export class Requests {
   #dismiss(entry: TrackedRequest): void {
     this.table.unlist(entry);
     if (entry.state !== "withdrawing") this.table.remove(entry);
-    this.#owner?.dropped(entry, "gone");
+    this.#owner?.dropped(entry);
   }
 
   #answer(entry: TrackedRequest, outcome: Outcome): void {

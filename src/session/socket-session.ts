@@ -69,7 +69,7 @@ export class SocketSession {
   constructor(origin: SessionOrigin) {
     this.context = new SessionContext(origin);
     const holdings = new Holdings(this.context);
-    this.requests = new Requests(this.context, holdings, new RequestTable({ keepsAnswered: false }));
+    this.requests = new Requests(this.context, holdings, new RequestTable());
     this.resumption = new Resumption(this.context);
     this.#leaving = new Leaving(this.context, holdings);
     this.#isOver = this.isEnding;

@@ -92,7 +92,7 @@ export class RestClient {
     return tokenIn(await this.acquire(key));
   }
 
-  /** Starts a poll for the lock, and returns when it has its place in the queue. */
+  /** Asks for the lock, and returns when it has its place in the queue. */
   async queue(key: string, signal?: AbortSignal): Promise<{ readonly reply: Promise<RestReply> }> {
     const before = await sessionsOn(key);
     const reply = this.acquire(key, 60, signal);
@@ -100,6 +100,19 @@ export class RestClient {
     reply.catch(() => {});
     await soon(async () => (await sessionsOn(key)).length > before.length);
     return { reply };
+  }
+
+  /** The same, and returns when it polls. */
+  async poll(key: string, signal?: AbortSignal): Promise<{ readonly reply: Promise<RestReply> }> {
+    const before = await this.polls();
+    const queued = await this.queue(key, signal);
+    await soon(async () => (await this.polls()) > before);
+    return queued;
+  }
+
+  /** The number of open polls. */
+  polls(): Promise<number> {
+    return runInDurableObject(this.object, (_, state) => state.getWebSockets().length);
   }
 }
 

@@ -39,7 +39,7 @@ describe("the end of a poll", () => {
 describe("a session that has ended", () => {
   it("sends nothing that waited for the storage to be checked, and says that it is gone", () => {
     const { session, effects } = opened([], false);
-    session.begin("r", ACQUIRE, { mayWait: true });
+    session.begin("r", ACQUIRE);
     expect(effects()).toEqual([{ type: "checkStorage", id: "r" }]);
     session.end();
     effects();
@@ -51,7 +51,7 @@ describe("a session that has ended", () => {
 describe("a request that is withdrawn while it is carried out", () => {
   it("is answered: whoever asked does not wait for ever", () => {
     const { session, effects } = opened();
-    session.begin("r", ACQUIRE, { mayWait: true });
+    session.begin("r", ACQUIRE);
     effects();
     session.withdraw("r", "key");
     expect(effects()).toMatchObject([
@@ -61,22 +61,102 @@ describe("a request that is withdrawn while it is carried out", () => {
   });
 });
 
-describe("a request that may not wait, and would have to", () => {
-  it("ends without an answer and without a trace at its key", () => {
-    const { session, effects, calls } = opened();
-    session.begin("r", ACQUIRE, { mayWait: false });
-    const [asked] = calls();
-    expect(asked?.ask).toMatchObject({ type: "acquire", command: { request: "r", mayWait: false } });
-    session.context.keyAnswered(asked?.call ?? 0, { status: "would_wait" });
-    expect(effects()).toEqual([{ type: "reply", id: "r", outcome: "would_wait" }]);
+describe("a request that has to wait", () => {
+  /** It is in the queue of its key, and `ms` have passed. */
+  function waiting(ms = 0) {
+    const host = opened();
+    const { session, calls, effects } = host;
+    session.begin("r", ACQUIRE);
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    effects();
+    const pass = (time: number) => {
+      session.context.now += time;
+      session.tick(session.context.now);
+    };
+    pass(ms);
+    const grant = () => {
+      const offer = { token: "0".repeat(32), leaseSeconds: 5, at: session.context.now };
+      session.notice(1, { key: "key", request: "r", kind: "granted", offer }, true);
+    };
+    return { ...host, pass, grant };
+  }
+  const REPLY = { type: "reply", id: "r", outcome: { status: "ok" } } as const;
+  const WAITS = { type: "reply", id: "r", outcome: "waits" } as const;
+  const LOST = { type: "reply", id: "r", outcome: "lost" } as const;
+  const PARK = { type: "park", id: "r", key: "key", wait: "acquire" } as const;
+  const CANCEL = { type: "callKey", ask: { type: "cancel", request: "r" } } as const;
+  const TAKEN = { type: "answerNotice", notice: 1, answer: "taken" } as const;
+
+  it("is answered in its call if its turn comes soon, and then is over", () => {
+    const { session, effects, pass, grant } = waiting(249);
+    grant();
+    expect(effects()).toMatchObject([REPLY, TAKEN]);
+    pass(60_000);
+    expect(effects()).toEqual([]);
+    expect(session.isBusy).toBe(false);
   });
 
-  it("may be made again under its id", () => {
-    const { session, calls, effects } = opened();
-    session.begin("r", ACQUIRE, { mayWait: false });
-    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "would_wait" });
-    session.begin("r", ACQUIRE, { mayWait: true });
-    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
-    expect(effects()).toContainEqual({ type: "park", id: "r", key: "key", wait: "acquire" });
+  it("is polled for if its turn does not come soon, and the poll confirms the answer", () => {
+    const { session, effects, grant } = waiting(250);
+    expect(effects()).toEqual([WAITS]);
+    session.poll("r");
+    expect(effects()).toEqual([PARK]);
+    grant();
+    expect(effects()).toMatchObject([{ type: "tell", id: "r", outcome: { status: "ok" } }, TAKEN]);
+    session.pollClosed({ id: "r", key: "key", type: "acquire", told: "grant" }, true);
+    expect(effects().map(({ type }) => type)).toEqual(["wake"]);
+  });
+
+  it("keeps an answer that comes just before the poll", () => {
+    const { session, effects, grant, pass } = waiting(250);
+    effects();
+    grant();
+    expect(effects()).toEqual([TAKEN]);
+    expect(session.isBusy).toBe(true);
+    session.poll("r");
+    expect(effects()).toMatchObject([REPLY]);
+    pass(60_000);
+    expect(effects()).toEqual([]);
+  });
+
+  it.each(["waits", "has been granted the lock"])("and %s is withdrawn if the poll does not come", (fate) => {
+    const { effects, grant, pass } = waiting(250);
+    if (fate !== "waits") grant();
+    effects();
+    pass(4_999);
+    expect(effects()).toEqual([]);
+    pass(1);
+    expect(effects()).toMatchObject([CANCEL]);
+  });
+
+  it.each([
+    ["is withdrawn", (session: PolledSession) => session.withdraw("r", "key"), CANCEL],
+    ["ends with its session", (session: PolledSession) => session.end(), { type: "ended" }],
+  ])("and %s before its call has returned is answered: whoever asked does not wait for ever", (_, end, effect) => {
+    const { session, effects, pass } = waiting();
+    end(session);
+    const taken = effects();
+    expect(taken).toContainEqual({ type: "reply", id: "r", outcome: "gone" });
+    expect(taken).toContainEqual(expect.objectContaining(effect));
+    pass(250);
+    expect(effects()).not.toContainEqual(WAITS);
+  });
+
+  it("is lost to a poll that comes when the session has forgotten it, or is withdrawing it", () => {
+    const { session, effects } = opened();
+    session.poll("r");
+    expect(effects()).toEqual([LOST]);
+    const other = waiting(250);
+    other.session.withdraw("r", "key");
+    other.effects();
+    other.session.poll("r");
+    expect(other.effects()).toEqual([LOST]);
+  });
+
+  it("is told in its call that its time has run out", () => {
+    const { session, effects } = waiting();
+    session.context.now += 10_000;
+    session.notice(1, { key: "key", request: "r", kind: "timeout" }, true);
+    expect(effects()).toContainEqual({ type: "reply", id: "r", outcome: { status: "timeout" } });
   });
 });

@@ -78,6 +78,18 @@ const FAULTS: readonly Fault[] = [
     planted: "else if (entry) this.requests.table.remove(entry);",
   },
   {
+    what: "a request that nobody comes to poll for stays in the queue",
+    file: "polled-session.ts",
+    code: "entry.timer = timers.at(now + POLL_COMES_WITHIN_MS, () => this.requests.withdraw(id, key));",
+    planted: "entry.timer = timers.at(now + POLL_COMES_WITHIN_MS, () => {});",
+  },
+  {
+    what: "a client that hangs up before it polls stays in the queue",
+    file: "requests.ts",
+    code: "this.table.addUnlisted(entry);\n    this.#withdrawals.begin(entry, afterwards);",
+    planted: "this.table.remove(entry);",
+  },
+  {
     what: "a pick-up that failed is not repeated",
     file: "pick-ups.ts",
     code: `notice, error });
@@ -130,7 +142,7 @@ beforeAll(() => {
 
 afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
-});
+}, 60_000);
 
 /** A copy of the sources with one fault. */
 function plant({ file, code, planted }: Fault, number: number): string {

@@ -127,46 +127,54 @@ export class PolledClient {
       this.#hangUp = undefined;
       this.#soon(() => {
         if (isParked) session.pollClosed(id, false);
+        else session.withdraw(id, key);
       });
     };
     this.#hangUp = hangUp;
+    const hangUpWithin = (ms: number) => {
+      if (this.#isLeaving) return;
+      schedule.after(schedule.between(1, ms), () => {
+        if (!isThere) return;
+        this.#world.tell(`${this.name} hangs up on ${id}`);
+        hangUp();
+        this.#asked = undefined;
+      });
+    };
     const hear = (reply: Reply) => {
       if (reply === "parked") {
         isParked = true;
         if (!isThere) session.pollClosed(id, false);
-        else if (schedule.happens(0.3) && !this.#isLeaving)
-          schedule.after(schedule.between(1, 3_000), () => {
-            if (!isThere) return;
-            this.#world.tell(`${this.name} hangs up on ${id}`);
-            hangUp();
-            this.#asked = undefined;
-          });
+        else if (schedule.happens(0.3)) hangUpWithin(3_000);
         return;
       }
-      // It has only tried: now it asks for a place in the queue.
-      if (reply === "would_wait") {
-        session.request(id, request, true, hearLater);
+      if (reply === "waits") {
+        if (!isThere) return;
+        if (schedule.happens(0.9)) session.poll(id, hearLater);
+        else {
+          this.#world.tell(`${this.name} and its Worker end, and do not poll for ${id}`);
+          [isThere, this.#hangUp, this.#asked] = [false, undefined, undefined];
+        }
         return;
       }
       // The Worker has the answer: it reaches the client, or the client has left.
+      const isGranted = typeof reply === "object" && reply.token !== undefined;
       if (isParked) session.pollClosed(id, isThere && reply !== "failed");
-      else if (!isThere && typeof reply === "object" && reply.token) session.withdraw(id, key);
+      else if (reply === "lost" || (isGranted && !isThere)) session.withdraw(id, key);
       if (!isThere) return;
       isThere = false;
       this.#hangUp = undefined;
       this.#asked = undefined;
       this.#world.tell(`${this.name} hears ${typeof reply === "string" ? reply : reply.status} for ${id}`);
       if (reply === "gone") this.#session = undefined;
-      if (reply === "failed") this.#isInDoubt = true;
+      if (reply === "failed" || reply === "lost") this.#isInDoubt = true;
       done(reply, id);
       if (this.#isLeaving) this.act();
     };
-    // The Worker tries first if it expects no wait.
-    const mayWait = this.#lastId % 2 === 0;
     // A poll is answered on the connection that it was parked on.
     const replies = new Lane(schedule);
     const hearLater = (reply: Reply) => replies.send(this.#world.delay(), () => hear(reply));
-    this.#soon(() => session.request(id, request, mayWait, hearLater));
+    this.#soon(() => session.request(id, request, hearLater));
+    if (request.type === "acquire" && schedule.happens(0.1)) hangUpWithin(400);
   }
 
   #soon(call: () => void): void {

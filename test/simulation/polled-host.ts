@@ -6,7 +6,7 @@ import { type Parked, PolledSession } from "../../src/session/polled-session.ts"
 import { SessionHost } from "./session-host.ts";
 
 /** What a client without a socket hears of a request. `failed`: nothing is known of it. */
-export type Reply = Outcome | "gone" | "would_wait" | "parked" | "failed";
+export type Reply = Outcome | "gone" | "waits" | "lost" | "parked" | "failed";
 
 /** The object of a session without a socket. Polls survive its sleep, and break when it loses its memory. */
 export class PolledHost extends SessionHost<PolledSession> {
@@ -23,17 +23,13 @@ export class PolledHost extends SessionHost<PolledSession> {
     );
   }
 
-  request(id: string, request: KeyRequest, mayWait: boolean, reply: (reply: Reply) => void): void {
-    this.arrives(
-      () => {
-        this.#replies.set(id, reply);
-        this.run((session) => {
-          if (!session.saw(undefined)) session.context.emit({ type: "reply", id, outcome: "gone" });
-          else session.begin(id, request, { mayWait });
-        });
-      },
-      () => reply("failed"),
-    );
+  request(id: string, request: KeyRequest, reply: (reply: Reply) => void): void {
+    this.#call(id, (session) => session.begin(id, request), reply);
+  }
+
+  /** Polls for a request that waits. */
+  poll(id: string, reply: (reply: Reply) => void): void {
+    this.#call(id, (session) => session.poll(id), reply);
   }
 
   end(ended: () => void): void {
@@ -96,6 +92,19 @@ export class PolledHost extends SessionHost<PolledSession> {
     this.#replies.clear();
     this.#polls.clear();
     for (const reply of waiting) reply("failed");
+  }
+
+  #call(id: string, command: (session: PolledSession) => void, reply: (reply: Reply) => void): void {
+    this.arrives(
+      () => {
+        this.#replies.set(id, reply);
+        this.run((session) => {
+          if (session.saw(undefined)) command(session);
+          else session.context.emit({ type: "reply", id, outcome: "gone" });
+        });
+      },
+      () => reply("failed"),
+    );
   }
 
   #take(id: string): ((reply: Reply) => void) | undefined {

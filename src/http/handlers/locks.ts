@@ -2,9 +2,8 @@ import { mayUse } from "../../auth/principal.ts";
 import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
 import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
-import type { Reply } from "../../objects/calls/replies.ts";
 import { httpSessionName } from "../../objects/calls/session-names.ts";
-import { ASK_HEADER, type Ask, encodeAsk, type Performed } from "../../objects/http-session/http-session-object.ts";
+import { type Ask, type Performed, POLL_HEADER, type Polled } from "../../objects/http-session/asks.ts";
 import { type Outcome, STATUSES } from "../../protocols/statuses.ts";
 import type { KeyRequest } from "../../session/key-calls.ts";
 import { REQUESTS, type RequestOf } from "../openapi/schemas.ts";
@@ -15,7 +14,6 @@ import type { AppContext, Handler } from "../request/context.ts";
 import type { Parsed } from "../request/fields.ts";
 import { labelOf } from "../request/label.ts";
 import { isSessionId, keyFault, segmentAt } from "../request/path.ts";
-import { isBusy, noteBusy } from "./busy-keys.ts";
 import { familyOf, KEY_REQUESTS, type KeyOperationId } from "./key-requests.ts";
 import { noteRelease, takeReleases } from "./release-notes.ts";
 import { type AskSession, sessionOf } from "./sessions.ts";
@@ -93,18 +91,20 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
   // A request without lasting effects needs no withdrawal, and reading the signal has a cost.
   if (!leavesTraces(ask.request)) {
     const told = await perform(askSession, ask);
+    if (told.type === "waits") throw new Error(`a ${ask.request.type} waits`);
     return told.type === "answered" ? replyOf(context, ask.request, told.outcome) : fail(context, "session_gone");
   }
   const { signal } = context.req.raw;
-  const withdraw = () => {
-    context.executionCtx.waitUntil(takeBack(askSession, ask).catch(logged("withdrawal_failed")));
-  };
+  const waitUntil = (work: Promise<unknown>) => context.executionCtx.waitUntil(work);
+  const withdraw = () => waitUntil(takeBack(askSession, ask).catch(logged("withdrawal_failed")));
   try {
     const end = await endOf(askSession, ask, signal);
     if (end.type === "answered" && !signal.aborted) return replyOf(context, ask.request, end.outcome);
     if (end.type === "gone") return fail(context, "session_gone");
-    // The session already knows of an abandoned poll. A lost session may have picked up a grant before.
+    // The session already knows of an abandoned poll. A lost one may have been granted the lock before.
     if (end.type !== "vanished") withdraw();
+    // The withdrawal may have overtaken the request.
+    if (end.type === "left") waitUntil(end.call.then(({ type }) => type !== "gone" && withdraw(), withdraw));
     return fail(context, end.type === "lost" ? "unavailable" : "client_canceled");
   } catch (error) {
     withdraw();
@@ -142,31 +142,35 @@ async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<v
 
 const leavesTraces = ({ type }: KeyRequest) => type !== "release" && type !== "renew";
 
-/** Whether a request probably waits. An `acquire` that does not is cheaper as a plain call. */
-const needsPoll = ({ type, key }: KeyRequest) => type === "wait" || (type === "acquire" && isBusy(key));
-
-/** Sends a request to its session and, if it has to wait, waits for its outcome. */
-async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<PollEnd> {
-  const askedAt = Date.now();
-  const begun = await begin(askSession, ask);
-  if (begun instanceof WebSocket) return endOfPoll(begun, signal);
-  // workerd reads from connections only when nothing else is left to do (2026-11): this lets it report a hang-up that
-  // it has not read yet. A poll has listened for one all along.
-  if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
-  return begun;
+/** The client has hung up during the call to its session. The call goes on. */
+interface Left {
+  readonly type: "left";
+  readonly call: Promise<Performed>;
 }
 
-/** Sends a request. Returns its answer or, if it has to wait, the socket on which the answer will arrive. */
-async function begin(askSession: AskSession, ask: Ask): Promise<Reply | WebSocket> {
-  const { key } = ask.request;
-  if (!needsPoll(ask.request)) {
-    const told = await perform(askSession, ask);
-    if (told.type !== "would_wait") return told;
+/** Sends a request to its session and, if it has to wait, waits for its outcome. */
+async function endOf(askSession: AskSession, ask: Ask, signal: AbortSignal): Promise<PollEnd | Left> {
+  const askedAt = Date.now();
+  const call = perform(askSession, ask);
+  const performed = await Promise.race([call, hangUp(signal)]);
+  if (performed === undefined) return { type: "left", call };
+  if (performed.type === "waits") {
+    const headers = { Upgrade: "websocket", [POLL_HEADER]: ask.id };
+    const poll = await askSession((session) => session.fetch("http://session/", { headers }));
+    return poll.webSocket ? endOfPoll(poll.webSocket, signal) : poll.json<Polled>();
   }
-  const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk(ask) };
-  const reply = await askSession((session) => session.fetch("http://session/", { headers }));
-  noteBusy(key, reply.webSocket !== null);
-  return reply.webSocket ?? reply.json<Reply>();
+  // workerd reads from connections only when nothing else is left to do (2026-11): this lets it report a hang-up that
+  // it has not read yet.
+  if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
+  return performed;
+}
+
+/** Resolves when the client hangs up. */
+function hangUp(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener("abort", () => resolve(undefined));
+  });
 }
 
 function perform(askSession: AskSession, ask: Ask): Promise<Performed> {

@@ -6,7 +6,7 @@
 import { logged } from "../../log.ts";
 import { callAwake } from "../../objects/awake/resting.ts";
 import type { Env } from "../../objects/env.ts";
-import type { Released } from "../../objects/http-session/http-session-object.ts";
+import type { Released } from "../../objects/http-session/asks.ts";
 import { objectsOf } from "../../objects/placement.ts";
 
 type WaitUntil = (promise: Promise<unknown>) => void;

@@ -3,11 +3,9 @@ import type { NoticeAnswer } from "../../engine/index.ts";
 import { log, logged } from "../../log.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
 import type { Effect, Loss, Notice } from "../../session/effects.ts";
-import type { KeyRequest } from "../../session/key-calls.ts";
 import { PolledSession } from "../../session/polled-session.ts";
 import { Activity } from "../awake/activity.ts";
-import { bookWakeUp, isLimited, noteIdle, noteNotIdle, roomToIdle } from "../awake/awake-sessions.ts";
-import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
+import { bookWakeUp, roomToIdle } from "../awake/awake-sessions.ts";
 import { answerClose } from "../calls/closing.ts";
 import { directoryOfAddress } from "../calls/directories.ts";
 import type { Listener } from "../calls/notices.ts";
@@ -18,35 +16,14 @@ import { countAnswer } from "../metrics/count-answer.ts";
 import { Meter } from "../metrics/meter.ts";
 import { type SessionParts, sessionPartsOf } from "../session-common/session-parts.ts";
 import { SessionRunner } from "../session-common/session-runner.ts";
+import { type Ask, type Performed, POLL_HEADER, type Polled, type Released } from "./asks.ts";
+import { IdleLimit } from "./idle-limit.ts";
 import { Polls } from "./polls.ts";
-
-/** A request of an HTTP client, with the client's label. */
-export interface Ask {
-  /** Unique; used to withdraw the request. */
-  readonly id: string;
-  readonly request: KeyRequest;
-  readonly label: string | undefined;
-  /** What the client has released at its keys since the last request. */
-  readonly released?: readonly Released[];
-}
-
-/** A hold that the client has released at its key. */
-export interface Released {
-  readonly key: string;
-  readonly token: string;
-}
-
-/** Carries an `Ask` to `fetch`. */
-export const ASK_HEADER = "X-Holdfast-Ask";
-export const encodeAsk = (ask: Ask) => encodeURIComponent(JSON.stringify(ask));
 
 const GONE: Reply = { type: "gone" };
 
-/** What becomes of a request that is not to wait. */
-export type Performed = Reply | { readonly type: "would_wait" };
-
-/** What becomes of a request: a reply, or the Worker's end of a poll. */
-type Result = Performed | { readonly type: "parked"; readonly socket: WebSocket };
+/** What becomes of a request or a poll: a reply, or the Worker's end of the poll. */
+type Result = Performed | Polled | { readonly type: "parked"; readonly socket: WebSocket };
 
 /** Hosts the session of one HTTP client: `PolledSession` decides, this object stores, calls and answers. */
 export class HttpSessionObject extends DurableObject<Env> implements Listener {
@@ -55,6 +32,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   readonly #runner: SessionRunner;
   readonly #polls: Polls;
   readonly #meter: Meter;
+  readonly #idleLimit: IdleLimit;
   /** Those who wait for what becomes of a request, by its id. */
   readonly #results = new Map<string, (result: Result) => void>();
   /** Those who wait for a withdrawal, by request. */
@@ -65,10 +43,13 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#own = sessionPartsOf(ctx, env, new Activity(() => this.#idle()), (time) => bookWakeUp(env, time));
+    const whenIdle = () => this.#idleLimit.idle({ isOver: this.#session.isOver && !this.#session.isEnding });
+    this.#own = sessionPartsOf(ctx, env, new Activity(whenIdle), (time) => bookWakeUp(env, time));
     this.#polls = new Polls(ctx);
     this.#meter = new Meter(env, (promise) => ctx.waitUntil(promise));
     this.#session = new PolledSession(this.#own.origin, this.#polls.all);
+    const isIdle = () => !this.#own.activity.isBusy && !this.#session.isBusy && !this.#polls.isAnyOpen;
+    this.#idleLimit = new IdleLimit({ ctx, env, meter: this.#meter, ...this.#own }, isIdle);
     const handle = (effect: Effect) => this.#handle(effect);
     this.#runner = new SessionRunner(this.#session, { ...this.#own, handle, progressed: () => {} });
     if (this.#session.hasBegun) ctx.blockConcurrencyWhile(() => this.#own.wakeUp.recall());
@@ -76,7 +57,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
   open(address: string, label: string | undefined): Promise<SessionAdmission> {
-    return this.#atWork(() => this.#open(address, label));
+    return this.#idleLimit.atWork(() => this.#open(address, label));
   }
 
   async #open(address: string, label: string | undefined): Promise<SessionAdmission> {
@@ -94,17 +75,17 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   /** Records that the client is alive. False if there is no such session. */
   touch(): Promise<boolean> {
-    return this.#atWork(() => this.#saw(undefined));
+    return this.#idleLimit.atWork(() => this.#saw(undefined));
   }
 
   /** Notes that the client is alive, and what it has released. */
   released(released: readonly Released[]): Promise<boolean> {
-    return this.#atWork(() => this.#saw(undefined, released));
+    return this.#idleLimit.atWork(() => this.#saw(undefined, released));
   }
 
   /** Ends the session: once this resolves, everything it held is free. False if there was no session. */
   end(released?: readonly Released[]): Promise<boolean> {
-    return this.#atWork(async () => {
+    return this.#idleLimit.atWork(async () => {
       // If two calls race, the first one ends the session.
       if (!(await this.#saw(undefined, released)) || this.#session.isOver) return false;
       this.#runner.run(() => this.#session.end());
@@ -113,39 +94,36 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     });
   }
 
-  /** Performs a request that is answered immediately. One that would have to wait has no effect. */
-  perform(ask: Ask): Promise<Performed> {
-    return this.#atWork(async () => {
-      const result = await this.#perform(ask, { mayWait: false });
-      return result.type === "parked" ? GONE : result;
+  /** Performs a request. One that has to wait for long goes on after this has returned: the client polls for it. */
+  perform({ id, request, label, released }: Ask): Promise<Performed> {
+    return this.#idleLimit.atWork(async () => {
+      if (!(await this.#saw(label, released)) || this.#session.isOver) return GONE;
+      if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
+      return (await this.#resultOf(id, () => this.#session.begin(id, request))) as Performed;
     });
   }
 
-  /**
-   * Performs a request that may wait: the response is the answer as JSON, or the socket of a long poll. This costs more
-   * than `perform`, which cannot return a socket.
-   */
+  /** Polls for a request that waits: the response is the answer as JSON, or the socket of a long poll. */
   override fetch({ headers }: Request): Promise<Response> {
-    const ask = JSON.parse(decodeURIComponent(headers.get(ASK_HEADER) ?? "")) as Ask;
-    return this.#atWork(async () => {
-      const result = await this.#perform(ask, { mayWait: true });
+    return this.#idleLimit.atWork(async () => {
+      const id = headers.get(POLL_HEADER) ?? "";
+      if (!(await this.#saw(undefined)) || this.#session.isOver) return Response.json(GONE);
+      const result = await this.#resultOf(id, () => this.#session.poll(id));
       if (result.type !== "parked") return Response.json(result);
       return new Response(null, { status: 101, webSocket: result.socket });
     });
   }
 
-  async #perform({ id, request, label, released }: Ask, circumstances: { mayWait: boolean }): Promise<Result> {
-    if (!(await this.#saw(label, released)) || this.#session.isOver) return GONE;
-    if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
+  #resultOf(id: string, command: () => void): Promise<Result> {
     const { promise, resolve } = Promise.withResolvers<Result>();
     this.#results.set(id, resolve);
-    this.#runner.run(() => this.#session.begin(id, request, circumstances));
+    this.#runner.run(command);
     return promise;
   }
 
   /** Withdraws a request whose answer did not reach the client. */
   withdraw(key: string, id: string): Promise<void> {
-    return this.#atWork(async () => {
+    return this.#idleLimit.atWork(async () => {
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#withdrawals.set(id, [...(this.#withdrawals.get(id) ?? []), resolve]);
       this.#runner.run(() => this.#session.withdraw(id, key));
@@ -155,15 +133,15 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   override webSocketClose(socket: WebSocket, code: number): Promise<void> {
     answerClose(socket, code);
-    return this.#atWork(async () => this.#pollClosed(socket, code));
+    return this.#idleLimit.atWork(async () => this.#pollClosed(socket, code));
   }
 
   override webSocketError(socket: WebSocket): Promise<void> {
-    return this.#atWork(async () => this.#pollClosed(socket, 1006));
+    return this.#idleLimit.atWork(async () => this.#pollClosed(socket, 1006));
   }
 
   override alarm(): Promise<void> {
-    return this.#atWork(async () => {
+    return this.#idleLimit.atWork(async () => {
       this.#own.wakeUp.clear();
       await this.#ending;
       this.#runner.run(() => this.#session.wake());
@@ -173,65 +151,28 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   deliver(notice: Notice): Promise<NoticeAnswer> {
     const isThere = () => !this.#polls.isClosing(notice.request);
-    return this.#atWork(() => this.#runner.notice((number) => this.#session.notice(number, notice, isThere())));
+    return this.#idleLimit.atWork(() =>
+      this.#runner.notice((number) => this.#session.notice(number, notice, isThere())),
+    );
   }
 
   lose(loss: Loss): Promise<void> {
-    return this.#atWork(async () => this.#runner.run(() => this.#session.lose(loss)));
+    return this.#idleLimit.atWork(async () => this.#runner.run(() => this.#session.lose(loss)));
   }
 
   /** Nothing in this protocol asks for it. */
   async want(): Promise<void> {}
 
   isLive(): Promise<boolean> {
-    return this.#atWork(async () => this.#isOpening || !this.#runner.run(() => this.#session.endIfSilent()));
+    return this.#idleLimit.atWork(async () => this.#isOpening || !this.#runner.run(() => this.#session.endIfSilent()));
   }
 
   /**
    * Closes the object's files now instead of after a minute or two, unless it is busy. Rejects with `isResting` if it
    * did, as does every call that arrives too late. Everything stored stays, and the next call wakes the object.
    */
-  async rest(): Promise<void> {
-    const { begun } = this.#own.activity;
-    await this.#meter.settled();
-    await settled(this.ctx);
-    const { activity, session, wakeUp } = this.#own;
-    if (!this.#isIdle) return;
-    // The close of a poll may not have been handled yet.
-    const isUnused = activity.begun === begun && this.ctx.getWebSockets().length === 0;
-    if (isUnused && this.#meter.isQuiet && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) {
-      noteNotIdle(session);
-      rest(this.ctx);
-    }
-    noteIdle(this.env, session);
-  }
-
-  /** Nothing is in flight, and no client is waiting. */
-  get #isIdle(): boolean {
-    return !this.#own.activity.isBusy && !this.#session.isBusy && !this.#polls.isAnyOpen;
-  }
-
-  /**
-   * Runs a task, and makes room for this session among the idle ones before it is answered: so the number of idle
-   * sessions is bounded by the limit plus the number of concurrent requests.
-   */
-  #atWork<Result>(task: () => Promise<Result>): Promise<Result> {
-    noteNotIdle(this.#own.session);
-    return this.#own.activity.during(async () => {
-      try {
-        return await task();
-      } finally {
-        await roomToIdle(this.env);
-      }
-    });
-  }
-
-  /** Called when the last task in flight has ended. */
-  #idle(): void {
-    if (!isLimited(this.env) || !this.#isIdle) return;
-    noteIdle(this.env, this.#own.session);
-    // A session that has ended, or was never opened, has no reason to stay awake.
-    if (this.#session.isOver && !this.#session.isEnding) this.ctx.waitUntil(this.rest());
+  rest(): Promise<void> {
+    return this.#idleLimit.rest();
   }
 
   #handle(effect: Effect): void {
@@ -272,8 +213,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     this.#results.delete(id);
   }
 
-  #replyOf(outcome: Outcome | "would_wait" | "gone"): Performed {
-    if (outcome === "would_wait" || outcome === "gone") return { type: outcome };
+  #replyOf(outcome: Outcome | "gone" | "waits" | "lost"): Result {
+    if (typeof outcome === "string") return { type: outcome };
     countAnswer(this.#meter, outcome.status);
     return { type: "answered", outcome };
   }

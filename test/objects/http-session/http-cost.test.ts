@@ -3,6 +3,7 @@ import { env, exports } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { httpSessionName } from "../../../src/objects/calls/session-names.ts";
 import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
+import { callsAbout } from "../spies.ts";
 import { fresh, keyStub, rowsWritten } from "../support.ts";
 
 async function send(path: string, session: string, body: object): Promise<Record<string, unknown>> {
@@ -38,43 +39,26 @@ it("an uncontended cycle over HTTP writes two rows at the key and, on a key in u
   });
 });
 
-it("an acquire over HTTP is one call to the session; only one that has to wait, on a key where nobody did, is two", async () => {
+it("an acquire over HTTP is one call to the session; only one that waits for more than a moment is two", async () => {
   const sessions = await Promise.all([send("/v1/sessions", "", {}), send("/v1/sessions", "", {})]);
   const [mine = "", theirs = ""] = sessions.map(({ session_id }) => session_id as string);
-  const [plain, polls] = [
+  const [calls, polls] = [
     vi.spyOn(HttpSessionObject.prototype, "perform"),
     vi.spyOn(HttpSessionObject.prototype, "fetch"),
   ];
-  const calls = () => {
-    const counts = { plain: plain.mock.calls.length, polls: polls.mock.calls.length };
-    plain.mockClear();
-    polls.mockClear();
-    return counts;
-  };
+  const callsOf = (session: string) => [callsAbout(calls, session).length, callsAbout(polls, session).length];
   const key = fresh("key");
   const acquire = (session: string) => send(`/v1/locks/${key}`, session, { acquire_timeout_s: 10 });
-  const release = (session: string, { token }: Record<string, unknown>) =>
-    send(`/v1/locks/${key}/release`, session, { token });
-  const handOver = async (from: string, grant: Record<string, unknown>, to: string) => {
-    const next = acquire(to);
-    await vi.waitFor(async () => expect((await keyStub(key).describe())?.waiters).toBe(1));
-    await release(from, grant);
-    return next;
-  };
   try {
-    const first = await acquire(mine);
-    expect(calls()).toEqual({ plain: 1, polls: 0 });
-    const second = await handOver(mine, first, theirs);
-    expect(calls()).toEqual({ plain: 1, polls: 1 });
-    const third = await handOver(theirs, second, mine);
-    expect(calls()).toEqual({ plain: 0, polls: 1 });
-    await release(mine, third);
-    await release(theirs, await acquire(theirs));
-    expect(calls()).toEqual({ plain: 0, polls: 1 });
-    await release(theirs, await acquire(theirs));
-    expect(calls()).toEqual({ plain: 1, polls: 0 });
+    const { token } = await acquire(mine);
+    expect(callsOf(mine)).toEqual([1, 0]);
+    const next = acquire(theirs);
+    await vi.waitFor(() => expect(callsOf(theirs)).toEqual([1, 1]));
+    await send(`/v1/locks/${key}/release`, mine, { token });
+    expect(await next).toMatchObject({ status: "ok" });
+    expect(callsOf(theirs)).toEqual([1, 1]);
   } finally {
-    plain.mockRestore();
+    calls.mockRestore();
     polls.mockRestore();
   }
 });

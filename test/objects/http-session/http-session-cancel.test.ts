@@ -4,7 +4,7 @@ import { HttpSessionObject } from "../../../src/objects/http-session/http-sessio
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { withholdOffers } from "../offers.ts";
 import { call, RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
-import { replaceNext } from "../spies.ts";
+import { callsAbout, replaceNext } from "../spies.ts";
 import { fresh, keyStub, sessionsOn } from "../support.ts";
 
 afterEach(() => {
@@ -62,8 +62,8 @@ describe("a client that leaves its poll", () => {
     const [left, kept] = [fresh("key"), fresh("key")];
     const [leftToken, keptToken] = [await holder.hold(left), await holder.hold(kept)];
     const leaving = new AbortController();
-    const abandoned = await client.queue(left, leaving.signal);
-    const waiting = await client.queue(kept);
+    const abandoned = await client.poll(left, leaving.signal);
+    const waiting = await client.poll(kept);
     const behind = await next.queue(left);
     leaving.abort();
     expect(await fateOf(abandoned.reply)).toBe("left");
@@ -74,6 +74,18 @@ describe("a client that leaves its poll", () => {
     tokenIn(await behind.reply);
     tokenIn(await waiting.reply);
     expect((await client.ping()).status).toBe(204);
+  });
+
+  it("loses its place at once also if it has waited for so short a time that it does not poll yet", async () => {
+    const [client, holder, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
+    await holder.hold(key);
+    const polls = vi.spyOn(HttpSessionObject.prototype, "fetch");
+    const leaving = new AbortController();
+    const { reply } = await client.queue(key, leaving.signal);
+    leaving.abort();
+    expect(await fateOf(reply)).toBe("left");
+    await soon(async () => (await sessionsOn(key)).length === 1);
+    expect(callsAbout(polls, client.name)).toEqual([]);
   });
 
   it("loses the place it had enqueued for, and a second wait finds none", async () => {
@@ -95,7 +107,7 @@ describe("a client that leaves its poll", () => {
     const key = fresh("key");
     const token = await holder.hold(key);
     const leaving = new AbortController();
-    const poll = await client.queue(key, leaving.signal);
+    const poll = await client.poll(key, leaving.signal);
     const behind = await next.queue(key);
     leaveThen(key, () => leaving.abort());
     expect((await holder.release(key, token)).status).toBe(204);
@@ -106,6 +118,27 @@ describe("a client that leaves its poll", () => {
 });
 
 describe("a client that leaves while its request is on its way", () => {
+  it("to its session holds nothing, though the request is overtaken by its withdrawal", async () => {
+    const [client, key] = [await RestClient.open(), fresh("key")];
+    const withdrawal = vi.spyOn(HttpSessionObject.prototype, "withdraw");
+    const { perform } = HttpSessionObject.prototype;
+    const asked = Promise.withResolvers<void>();
+    replaceNext(HttpSessionObject.prototype, "perform", key, async function (this: HttpSessionObject, ask) {
+      asked.resolve();
+      await soon(() => withdrawal.mock.settledResults[0]?.type === "fulfilled");
+      const performed = await perform.call(this, ask);
+      expect(performed).toMatchObject({ type: "answered", outcome: { status: "ok" } });
+      return performed;
+    });
+    const leaving = new AbortController();
+    const abandoned = fateOf(client.acquire(key, 0, leaving.signal));
+    await asked.promise;
+    leaving.abort();
+    expect(await abandoned).toBe("left");
+    await soon(() => isFree(key));
+    expect(callsAbout(withdrawal, key)).toHaveLength(2);
+  });
+
   it.each(["decided", "undecided"] as const)("holds nothing when its key, %s by then, grants it", async (when) => {
     const [client, key] = [await RestClient.open(), fresh("key")];
     const { reached, goOn } = holdBack("acquire", when);
@@ -151,10 +184,10 @@ describe("a client that leaves while its request is on its way", () => {
     const leaving = new AbortController();
     const abandoned = fateOf(client.enqueue(key, leaving.signal));
     await reached;
-    leaving.abort();
-    expect(await abandoned).toBe("left");
     expect((await holder.release(key, token)).status).toBe(204);
     expect(await sessionsOn(key)).toContain(client.name);
+    leaving.abort();
+    expect(await abandoned).toBe("left");
     goOn();
     await soon(() => isFree(key));
     expect(wordOf(await client.wait(key))).toBe("not_enqueued");

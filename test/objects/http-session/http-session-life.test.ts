@@ -172,7 +172,7 @@ describe("a session that polls", () => {
   it("does not age meanwhile, nor has it when the poll is over; from then on it does", async () => {
     const [client, holder, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
     await holdLong(holder, key);
-    const poll = await client.queue(key);
+    const poll = await client.poll(key);
     passes(30);
     expect(await isReapedNow(client)).toBe(false);
     passes(29.9);
@@ -191,7 +191,7 @@ describe("a session that polls", () => {
     const [client, holder, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
     await holdLong(holder, key);
     const leaving = new AbortController();
-    await client.queue(key, leaving.signal);
+    await client.poll(key, leaving.signal);
     const pollHasEnded = watchPollEnd();
     leaving.abort();
     await pollHasEnded();

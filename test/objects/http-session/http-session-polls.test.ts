@@ -1,7 +1,8 @@
 /** Long polls: objects that sleep or die meanwhile, and notices that are lost, doubled, early or late. */
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ASK_HEADER, encodeAsk, HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
+import { POLL_HEADER } from "../../../src/objects/http-session/asks.ts";
+import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { pass, stopClock } from "../clock.ts";
 import { withholdOffers } from "../offers.ts";
@@ -19,7 +20,7 @@ async function contention() {
   const key = fresh("key");
   const [holder, waiter] = [await RestClient.open(), await RestClient.open()];
   const token = await holder.hold(key);
-  const { reply } = await waiter.queue(key);
+  const { reply } = await waiter.poll(key);
   const [request = ""] = await requestsOn(key);
   const release = async () => expect((await holder.release(key, token)).status).toBe(204);
   return { key, holder, waiter, reply, request, release };
@@ -69,7 +70,7 @@ describe("a poll whose session's object sleeps", () => {
     await holder.hold(key);
     stopClock();
     const reply = waiter.acquire(key, 20);
-    await soon(async () => (await sessionsOn(key)).length === 2);
+    await soon(async () => (await waiter.polls()) === 1);
     await sleep(waiter);
     await runInDurableObject(keyStub(key), async (_, { storage }) => {
       expect(await storage.getAlarm()).toBe(Date.now() + 20_000);
@@ -83,7 +84,7 @@ describe("a poll whose session's object sleeps", () => {
     const [key, holder, waiter] = [fresh("key"), await RestClient.open(), await RestClient.open()];
     await holder.hold(key);
     const leaving = new AbortController();
-    await waiter.queue(key, leaving.signal);
+    await waiter.poll(key, leaving.signal);
     await sleep(waiter);
     leaving.abort();
     await soon(async () => (await sessionsOn(key)).length === 1);
@@ -374,7 +375,9 @@ describe("a grant whose pick-up fails", () => {
 /** A Worker that has put a request to a session and does what the story says. */
 async function pollByHand(client: RestClient, key: string) {
   const request = { type: "acquire", key, limit: 1, waitSeconds: 60, leaseSeconds: undefined } as const;
-  const headers = { Upgrade: "websocket", [ASK_HEADER]: encodeAsk({ id: fresh("ask"), request, label: undefined }) };
+  const id = fresh("ask");
+  expect(await client.object.perform({ id, request, label: undefined })).toEqual({ type: "waits" });
+  const headers = { Upgrade: "websocket", [POLL_HEADER]: id };
   const { webSocket: socket } = await client.object.fetch("http://session/", { headers });
   if (!socket) throw new Error("no poll");
   const heard: { type: string; outcome?: { status: string } }[] = [];
