@@ -1,4 +1,5 @@
 import { type Fence, fenceFromHex, fenceToHex } from "../../engine/index.ts";
+import { randomHex } from "../../hex.ts";
 import { log } from "../../log.ts";
 import { askKey, type KeyStub } from "../calls/ask-key.ts";
 import { configOf, type Env } from "../env.ts";
@@ -16,13 +17,18 @@ const MAX_PAUSE_MS = 3_600_000;
 /** The age of a key grows by this factor from visit to visit. */
 const GROWTH = 3;
 
-/** The key and when it was listed. */
-type Entry = readonly [key: string, listedAt: number];
-
 interface StoredRetiring {
   /** Hexadecimal: no key that has been forgotten has granted a higher fence. */
   readonly mark: string;
-  readonly keys: readonly Entry[];
+  /** With the times at which they were listed. */
+  readonly keys: readonly (readonly [key: string, listedAt: number])[];
+}
+
+/** A key that has agreed to be forgotten. */
+interface Agreement {
+  readonly key: string;
+  readonly listedAt: number;
+  readonly question: string;
 }
 
 /** The directory whose keys are visited. */
@@ -50,8 +56,8 @@ export class KeyVisits {
   /** Keys that are being forgotten, and when they were listed. */
   readonly #retiring: Map<string, number>;
   #mark: Fence;
-  /** Keys that are being asked, and have not joined since. */
-  readonly #asked = new Set<string>();
+  /** The last question that each key is being asked, unless it has joined since. */
+  readonly #asked = new Map<string, string>();
   #madeEarlyAt = Number.NEGATIVE_INFINITY;
 
   constructor(owner: Owner) {
@@ -107,26 +113,28 @@ export class KeyVisits {
   }
 
   async #visit(keys: readonly string[], now: number): Promise<number> {
-    const agreed: Entry[] = [];
+    const agreements: Agreement[] = [];
     await inBatches(keys, ASKED_AT_ONCE, async (key) => {
       const listedAt = this.#owner.keys.listedAt(key);
       // Deleted first: the order of the plan is that of the last visits.
       this.#due?.delete(key);
       if (listedAt === undefined) return;
       this.#due?.set(key, this.#nextVisit(listedAt, now));
-      if (await this.#agrees(key, listedAt)) agreed.push([key, listedAt]);
+      const agreement = { key, listedAt, question: randomHex(16) };
+      if (await this.#agrees(agreement)) agreements.push(agreement);
     });
     // Some may have joined again meanwhile.
-    const retiring = agreed.filter(([key]) => this.isRetiring(key));
-    return retiring.length > 0 ? this.#forget(retiring) : 0;
+    const standing = agreements.filter(({ key }) => this.isRetiring(key));
+    return standing.length > 0 ? this.#forget(standing) : 0;
   }
 
   /** Asks a key whether it may be forgotten. */
-  async #agrees(key: string, listedAt: number): Promise<boolean> {
-    this.#asked.add(key);
-    const answer = await this.#ask(key, (object) => object.retire(listedAt) as Promise<Retirement>);
-    // If it has joined again, it did so after this answer.
-    if (!this.#asked.delete(key)) return false;
+  async #agrees({ key, listedAt, question }: Agreement): Promise<boolean> {
+    this.#asked.set(key, question);
+    const answer = await this.#ask(key, (object) => object.retire(listedAt, question) as Promise<Retirement>);
+    // If it has joined since it was asked, this answer may be older than that.
+    if (this.#asked.get(key) !== question) return false;
+    this.#asked.delete(key);
     if (answer?.status === "kept") {
       this.#spare(key, listedAt);
       this.#putOff(key, answer.until);
@@ -138,17 +146,18 @@ export class KeyVisits {
     return true;
   }
 
-  async #forget(retiring: readonly Entry[]): Promise<number> {
+  async #forget(agreements: readonly Agreement[]): Promise<number> {
     for (const key of this.#retiring.keys()) if (!this.isRetiring(key)) this.#retiring.delete(key);
     // Durable before any key is told to delete its rows.
     this.#storeRetiring();
-    const gone: Entry[] = [];
-    await inBatches(retiring, ASKED_AT_ONCE, async ([key, listedAt]) => {
+    const gone: Agreement[] = [];
+    await inBatches(agreements, ASKED_AT_ONCE, async (agreement) => {
+      const { key, question } = agreement;
       // Without an answer it may have deleted its rows: the next visit tells.
-      if (await this.#ask(key, (object) => object.forgetRetired(listedAt))) gone.push([key, listedAt]);
+      if (await this.#ask(key, (object) => object.forgetRetired(question))) gone.push(agreement);
       else this.#due?.set(key, this.#inStep(Date.now() + this.#gcMaxIdleMs));
     });
-    for (const [key, listedAt] of gone) if (this.#owner.keys.removeEntry(key, listedAt)) this.#due?.delete(key);
+    for (const { key, listedAt } of gone) if (this.#owner.keys.removeEntry(key, listedAt)) this.#due?.delete(key);
     return gone.length;
   }
 

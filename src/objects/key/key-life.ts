@@ -46,8 +46,8 @@ export class KeyLife {
   #isVisited = false;
   /** Set whenever `#engine` is. */
   #foundedAt: number | undefined;
-  /** The directory may delete the key, which it lists since then. */
-  #retiredFrom: number | undefined;
+  /** The question to which the key has answered that it may be deleted. Undefined if it has joined since. */
+  #agreedTo: string | undefined;
   /** The key is being founded or pruned: everything else waits until this is done. */
   #transition: Promise<void> | undefined;
 
@@ -96,7 +96,7 @@ export class KeyLife {
       this.#isVisited = stored?.isListed ?? false;
       this.#isListed = this.#isVisited && !this.#mayHaveRetired;
       this.#foundedAt = stored?.foundedAt;
-      this.#retiredFrom = undefined;
+      this.#agreedTo = undefined;
     } catch (error) {
       logUnreadable(env, name, error);
       throw error;
@@ -147,25 +147,26 @@ export class KeyLife {
    * The directory lists the key since `listedAt`, and wants to forget it. Once the key has agreed, it grants nothing
    * before it has joined the directory again. After a crash it still does not; see `#mayHaveRetired`.
    */
-  retire(listedAt: number, tick: (engine: KeyEngine) => void): Retirement {
+  retire(listedAt: number, question: string, tick: (engine: KeyEngine) => void): Retirement {
     const { store } = this.#owner;
     const engine = this.#engine;
     if (this.#transition) return { status: "busy" };
+    this.#agreedTo = undefined;
     if (!engine || (!this.exists && this.#foundedAt !== listedAt)) return { status: "empty" };
     if (store.isUnconfirmed) this.#listed();
     tick(engine);
     const isDone = store.hasGranted ? engine.isPrunable(this.#owner.context()) : engine.idleSince !== undefined;
     if (!isDone || engine.hasNews) return { status: "kept", until: endOfLeases(engine) };
     this.#isListed = false;
-    this.#retiredFrom = listedAt;
+    this.#agreedTo = question;
     return { status: "retired", fence: engine.lastFence };
   }
 
-  /** Deletes the key if it has agreed to be forgotten, and has not changed its mind or lost its memory since. */
-  async forgetRetired(listedAt: number): Promise<boolean> {
+  /** Deletes the key if it agreed to be forgotten, and has not joined again or lost its memory since. */
+  async forgetRetired(question: string): Promise<boolean> {
     if (this.#transition) return false;
     if (!this.#engine) return true;
-    if (this.#retiredFrom !== listedAt) return false;
+    if (this.#agreedTo !== question) return false;
     await this.#inTransition(() => this.#forget());
     return true;
   }
@@ -293,7 +294,7 @@ export class KeyLife {
   #listed(): void {
     this.#isListed = true;
     this.#isVisited = true;
-    this.#retiredFrom = undefined;
+    this.#agreedTo = undefined;
     this.#owner.store.confirm();
   }
 
@@ -318,7 +319,7 @@ export class KeyLife {
     this.#foundedAt = undefined;
     this.#isListed = false;
     this.#isVisited = false;
-    this.#retiredFrom = undefined;
+    this.#agreedTo = undefined;
     this.#owner.forget();
     await this.#owner.store.deleteAll();
   }

@@ -298,15 +298,16 @@ export class KeyObject extends DurableObject<Env> {
 
   /**
    * Whether the directory, which lists the key since `listedAt`, may forget it. This never waits, because the key may
-   * itself be waiting for the directory that asks.
+   * itself be waiting for the directory that asks. `question` is unique.
    */
-  retire(listedAt: number): Retirement {
-    return this.#life.retire(listedAt, (engine) => this.#commands.run(engine, (_, context) => engine.tick(context)));
+  retire(listedAt: number, question: string): Retirement {
+    const tick = (engine: KeyEngine) => this.#commands.run(engine, (_, context) => engine.tick(context));
+    return this.#life.retire(listedAt, question, tick);
   }
 
-  /** Deletes a key that has agreed to be forgotten. False if it stays. */
-  async forgetRetired(listedAt: number): Promise<boolean> {
-    const isForgotten = await this.#life.forgetRetired(listedAt);
+  /** Deletes a key that has agreed to be forgotten when it was asked this question. False if it stays. */
+  async forgetRetired(question: string): Promise<boolean> {
+    const isForgotten = await this.#life.forgetRetired(question);
     if (isForgotten) this.#meter.pruned();
     return isForgotten;
   }

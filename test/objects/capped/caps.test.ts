@@ -47,12 +47,12 @@ describe("at the cap on keys", () => {
     await keyStub(first.key).release(first.outcome.token, "");
     const { retire } = KeyObject.prototype;
     let isPruning = false;
-    vi.spyOn(KeyObject.prototype, "retire").mockImplementation(function (this: KeyObject, listedAt) {
+    vi.spyOn(KeyObject.prototype, "retire").mockImplementation(function (this: KeyObject, ...args) {
       if (nameOf(this) === first.key && !isPruning) {
         isPruning = true;
         void runDurableObjectAlarm(directoryOfKey(env, first.key));
       }
-      return retire.call(this, listedAt);
+      return retire.apply(this, args);
     });
     const next = fresh("key");
     await until(async () => (await keyStub(next).acquire(command())).status === "granted", {

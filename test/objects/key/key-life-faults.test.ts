@@ -8,13 +8,13 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { AcquireOutcome } from "../../../src/engine/index.ts";
 import { directoryOfKey } from "../../../src/objects/calls/directories.ts";
-import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
+import { DirectoryObject, type Founding } from "../../../src/objects/directory/directory-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { Schedule } from "../../simulation/schedule.ts";
 import { pass, stopClock } from "../clock.ts";
 import { command, grantedToken, keyStub, loseRows, storedIn } from "../support.ts";
 
-const SEEDS = 30;
+const SEEDS = 100;
 const STEPS = 40;
 const GONE = "rows are gone";
 
@@ -52,29 +52,30 @@ class Story {
   constructor(seed: number) {
     this.name = `key-of-story-${seed}`;
     this.#schedule = new Schedule(seed);
-    this.#disturb(DirectoryObject.prototype, "joinKey", (founding) =>
-      directoryOfKey(env, this.name).joinKey(this.name, founding as never),
+    this.#disturb(DirectoryObject.prototype, "joinKey", (name, founding) =>
+      directoryOfKey(env, name as string).joinKey(name as string, founding as Founding),
     );
-    this.#disturb(KeyObject.prototype, "retire", (listedAt) => keyStub(this.name).retire(listedAt as number));
-    this.#disturb(KeyObject.prototype, "forgetRetired", (listedAt) =>
-      keyStub(this.name).forgetRetired(listedAt as number),
+    this.#disturb(KeyObject.prototype, "retire", (listedAt, question) =>
+      keyStub(this.name).retire(listedAt as number, question as string),
     );
+    this.#disturb(KeyObject.prototype, "forgetRetired", (question) => keyStub(this.name).forgetRetired(`${question}`));
   }
 
   async run(): Promise<void> {
     const deeds: [Deed, ...Deed[]] = [
       [6, "acquire", () => this.#acquire()],
-      [4, "release", () => this.#release()],
+      [5, "release", () => this.#release()],
       [2, "describe", () => this.#attempt(() => keyStub(this.name).describe())],
       [4, "the key loses its memory", () => this.#attempt(() => evictDurableObject(keyStub(this.name)))],
       [2, "the directory does", () => this.#attempt(() => evictDurableObject(directoryOfKey(env, this.name)))],
       [6, "visit", () => this.#visit()],
+      [6, "visit after a while", () => this.#visitLater()],
       [3, "visit and acquire", () => Promise.all([this.#visit(), this.#acquire()])],
       [2, "the key's alarm", () => this.#attempt(() => runDurableObjectAlarm(keyStub(this.name)))],
-      [6, "a while", async () => pass(Math.floor(this.#schedule.chance() * 150_000))],
+      [3, "a while", async () => pass(Math.floor(this.#schedule.chance() * 100_000))],
       [2, "something late", () => this.#attempt(async () => this.#late.shift()?.())],
-      [1, "the file is lost", () => this.#attempt(() => loseRows(this.name))],
-      [1, "given up", () => this.#giveUp()],
+      [3, "the file is lost", () => this.#loseFile()],
+      [3, "given up", () => this.#giveUp()],
     ];
     const deck = deeds.flatMap((deed) => Array.from({ length: deed[0] }, () => deed));
     for (let step = 0; step < STEPS; step++) {
@@ -131,8 +132,26 @@ class Story {
     if (hasGivenUp) this.#held = [];
   }
 
+  /** Somebody has just been granted the lock, and others ask for it again and again. */
+  async #loseFile(): Promise<void> {
+    await this.#acquire();
+    await this.#attempt(() => loseRows(this.name));
+    // A founding is known by its millisecond.
+    pass(1);
+    for (let attempt = 0; attempt < 3; attempt++) await this.#acquire();
+  }
+
+  /** Visits that are due, and those that the cap on keys asks for, at once. */
   async #visit(): Promise<void> {
-    await runInDurableObject(directoryOfKey(env, this.name), (object) => (object as DirectoryObject).alarm());
+    const directory = directoryOfKey(env, this.name);
+    const alarm = () => runInDurableObject(directory, (object) => (object as DirectoryObject).alarm());
+    await Promise.all([alarm(), directory.repair("story", "keys")]);
+  }
+
+  async #visitLater(): Promise<void> {
+    await this.#release();
+    pass(61_000 + this.#schedule.between(0, 100_000));
+    await this.#visit();
   }
 
   /** What fails has only its own caller to answer to, if it fails for a reason that was planted. */
@@ -148,7 +167,7 @@ class Story {
   }
 
   /** One call in three about this key goes wrong. */
-  #disturb(prototype: object, method: string, again: (argument: unknown) => Promise<unknown>): void {
+  #disturb(prototype: object, method: string, again: (...args: readonly unknown[]) => Promise<unknown>): void {
     const story = this;
     const original = (prototype as Record<string, Method>)[method] as Method;
     vi.spyOn(prototype as Record<string, Method>, method).mockImplementation(function (this: unknown, ...args) {
@@ -157,14 +176,14 @@ class Story {
       const fate = isAboutIt && story.#isFaulty ? story.#schedule.chance() : 1;
       if (fate < 0.1) throw new Error(`planted: ${method} is lost`);
       if (fate < 0.15) {
-        story.#late.push(() => again(args.at(-1)));
+        story.#late.push(() => again(...args));
         throw new Error(`planted: ${method} is late`);
       }
       if (fate > 0.3) return original.apply(this, args);
       story.told.push(`the answer to ${method} is lost`);
       return (async () => {
         await original.apply(this, args);
-        if (fate < 0.2) story.#late.push(() => again(args.at(-1)));
+        if (fate < 0.2) story.#late.push(() => again(...args));
         throw new Error(`planted: the answer to ${method} is lost`);
       })();
     });
