@@ -14,7 +14,7 @@ import { Schedule } from "../../simulation/schedule.ts";
 import { pass, stopClock } from "../clock.ts";
 import { command, grantedToken, keyStub, loseRows, storedIn } from "../support.ts";
 
-const SEEDS = 100;
+const SEEDS = 20;
 const STEPS = 40;
 const GONE = "rows are gone";
 
@@ -152,6 +152,8 @@ class Story {
     await this.#release();
     pass(61_000 + this.#schedule.between(0, 100_000));
     await this.#visit();
+    if (this.#schedule.happens(0.5)) await this.#attempt(() => evictDurableObject(keyStub(this.name)));
+    if (this.#schedule.happens(0.3)) await this.#loseFile();
   }
 
   /** What fails has only its own caller to answer to, if it fails for a reason that was planted. */
