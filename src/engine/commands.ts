@@ -67,6 +67,13 @@ export interface WaitCommand extends Omit<AcquireCommand, "limit" | "leaseSecond
   readonly takesOver?: true;
 }
 
+export interface CancelOptions {
+  /** The session of a `wait` that its client cancels: its place goes, even if the `wait` never arrived. */
+  readonly placeOf?: string;
+  /** The client may not know that its `wait` is withdrawn: a hold that it knew from `enqueue` stays. */
+  readonly sparesKnown?: true;
+}
+
 export interface Granted {
   readonly status: "granted";
   readonly token: string;

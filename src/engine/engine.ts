@@ -3,6 +3,7 @@ import { Bookkeeping } from "./bookkeeping.ts";
 import type {
   AcquireCommand,
   AcquireOutcome,
+  CancelOptions,
   CommandContext,
   EnqueueCommand,
   EnqueueOutcome,
@@ -32,7 +33,7 @@ import {
   type RemoveOutcome,
   SessionlessHolds,
 } from "./sessionless.ts";
-import { earliestWake, FEW_HOLDS, Slot } from "./slots.ts";
+import { earliestWake, FEW_HOLDS, Slot, watchAll } from "./slots.ts";
 import type { Changes, StoredKey } from "./storage.ts";
 import { holderViews, type KeyView, newestHolds, type ReportedHold, tagOf, waiterViews } from "./views.ts";
 import { Waiter, WaitQueue } from "./waiters.ts";
@@ -130,7 +131,7 @@ export class KeyEngine {
   /** The second phase of `enqueue`: returns the hold if there is one, else waits in the place already taken. */
   wait(command: WaitCommand, context: CommandContext): WaitOutcome {
     // Before time passes: what ends while the client cannot hear of it does not count against it.
-    if (command.takesOver) this.#interruptWaits(command, context.now);
+    if (command.takesOver) this.#answers.interruptWaits(command, context.now);
     this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
@@ -141,6 +142,7 @@ export class KeyEngine {
     const waiter = record instanceof Slot ? record.waiter : record;
     if (waiter?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
     if (record instanceof Slot) {
+      record.wasKnown = record.isReported;
       this.#holds.reassign(record, command.request);
       return this.#holds.report(record, context.now);
     }
@@ -203,12 +205,18 @@ export class KeyEngine {
     return { status: subject.status };
   }
 
-  /** Withdraws a request, whatever its state. An unknown request changes nothing. */
-  cancel(request: string, context: CommandContext): void {
+  /**
+   * Withdraws a request, whatever its state. One that is unknown changes nothing, unless it is a `wait` of the session
+   * `placeOf`: it never arrived, and the place that it was for goes.
+   */
+  cancel(request: string, context: CommandContext, { placeOf, sparesKnown }: CancelOptions = {}): void {
     this.tick(context);
-    const subject = this.#books.requests.get(request);
-    if (subject instanceof Slot) this.#holds.free(subject, "withdrawn", context);
-    else if (subject) this.#holds.passOver(subject, context);
+    const { requests, records } = this.#books;
+    const subject = requests.get(request) ?? (placeOf === undefined ? undefined : records.unclaimed(placeOf));
+    if (subject instanceof Waiter) this.#holds.passOver(subject, context);
+    else if (subject && !(sparesKnown && subject.wasKnown)) this.#holds.free(subject, "withdrawn", context);
+    // As if its `wait` had not been made.
+    else if (subject && !records.has(subject.session)) this.#holds.addRecord(subject);
   }
 
   /**
@@ -254,7 +262,7 @@ export class KeyEngine {
 
   /** From now on the session hears at once when a lease of its own ends. */
   watch(session: string): void {
-    this.#holds.watch(session);
+    watchAll(this.#holds, session, this.#books.output.changes);
   }
 
   /**
@@ -387,15 +395,5 @@ export class KeyEngine {
     const subject = this.#books.requests.get(request);
     if (!subject) return undefined;
     return subject instanceof Slot && subject.isReported ? subject.granted : { status: "queued" };
-  }
-
-  /** The session knows that its earlier `wait` on this key was cut off. */
-  #interruptWaits({ session, request }: WaitCommand, now: number): void {
-    const { requests } = this.#books;
-    // A repeat of the same `wait` has interrupted nothing.
-    if (requests.has(request)) return;
-    for (const subject of requests.ofSession(session)) {
-      if (subject instanceof Waiter && subject.waitRequest !== undefined) this.#holds.interruptWait(subject, now);
-    }
   }
 }

@@ -123,15 +123,6 @@ export class Holds {
     this.#books.output.changes.slots.add(slot);
   }
 
-  /** From now on the session hears at once when a lease of its own ends. */
-  watch(session: string): void {
-    for (const slot of this) {
-      if (slot.session !== session || slot.isWatched) continue;
-      slot.isWatched = true;
-      this.#books.output.changes.slots.add(slot);
-    }
-  }
-
   /** Lets the lease end earlier than stored. After a restart it ends as stored. */
   shorten(slot: Slot, time: number, now: number): void {
     slot.expiresAt = time;
@@ -390,6 +381,7 @@ export class Holds {
     slot.isWatched = isWatched;
     slot.isOffered = false;
     slot.hasRecord = false;
+    slot.wasKnown = false;
     slot.notices = 0;
     slot.place = 0;
     slot.asksWanted = asked.asksWanted === true;

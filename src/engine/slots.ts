@@ -32,6 +32,8 @@ export class Slot implements Due {
   isOffered = false;
   /** The hold is a two-phase record of its session: `wait` has not been answered yet. */
   hasRecord = false;
+  /** The client had the token from `enqueue` before it sent the `wait` that stands for the hold: it may use it. */
+  wasKnown = false;
   /** The holder wants to be told when somebody else wants the key. */
   asksWanted = false;
   /** It has been told so. Not stored: the next renewal finds out again. */
@@ -114,6 +116,15 @@ export function earliestWake(holds: Iterable<Slot>): number {
   let earliest = NEVER;
   for (const { wakeAt } of holds) earliest = Math.min(earliest, wakeAt);
   return earliest;
+}
+
+/** From now on the session hears at once when a lease of its own ends. */
+export function watchAll(holds: Iterable<Slot>, session: string, { slots }: { readonly slots: Set<Slot> }): void {
+  for (const slot of holds) {
+    if (slot.session !== session || slot.isWatched) continue;
+    slot.isWatched = true;
+    slots.add(slot);
+  }
 }
 
 /** All slots of a key. They are made when first needed and reused from then on. */

@@ -1,5 +1,6 @@
 import type { Output } from "./output.ts";
 import type { SlotOrWaiter } from "./request-index.ts";
+import { Slot } from "./slots.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
 
@@ -26,6 +27,13 @@ export class TwoPhaseRecords {
 
   get(session: string): SlotOrWaiter | undefined {
     return this.#bySession.get(session);
+  }
+
+  /** What the session's `enqueue` led to, unless a `wait` is in progress on it. */
+  unclaimed(session: string): SlotOrWaiter | undefined {
+    const record = this.get(session);
+    const waiter = record instanceof Slot ? record.waiter : record;
+    return waiter?.waitRequest === undefined ? record : undefined;
   }
 
   add(item: SlotOrWaiter): void {

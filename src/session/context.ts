@@ -16,7 +16,7 @@ interface PendingCall {
   answered(outcome: KeyOutcome): void;
   failed(error: string): void;
   isWanted(): boolean;
-  readonly isRepeatable: boolean;
+  isRepeatable(): boolean;
 }
 
 /** How one call to a key goes on. */
@@ -26,7 +26,7 @@ export interface Continuation<Type extends KeyCall["type"]> {
   /** Whether the outcome is still needed. A call that is not is neither made late nor repeated. */
   readonly isWanted?: () => boolean;
   /** False if the call must not be made a second time when nothing is known of the first. */
-  readonly isRepeatable?: boolean;
+  readonly isRepeatable?: () => boolean;
   readonly request?: KeyRequest;
 }
 
@@ -73,7 +73,7 @@ export class SessionContext {
   callKey<Type extends KeyCall["type"]>(
     key: string,
     ask: Extract<KeyCall, { readonly type: Type }>,
-    { answered, failed, isWanted = () => true, isRepeatable = true, request }: Continuation<Type>,
+    { answered, failed, isWanted = () => true, isRepeatable = () => true, request }: Continuation<Type>,
   ): void {
     this.#lastCall += 1;
     const call = this.#lastCall;
@@ -92,7 +92,7 @@ export class SessionContext {
 
   /** Whether a call that has failed, and may have been carried out, may be made again. */
   mayRepeatCall(call: number): boolean {
-    return this.isCallWanted(call) && this.#calls.get(call)?.isRepeatable === true;
+    return this.isCallWanted(call) && this.#calls.get(call)?.isRepeatable() === true;
   }
 
   keyAnswered(call: number, outcome: KeyOutcome): void {

@@ -34,15 +34,14 @@ export class Holdings {
     else this.#things.set(key, new Set(isKnownWhole ? [thing] : [thing, UNKNOWN]));
   }
 
-  /** Replaces one thing by another, such as a request by the token it was granted. */
-  turn(key: string, from: string, to: string): void {
-    this.add(key, to);
-    this.drop(key, from);
-  }
-
-  /** A request was granted this token. A request that has been withdrawn meanwhile leaves nothing. */
-  granted(key: string, request: string, token: string): void {
-    if (this.#things.get(key)?.has(request)) this.turn(key, request, token);
+  /**
+   * A request was granted this token. A request that has been withdrawn meanwhile leaves nothing; one that has been
+   * repeated meanwhile, `isLatest` false, may be granted another.
+   */
+  granted(key: string, request: string, token: string, { isLatest }: { readonly isLatest: boolean }): void {
+    if (!this.#things.get(key)?.has(request)) return;
+    this.add(key, token);
+    if (isLatest) this.drop(key, request);
   }
 
   drop(key: string, thing: string): void {

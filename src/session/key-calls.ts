@@ -1,6 +1,7 @@
 import type {
   AcquireCommand,
   AcquireOutcome,
+  CancelOptions,
   EnqueueCommand,
   EnqueueOutcome,
   Granted,
@@ -29,7 +30,7 @@ export type KeyCall =
   | { readonly type: "prolong"; readonly token: string; readonly session: string; readonly leaseMs: number }
   | { readonly type: "fenceOfHolder" }
   | { readonly type: "pickUp"; readonly request: string }
-  | { readonly type: "cancel"; readonly request: string }
+  | ({ readonly type: "cancel"; readonly request: string } & CancelOptions)
   /** The session wants to hear at once when a lease of its own ends. */
   | { readonly type: "watch"; readonly session: string }
   | { readonly type: "leave"; readonly session: string; readonly keepsReported: boolean };

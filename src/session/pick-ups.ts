@@ -95,13 +95,15 @@ export class PickUps {
   }
 
   /** What a picked-up request is answered with; undefined while it waits. One that the key has lost is an error. */
-  #outcomeOf({ id, key = "" }: TrackedRequest, outcome: PickUpOutcome): Outcome | undefined {
+  #outcomeOf(entry: TrackedRequest, outcome: PickUpOutcome): Outcome | undefined {
+    const { id, key = "" } = entry;
+    const isLatest = this.#host.table.has(entry);
     if (outcome.status === "queued") return undefined;
     if (outcome.status === "granted") {
-      this.#holdings.granted(key, id, outcome.token);
+      this.#holdings.granted(key, id, outcome.token, { isLatest });
       return answerOf(outcome);
     }
-    this.#holdings.drop(key, id);
+    if (isLatest) this.#holdings.drop(key, id);
     return { status: outcome.status === "unknown" ? "error" : outcome.status };
   }
 

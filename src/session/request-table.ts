@@ -22,6 +22,8 @@ export interface TrackedRequest {
   state: RequestState;
   /** The key has answered that the request is in its queue. */
   isQueued: boolean;
+  /** A `wait`, and no `enqueue` came after it: if its session has a place on the key, it is the one it waits in. */
+  ownsPlace: boolean;
   /** Unanswered notices that the request is granted. */
   readonly notices: number[];
   /** How often a grant was begun to be picked up because of a notice. */
@@ -53,7 +55,8 @@ export interface Waiting {
 export function newRequest(
   entry: Pick<TrackedRequest, "id" | "key" | "type" | "tag"> & Partial<TrackedRequest>,
 ): TrackedRequest {
-  const begin = { state: "sent", isQueued: false, notices: [], isCancelling: false } as const;
+  const ownsPlace = entry.type === "wait";
+  const begin = { state: "sent", isQueued: false, ownsPlace, isCancelling: false } as const;
   const none = { afterCheck: undefined, next: undefined, kept: undefined, timer: undefined };
   return { ...begin, ...none, notices: [], offers: 0, poll: "call", ...entry };
 }
@@ -136,6 +139,11 @@ export class RequestTable {
     if (entry.tag !== undefined) this.#tags.set(entry.tag, entry);
     else this.#current = entry;
     if (entry.isQueued) this.#revision += 1;
+  }
+
+  /** The session may have a new place on this key from now on, which none of the `wait`s so far is about. */
+  enqueues(key: string): void {
+    for (const entry of this.#entries.values()) if (entry.key === key) entry.ownsPlace = false;
   }
 
   /** The request is in the queue of its key. A notice may have overtaken that answer. */

@@ -15,14 +15,14 @@ import { answerOf, type Circumstances, callOf, type KeyOutcome, type KeyRequest,
 import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
-import { RETRY_PAUSES_MS, Withdrawals } from "./withdrawals.ts";
+import { RETRY_PAUSES_MS, type Withdrawal, Withdrawals } from "./withdrawals.ts";
 
 /** The name of a two-phase place among a session's things on a key. */
 const PLACE = "place";
 /** An older offer may have expired: it is picked up instead. Clocks that differ by more only make this slower. */
 const OFFER_IS_FRESH_MS = 1_000;
 /** A notice is not expected twice, and if it comes twice, then soon. */
-const MAX_HANDED_OVER = 64;
+const MAX_TOLD = 64;
 
 /**
  * Carries out the requests of one session at their keys. Each has one state, whatever its protocol; see `TrackedRequest`. A
@@ -35,8 +35,8 @@ export class Requests {
   readonly #holdings: Holdings;
   readonly #withdrawals: Withdrawals;
   readonly #pickUps: PickUps;
-  /** Tokens of the newest offers that the client was told of. */
-  readonly #handedOver: string[] = [];
+  /** What the client was told of, newest last: tokens of offers, and requests that waited for nothing. */
+  readonly #told: string[] = [];
   /** Undefined while the session has no client. */
   #owner: RequestOwner | undefined;
   #isOver = false;
@@ -89,10 +89,10 @@ export class Requests {
   }
 
   /** Withdraws a request, whatever its state. The client is not told. */
-  drop(entry: TrackedRequest): void {
+  drop(entry: TrackedRequest, withdrawal: Pick<Withdrawal, "endsPlace"> = {}): void {
     this.table.unlist(entry);
     if (entry.key === undefined) this.table.remove(entry);
-    else this.#withdrawals.begin(entry);
+    else this.#withdrawals.begin(entry, withdrawal);
   }
 
   /** Withdraws a request, also one that is no longer known: the answer may not have reached the client. */
@@ -102,7 +102,7 @@ export class Requests {
     this.table.unlist(entry);
     if (isUnanswered) this.#owner?.dropped(entry);
     this.table.addUnlisted(entry);
-    this.#withdrawals.begin(entry, afterwards);
+    this.#withdrawals.begin(entry, { afterwards, sparesKnown: true });
   }
 
   /** A repeated request may have been granted while its client was away. */
@@ -139,9 +139,8 @@ export class Requests {
       else if (entry.state === "answered") reply("taken");
       else if (entry.state === "withdrawing" || !isThere) reply(this.#owner.unknown(notice));
       else if (offer && entry.state === "waiting" && this.#isFresh(offer)) {
-        this.#holdings.granted(notice.key, entry.id, offer.token);
-        this.#handedOver.push(offer.token);
-        if (this.#handedOver.length > MAX_HANDED_OVER) this.#handedOver.shift();
+        this.#holdings.granted(notice.key, entry.id, offer.token, { isLatest: true });
+        this.#remember(offer.token);
         this.#answer(entry, answerOf(offer));
         reply("taken");
       } else if (notice.kind === "granted") this.#pickUps.begin(entry, number);
@@ -174,10 +173,17 @@ export class Requests {
 
   /** The answer about a request that is not known, or no longer. Only a grant that nobody was told of is given back. */
   #answerUnknown(owner: RequestOwner, notice: Notice): NoticeAnswer {
-    const { offer, mayBeTold } = notice;
-    if (offer && this.#handedOver.includes(offer.token)) return "taken";
+    const { request, kind, offer, mayBeTold } = notice;
+    if (offer && this.#told.includes(offer.token)) return "taken";
     const answer = owner.unknown(notice);
+    // It was not cut off: its client knows that it is over.
+    if (answer === "noted" && kind !== "granted" && this.#told.includes(request)) return "taken";
     return answer === "gone" && mayBeTold ? "taken" : answer;
+  }
+
+  #remember(told: string): void {
+    this.#told.push(told);
+    if (this.#told.length > MAX_TOLD) this.#told.shift();
   }
 
   #isFresh({ at }: Offer): boolean {
@@ -207,13 +213,16 @@ export class Requests {
       return;
     }
     if (request.type === "acquire") this.#holdings.add(request.key, id);
-    else if (request.type === "enqueue") this.#holdings.add(request.key, PLACE);
+    else if (request.type === "enqueue") {
+      this.#holdings.add(request.key, PLACE);
+      this.table.enqueues(request.key);
+    }
     const { defaultLeaseSeconds } = config;
     this.#context.callKey(request.key, callOf(request, { session, id, defaultLeaseSeconds }, circumstances), {
       request,
       isWanted: () => !this.#isOver && this.#isSent(entry),
       // The current holder may have acquired the key after the steal.
-      isRepeatable: !(request.type === "acquire" && request.steals),
+      isRepeatable: () => !(request.type === "acquire" && request.steals),
       failed: (error) => this.#failed(entry, request, error),
       answered: (outcome) => {
         this.#carriedOut(entry, request, outcome);
@@ -247,10 +256,11 @@ export class Requests {
         break;
       case "enqueue": {
         const { status, ...grant } = outcome as EnqueueOutcome;
-        if ("token" in grant) this.#holdings.turn(key, PLACE, grant.token);
+        if ("token" in grant) this.#holdings.add(key, grant.token);
         // Add it again: an earlier `enqueue` that was refused may have dropped it meanwhile.
-        else if (status === "queued" || status === "already_enqueued") this.#holdings.add(key, PLACE);
-        else this.#holdings.drop(key, PLACE);
+        if (status === "queued" || status === "already_enqueued") this.#holdings.add(key, PLACE);
+        // If the request has been repeated meanwhile, it may have a place again.
+        else if (this.table.has(entry)) this.#holdings.drop(key, PLACE);
         this.#done(entry, { status: status === "granted" ? "acquired" : status, ...grant });
         break;
       }
@@ -259,7 +269,10 @@ export class Requests {
         // A second concurrent `wait` is refused; the place still belongs to the first.
         if (waited.status === "not_enqueued") this.#done(entry, { status: "not_enqueued" });
         else {
-          this.#holdings.turn(key, PLACE, entry.id);
+          if (waited.status !== "would_wait") {
+            this.#holdings.add(key, entry.id);
+            if (entry.ownsPlace && this.table.has(entry)) this.#holdings.drop(key, PLACE);
+          }
           this.#claimed(entry, waited);
         }
         break;
@@ -306,7 +319,8 @@ export class Requests {
 
   #claimed(entry: TrackedRequest, outcome: AcquireOutcome | WaitOutcome): void {
     const { id, key = "" } = entry;
-    if (outcome.status === "granted") this.#holdings.granted(key, id, outcome.token);
+    const isLatest = this.table.has(entry);
+    if (outcome.status === "granted") this.#holdings.granted(key, id, outcome.token, { isLatest });
     if (!this.#isCarriedOut(entry)) return;
     if (this.#isOver) this.#abandon(entry);
     else if (outcome.status === "granted") this.#answer(entry, answerOf(outcome));
@@ -314,11 +328,9 @@ export class Requests {
       this.table.queued(entry);
       this.#owner?.waits(entry);
     } else if (outcome.status === "would_wait") {
-      // An `acquire` leaves nothing at its key then. A `wait` leaves its place.
-      if (entry.type === "acquire") {
-        this.#holdings.drop(key, id);
-        this.table.remove(entry);
-      } else this.drop(entry);
+      // The key is as it was: a `wait` still has its place there.
+      if (entry.type === "acquire") this.#holdings.drop(key, id);
+      this.table.remove(entry);
       this.#owner?.dropped(entry);
     } else {
       this.#holdings.drop(key, id);
@@ -340,14 +352,14 @@ export class Requests {
       if (this.#isOver) this.#dismiss(entry);
       else this.#answer(entry, { status: "unavailable" });
     };
-    if (mayHold(request)) this.#withdrawals.begin(entry, answer);
+    if (mayHold(request)) this.#withdrawals.begin(entry, { afterwards: answer, sparesKnown: true });
     else answer();
   }
 
   /** The session has ended: whatever the key did is undone, and the client is told that the session is gone. */
   #abandon(entry: TrackedRequest): void {
     if (entry.type === "release" || entry.type === "renew") this.#dismiss(entry);
-    else this.#withdrawals.begin(entry, () => this.#dismiss(entry));
+    else this.#withdrawals.begin(entry, { afterwards: () => this.#dismiss(entry), sparesKnown: true });
   }
 
   #dismiss(entry: TrackedRequest): void {
@@ -357,6 +369,7 @@ export class Requests {
   }
 
   #answer(entry: TrackedRequest, outcome: Outcome): void {
+    if (entry.isQueued && outcome.token === undefined) this.#remember(entry.id);
     this.table.answered(entry);
     this.#owner?.answered(entry, outcome);
   }

@@ -5,6 +5,14 @@ import type { RequestTable, TrackedRequest } from "./request-table.ts";
 /** Pauses between retries for a key that does not answer. */
 export const RETRY_PAUSES_MS = [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000];
 
+export interface Withdrawal {
+  /** Runs when the first attempt has been answered or has failed. */
+  readonly afterwards?: (() => void) | undefined;
+  /** The client gives up the place of its `wait`, too: it goes even if the `wait` never reached the key. */
+  readonly endsPlace?: boolean;
+  readonly sparesKnown?: true;
+}
+
 /** Withdraws requests at their keys. A key that cannot be reached is asked again while the object lives. */
 export class Withdrawals {
   readonly #context: SessionContext;
@@ -17,16 +25,18 @@ export class Withdrawals {
     this.#table = table;
   }
 
-  /** `afterwards` runs when the first attempt has been answered or has failed. */
-  begin(entry: TrackedRequest, afterwards: () => void = () => {}): void {
+  begin(entry: TrackedRequest, withdrawal: Withdrawal = {}): void {
     this.#context.timers.stop(entry.timer);
     entry.state = "withdrawing";
     entry.next = undefined;
-    this.#attempt(entry, 0, afterwards);
+    this.#attempt(entry, 0, withdrawal);
   }
 
-  #attempt(entry: TrackedRequest, attempt: number, afterwards: () => void): void {
+  #attempt(entry: TrackedRequest, attempt: number, { afterwards = () => {}, ...how }: Withdrawal): void {
     const { id, key = "" } = entry;
+    const { endsPlace = false, sparesKnown } = how;
+    const takesPlace = endsPlace && entry.ownsPlace;
+    const options = { ...(takesPlace && { placeOf: this.#context.session }), ...(sparesKnown && { sparesKnown }) };
     entry.isCancelling = true;
     const end = () => {
       entry.isCancelling = false;
@@ -36,8 +46,10 @@ export class Withdrawals {
     };
     this.#context.callKey(
       key,
-      { type: "cancel", request: id },
+      { type: "cancel", request: id, ...options },
       {
+        // A place that was taken meanwhile is another one.
+        isRepeatable: () => entry.ownsPlace || !takesPlace,
         answered: () => {
           this.#holdings.drop(key, id);
           end();
@@ -50,7 +62,7 @@ export class Withdrawals {
             return;
           }
           entry.isCancelling = false;
-          const again = () => this.#attempt(entry, attempt + 1, () => {});
+          const again = () => this.#attempt(entry, attempt + 1, how);
           entry.timer = this.#context.timers.at(this.#context.now + pauseMs, again);
           afterwards();
         },

@@ -114,6 +114,55 @@ describe("a request that is cancelled", () => {
     expect(story.holders()).toEqual([]);
   });
 
+  it("leaves neither a place nor a record if it was a wait that never arrived", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.enqueue("b");
+    story.acquire("c", { wait: 10 });
+    story.cancel("b-w", { placeOf: "b" });
+    expect(story.wait("b")).toEqual({ status: "not_enqueued" });
+    story.release(token);
+    expect(story.holders()).toEqual(["c"]);
+  });
+
+  it("gives back what its place has become if it was a wait that never arrived, even after a reload", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.enqueue("b");
+    story.enqueue("c");
+    story.acquire("d", { wait: 10 });
+    story.release(token);
+    story.answer("b-e", "noted");
+    story.reload();
+    story.cancel("b-w", { placeOf: "b" });
+    expect(story.holders()).toEqual(["c"]);
+    story.cancel("c-w", { placeOf: "c" });
+    expect(story.holders()).toEqual(["d"]);
+  });
+
+  it("does not take the place of another wait", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.enqueue("b");
+    story.wait("b", { request: "first", wait: 10 });
+    story.cancel("second", { placeOf: "b" });
+    expect(story.waiting()).toBe(1);
+    story.release(token);
+    story.cancel("second", { placeOf: "b" });
+    expect(story.pickUp("first").status).toBe("granted");
+  });
+
+  it("gives back all there is if it was a wait, even what its enqueue was granted", () => {
+    for (const arrives of [true, false]) {
+      const story = new Story();
+      story.enqueue("a");
+      if (arrives) story.wait("a");
+      story.cancel("a-w", { placeOf: "a" });
+      expect(story.holders()).toEqual([]);
+      expect(story.wait("a", { request: "again" })).toEqual({ status: "not_enqueued" });
+    }
+  });
+
   it("never leaves a wait in progress unanswered if it was the enqueue before it", () => {
     const story = new Story();
     const token = story.hold("a");
@@ -124,6 +173,45 @@ describe("a request that is cancelled", () => {
     story.later(11).tick();
     story.later(60).tick();
     expect(story.notices().filter((notice) => notice.startsWith("b-w "))).not.toEqual([]);
+  });
+});
+
+describe("a wait whose client does not know that it is withdrawn", () => {
+  it("leaves a hold that the client knows from its enqueue, and that the next wait gets, even after a reload", () => {
+    const story = new Story();
+    const { token } = story.enqueue("a", { lease: 9 });
+    story.wait("a");
+    story.reload();
+    story.cancel("a-w", { sparesKnown: true });
+    story.cancel("a-w", { sparesKnown: true });
+    expect(story.holders()).toEqual(["a"]);
+    expect(story.wait("a", { request: "again" })).toEqual({ status: "granted", token, leaseSeconds: 9 });
+    story.release(token ?? "");
+    // Later holds of the slot are like any other.
+    story.hold("b");
+    story.cancel("b-l", { sparesKnown: true });
+    expect(story.holders()).toEqual([]);
+  });
+
+  it("leaves that hold beside a place that was taken after it", () => {
+    const story = new Story();
+    const { token } = story.enqueue("a");
+    story.wait("a");
+    story.enqueue("a", { request: "behind itself" });
+    story.cancel("a-w", { sparesKnown: true });
+    expect([story.holders(), story.waiting()]).toEqual([["a"], 1]);
+    story.release(token ?? "");
+    expect(story.notices()).toEqual(["behind itself promoted"]);
+  });
+
+  it("gives back a hold that nobody has been told of", () => {
+    const story = new Story();
+    const token = story.hold("a");
+    story.enqueue("b");
+    story.release(token);
+    story.wait("b");
+    story.cancel("b-w", { sparesKnown: true });
+    expect(story.holders()).toEqual([]);
   });
 });
 

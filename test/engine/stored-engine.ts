@@ -3,6 +3,7 @@
  * be thrown away between any two commands and rebuilt from the rows alone.
  */
 import {
+  type CancelOptions,
   type Changes,
   type CommandContext,
   KeyEngine,
@@ -37,6 +38,7 @@ export interface SlotRow {
   readonly sessionless: Sessionless | undefined;
   readonly round?: Round;
   readonly asksWanted?: true;
+  readonly wasKnown?: true;
 }
 
 export interface WaiterRow {
@@ -120,7 +122,7 @@ export type Call =
   | { readonly do: "steal"; readonly fence: string }
   | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number }
   | { readonly do: "pickUp"; readonly request: string }
-  | { readonly do: "cancel"; readonly request: string }
+  | ({ readonly do: "cancel"; readonly request: string } & CancelOptions)
   | { readonly do: "watch"; readonly session: string }
   /** `offered`: the token that the notice carried. */
   | {
@@ -193,7 +195,7 @@ export class StoredEngine {
       case "pickUp":
         return engine.pickUp(call.request, context);
       case "cancel":
-        return engine.cancel(call.request, context);
+        return engine.cancel(call.request, context, call);
       case "watch":
         return engine.watch(call.session);
       case "answer":
@@ -240,9 +242,9 @@ export class StoredEngine {
 
 function slotRow(slot: Slot): SlotRow {
   const { index, token, session, request, leaseSeconds, expiresAt, since, place } = slot;
-  const { isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, round, asksWanted } = slot;
+  const { isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, round, asksWanted, wasKnown } = slot;
   const row = { index, token, session, request, leaseSeconds, expiresAt, since, place };
-  const flags = { ...(round && { round }), ...(asksWanted && { asksWanted }) };
+  const flags = { ...(round && { round }), ...(asksWanted && { asksWanted }), ...(wasKnown && { wasKnown }) };
   return { ...row, isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, ...flags };
 }
 

@@ -1,5 +1,12 @@
 /** One key with a clock that the test moves, for tests told step by step. */
-import type { CommandContext, KeyEngine, KeyEvent, NoticeAnswer, Observation } from "../../src/engine/index.ts";
+import type {
+  CancelOptions,
+  CommandContext,
+  KeyEngine,
+  KeyEvent,
+  NoticeAnswer,
+  Observation,
+} from "../../src/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
 
 export interface StoryOptions {
@@ -95,8 +102,8 @@ export class Story {
     return this.run({ do: "pickUp", request });
   }
 
-  cancel(request: string): void {
-    this.run({ do: "cancel", request });
+  cancel(request: string, options: CancelOptions = {}): void {
+    this.run({ do: "cancel", request, ...options });
   }
 
   answer(request: string, answer: NoticeAnswer): void {

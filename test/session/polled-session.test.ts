@@ -36,6 +36,25 @@ describe("the end of a poll", () => {
   });
 });
 
+describe("a wait that has timed out", () => {
+  it("is over once its client has been told, even if the key asks again: the place does not stay", () => {
+    const { session, calls, effects } = opened();
+    session.begin("w", { type: "wait", key: "key", waitSeconds: 5 });
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    const notice = { key: "key", request: "w", kind: "timeout", hasPlace: true } as const;
+    const hears = (number: number) => {
+      session.notice(number, notice, true);
+      return effects().find(({ type }) => type === "answerNotice");
+    };
+    expect(hears(1)).toMatchObject({ answer: "taken" });
+    session.pollClosed({ id: "w", key: "key", type: "wait", told: "refusal" }, true);
+    expect(hears(2)).toMatchObject({ answer: "taken" });
+    // Of another one it is not known whether its client was told: a restart may have cut it off.
+    session.notice(3, { ...notice, request: "before the restart" }, true);
+    expect(effects()).toContainEqual({ type: "answerNotice", notice: 3, answer: "noted" });
+  });
+});
+
 describe("a session that has ended", () => {
   it("sends nothing that waited for the storage to be checked, and says that it is gone", () => {
     const { session, effects } = opened([], false);
@@ -58,6 +77,16 @@ describe("a request that is withdrawn while it is carried out", () => {
       { type: "reply", id: "r", outcome: "gone" },
       { type: "callKey", ask: { type: "cancel", request: "r" } },
     ]);
+  });
+});
+
+describe("a request whose client hangs up", () => {
+  it("is withdrawn without a hold that the client knows from its enqueue", () => {
+    const { session, calls } = opened();
+    session.begin("w", { type: "wait", key: "key", waitSeconds: 5 });
+    calls();
+    session.withdraw("w", "key");
+    expect(calls()[0]?.ask).toEqual({ type: "cancel", request: "w", sparesKnown: true });
   });
 });
 
@@ -84,7 +113,7 @@ describe("a request that has to wait", () => {
   const WAITS = { type: "reply", id: "r", outcome: "waits" } as const;
   const LOST = { type: "reply", id: "r", outcome: "lost" } as const;
   const PARK = { type: "park", id: "r", key: "key", wait: "acquire" } as const;
-  const CANCEL = { type: "callKey", ask: { type: "cancel", request: "r" } } as const;
+  const CANCEL = { type: "callKey", ask: { type: "cancel", request: "r", sparesKnown: true } } as const;
   const TAKEN = { type: "answerNotice", notice: 1, answer: "taken" } as const;
 
   it("is answered in its call if its turn comes soon, and then is over", () => {

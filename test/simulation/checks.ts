@@ -76,7 +76,7 @@ export class Checks {
 
   /** Nothing has failed for a while: a session waits at keys for what its client waits for, and for nothing else. */
   noGhosts(session: string, places: number): void {
-    if (this.#world.sessions.get(session)?.hasCrashed) return;
+    if (this.#world.sessions.get(session)?.isInDoubt) return;
     let waiters = 0;
     for (const { stored, now } of this.#world.keys.values())
       for (const waiter of stored.rows.waiters.values())

@@ -54,7 +54,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a cancelled request is not withdrawn",
     file: "wire/conversation.ts",
-    code: `this.#drop(entry);
+    code: `this.#drop(entry, { endsPlace: true });
       this.#replies.answer(target, { status: "cancelled" });`,
     planted: `this.#requests.table.remove(entry);
       this.#replies.answer(target, { status: "cancelled" });`,
@@ -62,7 +62,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a request whose outcome is unknown is not withdrawn",
     file: "requests.ts",
-    code: "if (mayHold(request)) this.#withdrawals.begin(entry, answer);\n    else answer();",
+    code: "if (mayHold(request)) this.#withdrawals.begin(entry, { afterwards: answer, sparesKnown: true });\n    else answer();",
     planted: "if (mayHold(request)) answer();\n    else answer();",
   },
   {
@@ -86,7 +86,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a client that hangs up before it polls stays in the queue",
     file: "requests.ts",
-    code: "this.table.addUnlisted(entry);\n    this.#withdrawals.begin(entry, afterwards);",
+    code: "this.table.addUnlisted(entry);\n    this.#withdrawals.begin(entry, { afterwards, sparesKnown: true });",
     planted: "this.table.remove(entry);",
   },
   {
@@ -111,7 +111,13 @@ const FAULTS: readonly Fault[] = [
   {
     what: "an offer that comes twice is given back the second time",
     file: "requests.ts",
-    code: 'if (offer && this.#handedOver.includes(offer.token)) return "taken";',
+    code: 'if (offer && this.#told.includes(offer.token)) return "taken";',
+    planted: "",
+  },
+  {
+    what: "a wait goes on whose client was told that it is over",
+    file: "requests.ts",
+    code: 'if (answer === "noted" && kind !== "granted" && this.#told.includes(request)) return "taken";',
     planted: "",
   },
   {
@@ -125,6 +131,12 @@ const FAULTS: readonly Fault[] = [
     file: "requests.ts",
     code: "const { status, ...lease } = outcome as RenewOutcome;",
     planted: "const { status, isWanted: _, ...lease } = outcome as RenewOutcome & { isWanted?: true };",
+  },
+  {
+    what: "a `wait` whose outcome is unknown takes a hold back that its client knew",
+    file: "requests.ts",
+    code: "this.#withdrawals.begin(entry, { afterwards: answer, sparesKnown: true });",
+    planted: "this.#withdrawals.begin(entry, { afterwards: answer });",
   },
   {
     what: "a key that could not be left is forgotten",

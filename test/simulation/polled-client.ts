@@ -1,9 +1,10 @@
+import type { Outcome } from "../../src/protocols/statuses.ts";
 import type { KeyRequest } from "../../src/session/key-calls.ts";
 import { PolledHost, type Reply } from "./polled-host.ts";
 import { Lane } from "./schedule.ts";
 import type { World } from "./world.ts";
 
-/** A client without a socket: takes one lock at a time, and now and then hangs up. */
+/** A client without a socket: takes one lock at a time, at once or in two phases, and now and then hangs up. */
 export class PolledClient {
   readonly name: string;
   readonly #world: World;
@@ -13,6 +14,8 @@ export class PolledClient {
   #lastId = 0;
   #asked: string | undefined;
   #held: { readonly key: string; readonly token: string } | undefined;
+  /** The key on which it has a place, as far as it knows. */
+  #place: string | undefined;
   /** A request failed: it may wait at its key until that finds out. */
   #isInDoubt = false;
   #isLeaving = false;
@@ -31,7 +34,10 @@ export class PolledClient {
   /** The session it has, and for how many locks it waits there. */
   get place(): { readonly session: string; readonly count: number } | undefined {
     if (!this.#session || this.#isInDoubt) return undefined;
-    return { session: this.#session.name, count: this.#asked === undefined ? 0 : 1 };
+    return {
+      session: this.#session.name,
+      count: (this.#asked === undefined ? 0 : 1) + (this.#place === undefined ? 0 : 1),
+    };
   }
 
   /** Does the next thing, unless something is under way. */
@@ -48,7 +54,10 @@ export class PolledClient {
     else {
       const key = schedule.pick(this.#keys) as string;
       const [waitSeconds, leaseSeconds] = [schedule.pick([0, 2, 20, 900]) ?? 0, schedule.pick([1, 5, 10]) ?? 1];
-      this.#acquire({ type: "acquire", key, limit: key.startsWith("pool") ? 2 : 1, waitSeconds, leaseSeconds });
+      const limit = key.startsWith("pool") ? 2 : 1;
+      if (this.#place !== undefined) this.#wait(this.#place, waitSeconds);
+      else if (schedule.happens(0.3)) this.#enqueue({ type: "enqueue", key, limit, leaseSeconds });
+      else this.#acquire({ type: "acquire", key, limit, waitSeconds, leaseSeconds });
     }
   }
 
@@ -81,6 +90,7 @@ export class PolledClient {
           if (!isOpen) return;
           this.#session = session;
           this.#isInDoubt = false;
+          this.#place = undefined;
         }),
       ),
     );
@@ -102,6 +112,31 @@ export class PolledClient {
   #release({ key, token }: { readonly key: string; readonly token: string }): void {
     this.#held = undefined;
     this.#request({ type: "release", key, token }, () => {});
+  }
+
+  #enqueue(request: KeyRequest): void {
+    const { key } = request;
+    this.#request(request, (reply) => {
+      if (typeof reply !== "object") return;
+      if (reply.status === "queued" || reply.status === "already_enqueued") this.#place = key;
+      this.#comeUp(key, reply);
+      // It knows the token already, and will be told it again.
+      if (reply.token !== undefined && this.#world.schedule.happens(0.5)) this.#wait(key, 5);
+    });
+  }
+
+  #wait(key: string, waitSeconds: number): void {
+    this.#request({ type: "wait", key, waitSeconds }, (reply) => {
+      if (typeof reply !== "object") return;
+      if (reply.status !== "unavailable" && reply.status !== "error") this.#place = undefined;
+      this.#comeUp(key, reply);
+    });
+  }
+
+  #comeUp(key: string, { token }: Outcome): void {
+    if (token === undefined) return;
+    this.#world.checks.granted(`${this.#session?.name}.place at ${key} ${token}`, key, token);
+    this.#held = { key, token };
   }
 
   #acquire(request: KeyRequest): void {
@@ -131,13 +166,18 @@ export class PolledClient {
       });
     };
     this.#hangUp = hangUp;
+    /** Who does not wait for the answer to a `wait` gives up its place. */
+    const leave = () => {
+      this.#asked = undefined;
+      if (request.type === "wait") this.#place = undefined;
+    };
     const hangUpWithin = (ms: number) => {
       if (this.#isLeaving) return;
       schedule.after(schedule.between(1, ms), () => {
         if (!isThere) return;
         this.#world.tell(`${this.name} hangs up on ${id}`);
         hangUp();
-        this.#asked = undefined;
+        leave();
       });
     };
     const hear = (reply: Reply) => {
@@ -152,7 +192,8 @@ export class PolledClient {
         if (schedule.happens(0.9)) session.poll(id, hearLater);
         else {
           this.#world.tell(`${this.name} and its Worker end, and do not poll for ${id}`);
-          [isThere, this.#hangUp, this.#asked] = [false, undefined, undefined];
+          [isThere, this.#hangUp] = [false, undefined];
+          leave();
         }
         return;
       }

@@ -88,6 +88,8 @@ export class PolledHost extends SessionHost<PolledSession> {
   }
 
   protected override lostMemory(): void {
+    // It does not know which waits it has told that they are over: their places stay, in case it has not.
+    this.isInDoubt = true;
     const waiting = [...this.#replies.values(), ...[...this.#polls.values()].map(({ tell }) => tell)];
     this.#replies.clear();
     this.#polls.clear();

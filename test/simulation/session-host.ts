@@ -8,6 +8,8 @@ import type { World } from "./world.ts";
 export interface Machine {
   readonly context: SessionContext;
   readonly isOver: boolean;
+  /** Something is in flight or about to be retried. */
+  readonly isBusy: boolean;
   lose(loss: Loss): void;
   /** Only clients on sockets ask for it. */
   want?(want: Want): void;
@@ -31,8 +33,8 @@ export abstract class SessionHost<Kind extends Machine = Machine> {
   protected machine: Kind | undefined;
   /** Incremented when the object loses its memory: answers to its earlier calls are lost. */
   protected life = 1;
-  /** It has lost its memory, perhaps while it withdrew a request: that waits at its key until the key finds out. */
-  hasCrashed = false;
+  /** It has lost its memory while something was under way: what it withdrew may wait until its key finds out. */
+  isInDoubt = false;
   #alarm = Number.POSITIVE_INFINITY;
   #timer = Number.POSITIVE_INFINITY;
   #lastNotice = 0;
@@ -90,7 +92,7 @@ export abstract class SessionHost<Kind extends Machine = Machine> {
     this.world.tell(`${this.name} loses its memory`);
     this.world.lifeEnded(`${this.name}/${this.life}`);
     this.life += 1;
-    this.hasCrashed = true;
+    this.isInDoubt ||= this.machine?.isBusy === true || this.#notices.size > 0;
     this.machine = undefined;
     this.#timer = Number.POSITIVE_INFINITY;
     for (const answered of this.#notices.values()) answered(undefined);

@@ -15,6 +15,8 @@ interface Held {
   readonly token: string;
   /** It is kept and renewed until somebody else wants it. */
   readonly isSticky: boolean;
+  /** It came by `enqueue`. */
+  readonly isPlace: boolean;
 }
 
 /** How often a client renews what it keeps. */
@@ -214,8 +216,20 @@ export class WireClient implements SocketClient {
     this.#ask("release", held.key, `r\n${held.key}\n${held.token}\n`, held.token);
   }
 
-  #cancel(): void {
-    const asked = this.#world.schedule.pick([...this.#asked.values()]);
+  /** Waits in the place that it has, and may change its mind while the request is on its way. */
+  #wait(key: string): void {
+    const { schedule } = this.#world;
+    const asked = this.#ask("wait", key, `w\n${key}\n${schedule.pick([1, 20, 900])}\n`);
+    if (schedule.happens(0.3))
+      schedule.after(schedule.between(1, 30), () => {
+        if (this.#isOpen && this.#asked.has(asked.tag)) this.#cancel(asked);
+      });
+  }
+
+  #cancel(asked = this.#world.schedule.pick([...this.#asked.values()])): void {
+    // Who cancels a `wait` gives up everything that its `enqueue` has led to.
+    for (const { key, token, isPlace } of this.#held.values())
+      if (isPlace && asked?.type === "wait" && asked.key === key) this.#held.delete(token);
     if (asked) this.#ask("other", asked.key, `cancel\n_\n${asked.tag}\n`);
   }
 
@@ -227,7 +241,7 @@ export class WireClient implements SocketClient {
     this.ended(socket, code === 1000 ? "4410" : String(code));
   }
 
-  #ask(type: Asked["type"], key: string, text: string, token?: string): void {
+  #ask(type: Asked["type"], key: string, text: string, token?: string): Asked {
     this.#lastTag += 1;
     const tag = String(this.#lastTag);
     const asked = { tag, type, key, text: `@${tag} ${text}`, ...(token !== undefined && { token }) };
@@ -235,6 +249,7 @@ export class WireClient implements SocketClient {
     if (text.endsWith(" wanted\n")) this.#hasAsked = true;
     this.#world.tell(`${this.name} asks ${JSON.stringify(asked.text)}`);
     this.#socket?.say(asked.text);
+    return asked;
   }
 
   #pushed([what, , token = ""]: readonly string[]): void {
@@ -260,16 +275,16 @@ export class WireClient implements SocketClient {
         key,
         token,
       );
-      const held = { key, token, isSticky: asked.text.endsWith(" wanted\n") };
+      const held = { key, token, isSticky: asked.text.endsWith(" wanted\n"), isPlace: type !== "claim" };
       this.#held.set(token, held);
       if (held.isSticky) this.#keep(held);
       if (more.includes("wanted")) this.#yield(token);
     }
     if (type === "renew" && more.includes("wanted")) this.#yield(asked.token ?? "");
     if (type === "renew" && status !== "ok") this.#held.delete(asked.token ?? "");
-    if (type === "enqueue" && status === "queued") {
-      const wait = this.#world.schedule.pick([1, 20, 900]);
-      this.#ask("wait", key, `w\n${key}\n${wait}\n`);
+    if (type === "enqueue" && (status === "queued" || status === "error_already_enqueued")) {
+      this.#places.add(key);
+      this.#wait(key);
     } else if ((type === "enqueue" || type === "wait") && status !== "error") this.#places.delete(key);
     if (this.#isLeaving) this.#finish();
   }

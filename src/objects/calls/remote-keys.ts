@@ -208,8 +208,10 @@ function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
       return stub.fenceOfHolder();
     case "pickUp":
       return stub.pickUp(call.request);
-    case "cancel":
-      return stub.cancel(call.request) as Promise<undefined>;
+    case "cancel": {
+      const { type: _, request, ...options } = call;
+      return stub.cancel(request, options) as Promise<undefined>;
+    }
     case "watch":
       return stub.watch(call.session) as Promise<undefined>;
     case "leave":

@@ -3,6 +3,7 @@ import type { Config } from "../../config.ts";
 import type {
   AcquireCommand,
   AcquireOutcome,
+  CancelOptions,
   ClaimCommand,
   ClaimOutcome,
   CommandContext,
@@ -261,8 +262,8 @@ export class KeyObject extends DurableObject<Env> {
     return this.#commands.use({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
   }
 
-  cancel(request: string): Promise<void> {
-    return this.#commands.use(undefined, (engine, context) => engine.cancel(request, context));
+  cancel(request: string, options: CancelOptions = {}): Promise<void> {
+    return this.#commands.use(undefined, (engine, context) => engine.cancel(request, context, options));
   }
 
   /** From now on the session hears at once when a lease of its own ends. */

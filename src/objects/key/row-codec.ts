@@ -8,8 +8,10 @@ const RECORD = 4;
 const OFFERED = 64;
 /** Nor this: the holder wants to be told when somebody else wants the key. */
 const ASKS_WANTED = 128;
+/** Nor this: the client had the token before it sent its `wait`. */
+const WAS_KNOWN = 256;
 /** Nor this. */
-const WATCHED = 256;
+const WATCHED = 512;
 /** Of slots whose holder needs a quorum. */
 const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
 
@@ -46,10 +48,12 @@ export type WaiterRow = {
   sessionless?: string | null;
 };
 
-export function flagsOf({ isHeld, isReported, isOffered, isWatched, asksWanted, hasRecord, round }: Slot): number {
+export function flagsOf(slot: Slot): number {
+  const { isHeld, isReported, isOffered, isWatched, asksWanted, hasRecord, wasKnown, round } = slot;
   if (!isHeld) return 0;
-  const marks = (isReported ? REPORTED : 0) | (isOffered ? OFFERED : 0) | (isWatched ? WATCHED : 0);
-  return HELD | marks | (asksWanted ? ASKS_WANTED : 0) | (hasRecord ? RECORD : 0) | (round ? ROUNDS[round] : 0);
+  const told = (isReported ? REPORTED : 0) | (isOffered ? OFFERED : 0) | (wasKnown ? WAS_KNOWN : 0);
+  const tells = (isWatched ? WATCHED : 0) | (asksWanted ? ASKS_WANTED : 0);
+  return HELD | told | tells | (hasRecord ? RECORD : 0) | (round ? ROUNDS[round] : 0);
 }
 
 /** The value of a waiter's `is_enqueued`. */
@@ -73,6 +77,7 @@ export function slotFrom(row: SlotRow): Slot {
   slot.isWatched = (row.flags & WATCHED) !== 0;
   slot.asksWanted = (row.flags & ASKS_WANTED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
+  slot.wasKnown = (row.flags & WAS_KNOWN) !== 0;
   slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);
   if (slot.isHeld && row.sessionless) slot.sessionless = decodeSessionless(row.sessionless);
   return slot;

@@ -317,9 +317,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
 
   #listenTo(socket: SessionSocket): void {
     this.#own.store.useShelf(socket, socket.keys);
-    this.#socket = socket;
-    this.#lastSocket = socket;
-    this.#entry = socket.entry;
+    [this.#socket, this.#lastSocket, this.#entry] = [socket, socket, socket.entry];
     const pace = socket.entry.hasWindow ? ANSWERS_PER_MS.carrier : ANSWERS_PER_MS.client;
     this.#input = new PacedInput((piece) => this.#hear(socket, piece), pace);
   }

@@ -320,7 +320,7 @@ export class Conversation implements SocketConversation {
   #cancel(tag: string | undefined, target: string): void {
     const entry = this.#requests.table.tagged(target);
     if (entry) {
-      this.#drop(entry);
+      this.#drop(entry, { endsPlace: true });
       this.#replies.answer(target, { status: "cancelled" });
     }
     this.#replies.ok(tag);
@@ -344,8 +344,8 @@ export class Conversation implements SocketConversation {
   }
 
   /** Withdraws a request whose answer is no longer needed. */
-  #drop(entry: TrackedRequest): void {
-    this.#requests.drop(entry);
+  #drop(entry: TrackedRequest, { endsPlace = false } = {}): void {
+    this.#requests.drop(entry, { endsPlace });
     this.#ended(entry);
   }
 

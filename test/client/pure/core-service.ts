@@ -186,7 +186,7 @@ export class CoreService implements Host {
       case "pickUp":
         return engine.pickUp(call.request, moment);
       case "cancel":
-        engine.cancel(call.request, moment);
+        engine.cancel(call.request, moment, call);
         return undefined;
       case "leave":
         engine.leave(call.session, call, moment);

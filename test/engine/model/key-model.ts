@@ -17,7 +17,13 @@
  *   waiter goes back to its place, unless its session has enqueued again.
  * - An activity that is noticed late (an expiry, a time-out) may count from when it was due or from when it was seen.
  */
-import type { AcquireCommand, LockRequest, NoticeAnswer, WaitCommand } from "../../../src/engine/index.ts";
+import type {
+  AcquireCommand,
+  CancelOptions,
+  LockRequest,
+  NoticeAnswer,
+  WaitCommand,
+} from "../../../src/engine/index.ts";
 import { ModelState } from "./model-state.ts";
 import {
   type EndedWait,
@@ -82,6 +88,7 @@ export class KeyModel extends ModelState {
     if (hold) {
       if (hold.unanswered?.waitRequest && !command.takesOver) return { status: "not_enqueued" };
       hold.request = command.request;
+      hold.wasKnown = hold.isReported;
       return this.report(hold, now);
     }
     if (!waiter || (waiter.waitRequest && !command.takesOver)) return { status: "not_enqueued" };
@@ -165,9 +172,13 @@ export class KeyModel extends ModelState {
     return waiters.some((waiter) => openRequestOf(waiter) === request) ? { status: "queued" } : undefined;
   }
 
-  cancel(request: string, now: number): void {
+  cancel(request: string, now: number, { sparesKnown }: CancelOptions = {}): void {
     this.evaluate(now);
     const hold = this.holds.find((held) => held.request === request);
+    if (sparesKnown && hold?.wasKnown) {
+      hold.isRecord ||= !this.hasRecord(hold.session);
+      return;
+    }
     if (hold) {
       this.free(hold, "gone", now);
       this.promote(now);
@@ -178,6 +189,15 @@ export class KeyModel extends ModelState {
     // Those behind it may have waited for the end of its pause.
     this.promote(now);
     this.forgetEnd(request);
+  }
+
+  /** A `wait` that never arrived is cancelled: its place goes, or what it has become, unless another `wait` has it. */
+  forgo(session: string, now: number): void {
+    this.evaluate(now);
+    const { hold, waiter = hold?.unanswered } = this.recordOf(session);
+    if (waiter?.waitRequest) return;
+    const request = hold?.request ?? waiter?.request;
+    if (request !== undefined) this.cancel(request, now);
   }
 
   /** `offered`: the token that the notice carried. */

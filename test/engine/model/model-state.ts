@@ -182,7 +182,7 @@ export class ModelState {
     const expiresAt = now + leaseSeconds * 1000;
     const none = { offeredTo: undefined, stored: undefined, unanswered: undefined, round: undefined };
     const told = { asksWanted: asksWanted === true, isWanted: false };
-    const is = { isReported, isWatched, isOffered: false, isRecord: false, ...none, ...told };
+    const is = { isReported, isWatched, isOffered: false, isRecord: false, wasKnown: false, ...none, ...told };
     const hold = { session, request, token, leaseSeconds, sessionless, expiresAt, since: now, ...is };
     if (isReported) {
       const granted = { type: "granted", how: "immediate", session, fence: fenceOf(hold), at: now, waitMs: 0 } as const;

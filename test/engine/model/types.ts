@@ -42,6 +42,8 @@ export interface Hold {
   stored: { readonly expiresAt: number } | undefined;
   /** It is the two-phase record of its session. */
   isRecord: boolean;
+  /** The client had its token before it sent the `wait` that stands for it. */
+  wasKnown: boolean;
   /** The waiter that became this hold, until its session has answered. */
   unanswered: Waiter | undefined;
 }

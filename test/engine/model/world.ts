@@ -3,7 +3,7 @@
  * the other. Every step goes to both, and the invariants are checked after each.
  */
 import assert from "node:assert/strict";
-import type { CommandContext, NoticeAnswer, WaitCommand, Which } from "../../../src/engine/index.ts";
+import type { CancelOptions, CommandContext, NoticeAnswer, WaitCommand, Which } from "../../../src/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "../stored-engine.ts";
 import { headOf, isSuperseded, outlivedRecords } from "./expectations.ts";
 import { GroupWorld } from "./group-world.ts";
@@ -137,8 +137,15 @@ export class World {
       case "cancel":
         this.#cancel(
           (step.isHead && headOf(this.model)) || (at(this.#asked, step.request)?.command.request ?? "unknown"),
+          step.sparesKnown ? { sparesKnown: true } : {},
         );
         return;
+      case "forgo": {
+        const { id } = this.#client(step.who);
+        const call = { do: "cancel", request: "never arrived", placeOf: id } as const;
+        this.#agree(call, () => this.model.forgo(id, this.now));
+        return;
+      }
       case "repeat":
         this.#repeat(at(this.#asked, step.request));
         return;
@@ -290,9 +297,9 @@ export class World {
     if (expected) this.#agree(call, () => expected);
   }
 
-  #cancel(request: string): void {
+  #cancel(request: string, options: CancelOptions = {}): void {
     if (isSuperseded(this.model, request)) return;
-    this.#agree({ do: "cancel", request }, () => this.model.cancel(request, this.now));
+    this.#agree({ do: "cancel", request, ...options }, () => this.model.cancel(request, this.now, options));
     for (const { running } of [...this.#clients, ...this.#claimants]) running.delete(request);
     this.#invariants.setOver(request);
   }

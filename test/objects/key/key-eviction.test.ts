@@ -63,6 +63,29 @@ describe("a key that is dropped from memory", () => {
     expect(told).toEqual([`first ${held}`, `second ${next}`]);
   });
 
+  it("remembers that a client knew its hold before it sent the wait that is withdrawn", async () => {
+    const stub = keyStub(fresh("key"));
+    const token = grantedToken(await stub.enqueue(command({ session: "s" })));
+    const wait = { session: "s", waitMs: 0, mayWait: true };
+    await stub.wait({ ...wait, request: "w1" });
+    await evictDurableObject(stub);
+    await stub.cancel("w1", { sparesKnown: true });
+    await evictDurableObject(stub);
+    expect(await stub.wait({ ...wait, request: "w2" })).toMatchObject({ status: "granted", token });
+    await stub.cancel("w2");
+    expect(await stub.wait({ ...wait, request: "w3" })).toEqual({ status: "not_enqueued" });
+  });
+
+  it("gives up a place for a wait that never arrived", async () => {
+    const stub = keyStub(fresh("key"));
+    const held = grantedToken(await stub.acquire(command()));
+    await stub.enqueue(command({ session: "s", request: "e" }));
+    await evictDurableObject(stub);
+    await stub.cancel("w", { placeOf: "s" });
+    await stub.release(held, "");
+    expect((await stub.describe())?.holders).toEqual([]);
+  });
+
   it("remembers a two-phase place, a grant on it, and one that ran out", async () => {
     const scripts = scriptSessions();
     scripts.set("s", { deliver: () => "noted" });

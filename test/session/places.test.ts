@@ -1,0 +1,176 @@
+import { describe, expect, it } from "vitest";
+import type { Effect } from "../../src/session/effects.ts";
+import type { KeyOutcome } from "../../src/session/key-calls.ts";
+import { ALL_BUT_ADMIN } from "../../src/session/rights.ts";
+import { SocketSession } from "../../src/session/socket-session.ts";
+import { origin, Stored } from "./stored.ts";
+
+type Call = Extract<Effect, { type: "callKey" }>;
+
+const CLIENT = { isAuthenticated: true, rights: ALL_BUT_ADMIN, resumableFrom: "192.0.2.1" };
+
+/** A session, what its client says, what it makes its host do, and what comes of that. */
+function opened() {
+  const stored = new Stored();
+  const session = new SocketSession(origin(stored, { session: "s" }));
+  const say = (text: string) => session.received(new TextEncoder().encode(text));
+  const effects = () => {
+    const taken = session.context.takeEffects();
+    for (const effect of taken) stored.take(effect);
+    return taken;
+  };
+  /** The only call that is made. */
+  const call = (): Call => {
+    const calls = effects().filter((effect): effect is Call => effect.type === "callKey");
+    if (calls.length !== 1 || !calls[0]) throw new Error(`${calls.length} calls`);
+    return calls[0];
+  };
+  const answer = ({ call: number }: Call, outcome: KeyOutcome) => session.context.keyAnswered(number, outcome);
+  const lose = ({ call: number }: Call) => session.context.keyFailed(number, "lost");
+  session.opened(CLIENT);
+  return { session, say, effects, call, answer, lose };
+}
+
+/** A session that has a place on a key. */
+function placed() {
+  const socket = opened();
+  socket.say("@1 e\nkey\n10\n");
+  socket.answer(socket.call(), { status: "queued" });
+  socket.effects();
+  return socket;
+}
+
+describe("a `wait` that is cancelled before its key has answered", () => {
+  it("takes its place with it, which the key has to know from the session if the `wait` never arrived", () => {
+    const { session, say, call } = placed();
+    say("@2 w\nkey\n60\n");
+    const wait = call();
+    say("@3 cancel\n_\n2\n");
+    const cancel = call();
+    expect(session.context.mayRepeatCall(wait.call)).toBe(false);
+    expect(cancel.ask).toMatchObject({ type: "cancel", placeOf: "s" });
+  });
+
+  it("takes its place with it however often the key has to be asked", () => {
+    const { session, say, call, lose } = placed();
+    say("@2 w\nkey\n60\n");
+    call();
+    say("@3 cancel\n_\n2\n");
+    const cancel = call();
+    expect(session.context.mayRepeatCall(cancel.call)).toBe(true);
+    lose(cancel);
+    session.tick(session.context.timers.next);
+    expect(call().ask).toMatchObject({ type: "cancel", placeOf: "s" });
+  });
+
+  it("leaves a place alone that was taken after it", () => {
+    const { say, call } = placed();
+    say("@2 w\nkey\n60\n");
+    call();
+    say("@3 e\nkey\n10\n");
+    call();
+    say("@4 cancel\n_\n2\n");
+    expect(call().ask).not.toHaveProperty("placeOf");
+  });
+
+  it("does not hide a later place from the end of the session if its own answer comes late", () => {
+    const { session, say, effects, call, answer } = placed();
+    say("@2 w\nkey\n60\n");
+    const wait = call();
+    say("@3 cancel\n_\n2\n");
+    const cancel = call();
+    say("@4 e\nkey\n10\n");
+    answer(call(), { status: "queued" });
+    answer(wait, { status: "queued" });
+    answer(cancel, undefined);
+    effects();
+    session.end();
+    expect(call().ask).toMatchObject({ type: "leave" });
+  });
+
+  it("leaves a place alone that is taken while it is withdrawn", () => {
+    const { session, say, call, lose } = placed();
+    say("@2 w\nkey\n60\n");
+    call();
+    say("@3 cancel\n_\n2\n");
+    const cancel = call();
+    say("@4 e\nkey\n10\n");
+    call();
+    // The first attempt came before the new place, and nothing is known of it. Another one would come after it.
+    expect(session.context.mayRepeatCall(cancel.call)).toBe(false);
+    lose(cancel);
+    session.tick(session.context.timers.next);
+    expect(call().ask).not.toHaveProperty("placeOf");
+  });
+});
+
+describe("a request that is repeated on another socket", () => {
+  it.each(["l\nkey\n60 1\n", "e\nkey\n1\n"])("is left at the end, whatever came of the first one: %j", (text) => {
+    const { session, say, effects, call, answer } = opened();
+    const token = "f".repeat(32);
+    say(`@r session\n_\nresume\n@1 ${text}`);
+    const first = call();
+    session.detach();
+    session.resume(1, true);
+    session.opened(CLIENT);
+    effects();
+    say(`@1 ${text}`);
+    answer(call(), { status: "queued" });
+    effects();
+    // A late answer: this grant has expired before the request was repeated.
+    answer(first, { status: "granted", token, leaseSeconds: 1 });
+    session.lose({ key: "key", token, reason: "expired" });
+    effects();
+    session.end();
+    expect(call().ask).toMatchObject({ type: "leave" });
+  });
+});
+
+describe("a request that is cancelled", () => {
+  it.each(["l\nkey\n60\n", "e\nother\n10\n"])("and is no `wait` has no place of another request: %j", (text) => {
+    const { say, call } = placed();
+    say(`@2 ${text}`);
+    call();
+    say("@3 cancel\n_\n2\n");
+    expect(call().ask).not.toHaveProperty("placeOf");
+  });
+});
+
+describe("a `wait` whose outcome stays unknown", () => {
+  it("leaves its client a place that it did not reach, and a hold that the client may know", () => {
+    const { session, say, call, lose } = placed();
+    say("@2 w\nkey\n60\n");
+    lose(call());
+    const cancel = call();
+    expect(cancel.ask).toEqual({ type: "cancel", request: expect.any(String), sparesKnown: true });
+    lose(cancel);
+    session.tick(session.context.timers.next);
+    expect(call().ask).toEqual(cancel.ask);
+  });
+
+  it("leaves nothing if its client then cancels it", () => {
+    const { say, call, lose } = placed();
+    say("@2 w\nkey\n60\n");
+    lose(call());
+    call();
+    say("@3 cancel\n_\n2\n");
+    expect(call().ask).toEqual({ type: "cancel", request: expect.any(String), placeOf: "s" });
+  });
+});
+
+describe("a `wait` that may not wait, and would have to", () => {
+  it("keeps its place until the session leaves the key, however long other requests take", () => {
+    const { say, effects, call, answer } = placed();
+    say("@2 n\nkey\ntoken\n");
+    const slow = call();
+    say("n\nkey\ntoken\n");
+    const first = call();
+    say("w\nkey\n60\n");
+    say("");
+    answer(first, { status: "not_held" });
+    answer(call(), { status: "would_wait" });
+    for (const effect of effects()) if (effect.type === "callKey") answer(effect, undefined);
+    answer(slow, { status: "not_held" });
+    expect(call()).toMatchObject({ key: "key", ask: { type: "leave", session: "s" } });
+  });
+});
