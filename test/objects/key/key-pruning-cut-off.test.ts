@@ -122,6 +122,20 @@ describe("a key that is being pruned", () => {
     expect(await storedIn(keyStub(name))).toEqual([]);
   });
 
+  it("and is founded again before the directory hears that it is gone stays listed", async () => {
+    const { name, token } = await idle();
+    let next = "";
+    whenForgotten(name, async (key, forget) => {
+      const isForgotten = await forget();
+      next = grantedToken(await key.acquire(command()));
+      return isForgotten;
+    });
+    await visitKeys(name);
+    expect(token < next).toBe(true);
+    expect(await listsIt(name)).toBe(true);
+    await isMissed(name);
+  });
+
   it("and joins again before the directory hears that it may be forgotten stays", async () => {
     const name = await unfounded();
     const { retire } = KeyObject.prototype;
