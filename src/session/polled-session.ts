@@ -203,11 +203,11 @@ export class PolledSession implements RequestOwner {
 
   answered(entry: TrackedRequest, outcome: Outcome): void {
     if (!this.#isOver) this.#life.saw();
-    const { id, poll, timer } = entry;
+    const { id, poll, state, timer } = entry;
     if (poll === "due") entry.kept = outcome;
     else if (poll === "open") this.context.emit({ type: "tell", id, outcome });
     else {
-      this.context.timers.stop(timer);
+      if (state !== "withdrawing") this.context.timers.stop(timer);
       this.context.emit({ type: "reply", id, outcome });
     }
   }

@@ -90,6 +90,19 @@ describe("a request whose client hangs up", () => {
   });
 });
 
+describe("a request whose outcome stays unknown", () => {
+  it("is answered, and withdrawn until its key has heard of it", () => {
+    const { session, effects, calls } = opened();
+    session.begin("r", ACQUIRE);
+    session.context.keyFailed(calls()[0]?.call ?? 0, "lost");
+    session.context.keyFailed(calls()[0]?.call ?? 0, "lost");
+    expect(effects()).toContainEqual({ type: "reply", id: "r", outcome: { status: "unavailable" } });
+    session.context.now += 200;
+    session.tick(session.context.now);
+    expect(calls().map(({ ask }) => ask)).toMatchObject([{ type: "cancel", request: "r" }]);
+  });
+});
+
 describe("a request that has to wait", () => {
   /** It is in the queue of its key, and `ms` have passed. */
   function waiting(ms = 0) {
