@@ -15,7 +15,7 @@ import { answerOf, type Circumstances, callOf, type KeyOutcome, type KeyRequest,
 import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
-import { type Withdrawal, Withdrawals } from "./withdrawals.ts";
+import { RETRY_PAUSES_MS, type Withdrawal, Withdrawals } from "./withdrawals.ts";
 
 /** The name of a two-phase place among a session's things on a key. */
 const PLACE = "place";
@@ -40,6 +40,7 @@ export class Requests {
   /** Undefined while the session has no client. */
   #owner: RequestOwner | undefined;
   #isOver = false;
+  #isWatching = false;
 
   constructor(context: SessionContext, holdings: Holdings, table: RequestTable) {
     this.#context = context;
@@ -154,6 +155,12 @@ export class Requests {
     }
   }
 
+  /** From now on every key tells at once when a lease of this session ends. */
+  watch(): void {
+    this.#isWatching = true;
+    for (const key of this.#holdings.keysToLeave()) this.#watch(key, 0);
+  }
+
   /** The answer of a session without a client. One that may have been told keeps its hold, unless it has left. */
   answerWithoutClient({ mayBeTold }: Notice, hasLeft: boolean): NoticeAnswer {
     return mayBeTold && !(hasLeft && this.#context.config.autoRelease) ? "taken" : "gone";
@@ -219,8 +226,28 @@ export class Requests {
       // The current holder may have acquired the key after the steal.
       isRepeatable: () => !(request.type === "acquire" && request.steals),
       failed: (error) => this.#failed(entry, request, error),
-      answered: (outcome) => this.#carriedOut(entry, request, outcome),
+      answered: (outcome) => {
+        this.#carriedOut(entry, request, outcome);
+        // It was on its way when the other keys were told.
+        if (this.#isWatching && !circumstances.isWatched && mayHold(request)) this.#watch(request.key, 0);
+      },
     });
+  }
+
+  /** A key that cannot be reached is told again while the object lives. */
+  #watch(key: string, attempt: number): void {
+    const context = this.#context;
+    const pauseMs = RETRY_PAUSES_MS[attempt];
+    context.callKey(
+      key,
+      { type: "watch", session: context.session },
+      {
+        isWanted: () => !this.#isOver,
+        answered: () => {},
+        failed: () =>
+          pauseMs !== undefined && context.timers.at(context.now + pauseMs, () => this.#watch(key, attempt + 1)),
+      },
+    );
   }
 
   #carriedOut(entry: TrackedRequest, request: KeyRequest, outcome: KeyOutcome): void {

@@ -212,6 +212,8 @@ function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
       const { type: _, request, ...options } = call;
       return stub.cancel(request, options) as Promise<undefined>;
     }
+    case "watch":
+      return stub.watch(call.session) as Promise<undefined>;
     case "leave":
       return stub.leave(call.session, { keepsReported: call.keepsReported }) as Promise<undefined>;
   }

@@ -1,6 +1,6 @@
 import { type CommandContext, FenceExhaustedError, type KeyEngine, type Refusal } from "../../engine/index.ts";
 import type { Activity } from "../awake/activity.ts";
-import type { KeyLife } from "./key-life.ts";
+import { type KeyLife, LostRowsError } from "./key-life.ts";
 import type { Decision } from "./key-news.ts";
 
 /** The parts of a key that running a command needs. */
@@ -32,9 +32,14 @@ export class KeyCommands {
   use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     const { life } = this.#parts;
     return this.#atWork(async () => {
-      while (life.isInTransition) await life.settled();
+      try {
+        await this.#settled();
+      } catch (error) {
+        if (error instanceof LostRowsError) return missing;
+        throw error;
+      }
       const { engine, exists } = life;
-      return engine && exists ? this.run(engine, decide) : missing;
+      return engine && (exists || life.isUnconfirmed) ? this.run(engine, decide) : missing;
     });
   }
 
@@ -42,8 +47,8 @@ export class KeyCommands {
   useUnlessLost<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     const { life } = this.#parts;
     return this.#atWork(async () => {
-      while (life.isInTransition) await life.settled();
-      if (!life.exists) await life.checkRows();
+      await this.#settled();
+      if (!life.exists && !life.isUnconfirmed) await life.checkRows();
       return this.use(missing, decide);
     });
   }
@@ -62,7 +67,8 @@ export class KeyCommands {
         while (life.isInTransition) await life.settled();
         const { engine, isListed } = life;
         if (engine && isListed) return this.#runUnlessExhausted(engine, decide);
-        await life.found(limit);
+        const first = await life.found(limit, decide);
+        if (first) return first.outcome;
         if (!life.isListed) return { status: "max_locks" };
       }
     });
@@ -83,6 +89,22 @@ export class KeyCommands {
     }
     this.#commit(engine);
     return outcome;
+  }
+
+  /**
+   * Resolves when the key may be used. A first grant that may have been spoken of stands, and the key is listed. If the
+   * directory cannot be asked to, commands that grant nothing new may go on.
+   */
+  async #settled(): Promise<void> {
+    const { life } = this.#parts;
+    while (life.isInTransition) await life.settled();
+    if (!life.engine || !life.isUnconfirmed) return;
+    try {
+      await life.join(life.engine);
+    } catch (error) {
+      if (!life.isUnconfirmed || error instanceof LostRowsError) throw error;
+    }
+    while (life.isInTransition) await life.settled();
   }
 
   #atWork<Result>(task: () => Promise<Result>): Promise<Result> {

@@ -1,0 +1,51 @@
+import { runInDurableObject } from "cloudflare:test";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { KeyObject } from "../../../src/objects/key/key-object.ts";
+import { replaceNext } from "../spies.ts";
+import { Client, fresh, keyStub, tokenOf, until } from "../support.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const WATCH = "@w watch\n_\nlost\n";
+const RESUME = "@s session\n_\nresume\n";
+
+async function holder() {
+  const key = fresh("key");
+  const client = await Client.open();
+  const token = tokenOf(await client.ask(`l\n${key}\n0 1\n`));
+  return { key, client, token };
+}
+
+describe("a client that watches its leases hears at once of the end of one it had before", () => {
+  it("if nobody else wants the key", async () => {
+    const { key, client, token } = await holder();
+    expect(await client.ask(WATCH)).toBe("@w ok");
+    expect(await client.line()).toBe(`! lost ${key} ${token} expired`);
+  });
+
+  it("if it has become able to resume in between", async () => {
+    const { key, client, token } = await holder();
+    expect(await client.ask(RESUME)).toMatch(/^@s ok /);
+    expect(await client.ask(WATCH)).toBe("@w ok");
+    expect(await client.line()).toBe(`! lost ${key} ${token} expired`);
+  });
+
+  it("if the key could not be told at first", async () => {
+    const { key, client, token } = await holder();
+    replaceNext(KeyObject.prototype, "watch", key, () => {
+      throw new Error("lost");
+    });
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    expect(await client.ask(WATCH)).toBe("@w ok");
+    expect(await client.line()).toBe(`! lost ${key} ${token} expired`);
+  });
+});
+
+it("a client that becomes able to resume will hear of the end of a lease it had before", async () => {
+  const { key, client } = await holder();
+  expect(await client.ask(RESUME)).toMatch(/^@s ok /);
+  await until(() => runInDurableObject(keyStub(key), async (_, { storage }) => (await storage.getAlarm()) !== null));
+  client.close();
+});
