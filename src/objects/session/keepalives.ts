@@ -1,8 +1,8 @@
 /** The client's keep-alive request and its response. */
 const REQUEST = "@keepalive ping\n_\n_\n";
 const RESPONSE = "@keepalive ok\n";
-/** A session idle for this long has sent everything it had to send. */
-const QUIET_AFTER_MS = 1_000;
+/** A session that was idle from one look to the next has sent everything it had to send. */
+const LOOK_EVERY_MS = 500;
 
 /**
  * Lets the platform answer keep-alives, so that they do not wake a sleeping session. While the session is busy it
@@ -38,7 +38,7 @@ export class Keepalives {
   #watch(): void {
     this.#isWatching = true;
     this.#hasWorked = false;
-    setTimeout(() => this.#look(), QUIET_AFTER_MS);
+    setTimeout(() => this.#look(), LOOK_EVERY_MS);
   }
 
   #look(): void {
