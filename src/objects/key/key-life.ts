@@ -204,7 +204,7 @@ export class KeyLife {
     try {
       const outcome = decide(engine, context);
       const slot = store.isCompact(engine.takeChanges());
-      return slot && { engine, slot, outcome };
+      return slot?.isReported ? { engine, slot, outcome } : undefined;
     } catch (error) {
       if (error instanceof FenceExhaustedError) return undefined;
       throw error;
@@ -272,6 +272,7 @@ export class KeyLife {
       this.#owner.wakeFor(engine);
       throw error;
     }
+    engine.tick(this.#owner.context());
     const isIdle = engine.idleSince !== undefined;
     if (admission.status === "listed") {
       engine.raiseFence(admission.fence);
@@ -288,6 +289,7 @@ export class KeyLife {
 
   #askToList(): Promise<KeyAdmission> {
     const { env, name } = this.#owner;
+    this.#agreedTo = undefined;
     return directoryOfKey(env, name).joinKey(name, this.#founding);
   }
 
