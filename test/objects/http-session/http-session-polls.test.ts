@@ -401,6 +401,21 @@ describe("a Worker that holds a poll", () => {
   });
 });
 
+describe("a session whose object is lost between the call of a request and its poll", () => {
+  it("answers 503, and the request leaves its queue", async () => {
+    const [holder, waiter, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
+    await holder.hold(key);
+    replaceNext(HttpSessionObject.prototype, "fetch", waiter.name, async function (this: HttpSessionObject, request) {
+      await reset(waiter);
+      return waiter.object.fetch(request);
+    });
+    const { reply } = await waiter.queue(key);
+    expect([(await reply).status, wordOf(await reply)]).toEqual([503, "unavailable"]);
+    await soon(async () => (await sessionsOn(key)).length === 1);
+    expect(await sessionsOn(key)).toEqual([holder.name]);
+  });
+});
+
 describe("requests of one session on one key", () => {
   it("reach it in the order in which they came, also those that have to store something first", async () => {
     const client = await RestClient.open();
