@@ -291,13 +291,20 @@ describe("a notice", () => {
   it("whose answer is lost gets the same answer again, and the lock stays", async () => {
     const { key, waiter, reply, release } = await contention();
     const { deliver } = HttpSessionObject.prototype;
-    replaceNext(HttpSessionObject.prototype, "deliver", key, async function (this: HttpSessionObject, notice) {
-      await deliver.call(this, notice);
-      throw new Error("the answer is lost");
-    });
+    const notices = replaceNext(
+      HttpSessionObject.prototype,
+      "deliver",
+      key,
+      async function (this: HttpSessionObject, notice) {
+        await deliver.call(this, notice);
+        throw new Error("the answer is lost");
+      },
+    );
     await release();
     const token = tokenIn(await reply);
-    await scheduler.wait(1_200);
+    await soon(() => callsAbout(notices, key).length === 2);
+    const second = notices.mock.calls.findLastIndex(([notice]) => notice.key === key);
+    expect(await notices.mock.results[second]?.value).toBe("taken");
     expect((await waiter.renew(key, token)).status).toBe(200);
   });
 
