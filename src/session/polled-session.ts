@@ -30,10 +30,9 @@ const LONGEST_DEAD_MS = 30_000;
 
 /**
  * The session of a client without a socket, as a state machine. A request that has to wait is answered late, and if it
- * waits for long, its client polls.
- * The session is stored, so it survives sleep and restarts with everything it holds and waits for. It ends when its
- * client says so, or has been silent for twice the idle time with no request in flight. Its requests run concurrently,
- * those on one key in the order of their arrival.
+ * waits for long, its client polls. The session is stored, so it survives sleep and restarts with everything it holds and
+ * waits for. It ends when its client says so, or has been silent for twice the idle time with no request in flight. Its
+ * requests run concurrently, those on one key in the order of their arrival.
  */
 export class PolledSession implements RequestOwner {
   readonly context: SessionContext;

@@ -106,7 +106,7 @@ describe("a hidden page", () => {
   });
 });
 
-it("a page that its browser keeps after it was left has given its lock up, and starts anew when it is come back to", async () => {
+it("a page that its browser keeps after it was left has given its lock up, and starts again when it is come back to", async () => {
   const key = freshKey("asleep");
   const page = await stage().open("left", { isOrdinary: true });
   const become = await lifecycleOf(page);

@@ -76,4 +76,7 @@ export function given(reply: string): bigint {
   return BigInt(fence);
 }
 
+/** What a server may say of a lock under this fence. A majority has agreed to it; the others need not know the fence. */
+export const takenUnder = (fence: bigint) => [`LOCK ${fence}`, "LOCK 0"];
+
 export { sleep };

@@ -22,16 +22,17 @@ export function callsAbout<Of extends Method>(spy: MockInstance<Of>, name: strin
   return spy.mock.calls.filter((args, call) => isAbout(name, spy.mock.contexts[call], args));
 }
 
-/** Replaces a method for the next call about this key or session. */
+/** Replaces a method for the next call about this key or session. Returns the spy on all calls. */
 export function replaceNext<Host extends object, Name extends MethodsOf<Host>>(
   prototype: Host,
   method: Name,
   name: string,
   replacement: (this: Host, ...args: ArgsOf<Host, Name>) => ResultOf<Host, Name>,
-): void {
+): MockInstance<Method> {
   const original = prototype[method] as Method;
   let isDue = true;
-  vi.spyOn(prototype as Record<string, Method>, method as string).mockImplementation(function (this: Host, ...args) {
+  const spy = vi.spyOn(prototype as Record<string, Method>, method as string);
+  return spy.mockImplementation(function (this: Host, ...args) {
     if (!isDue || !isAbout(name, this, args)) return original.apply(this, args);
     isDue = false;
     return replacement.apply(this, args as ArgsOf<Host, Name>);

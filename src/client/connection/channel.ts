@@ -130,7 +130,7 @@ export abstract class Channel implements LinkEvents {
     this.#link?.drop("the page was frozen");
   }
 
-  /** The page may never run again: leaves with the session, and connects anew should the page come back. */
+  /** The page may never run again: leaves with the session, and connects again should the page come back. */
   leave(): void {
     const link = this.#link;
     if (!link || this.#isClosed) return;
@@ -143,7 +143,7 @@ export abstract class Channel implements LinkEvents {
     this.#forget();
   }
 
-  /** Connects anew with a fresh token, if that may help and costs nothing. */
+  /** Connects again with a fresh token, if that may help and costs nothing. */
   refresh(): boolean {
     const { token } = this.#options;
     if (typeof token !== "function" || !this.#session || !this.isReady) return false;

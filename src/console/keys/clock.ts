@@ -4,7 +4,7 @@ import { span } from "../shared/words.ts";
 
 const TICK_MS = 1_000;
 
-/** Draws the caller anew every second, for the times it shows. */
+/** Redraws the caller every second, for the times it shows. */
 export function useSeconds(): void {
   const [, setTick] = useState(0);
   useLasting(() => {

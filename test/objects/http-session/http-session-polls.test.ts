@@ -291,13 +291,20 @@ describe("a notice", () => {
   it("whose answer is lost gets the same answer again, and the lock stays", async () => {
     const { key, waiter, reply, release } = await contention();
     const { deliver } = HttpSessionObject.prototype;
-    replaceNext(HttpSessionObject.prototype, "deliver", key, async function (this: HttpSessionObject, notice) {
-      await deliver.call(this, notice);
-      throw new Error("the answer is lost");
-    });
+    const notices = replaceNext(
+      HttpSessionObject.prototype,
+      "deliver",
+      key,
+      async function (this: HttpSessionObject, notice) {
+        await deliver.call(this, notice);
+        throw new Error("the answer is lost");
+      },
+    );
     await release();
     const token = tokenIn(await reply);
-    await scheduler.wait(1_200);
+    await soon(() => callsAbout(notices, key).length === 2);
+    const second = notices.mock.calls.findLastIndex(([notice]) => notice.key === key);
+    expect(await notices.mock.results[second]?.value).toBe("taken");
     expect((await waiter.renew(key, token)).status).toBe(200);
   });
 
@@ -398,6 +405,21 @@ describe("a Worker that holds a poll", () => {
     expect(heard[0]?.outcome?.status).toBe("ok");
     socket.close(1011);
     tokenIn(await behind.reply);
+  });
+});
+
+describe("a session whose object is lost between the call of a request and its poll", () => {
+  it("answers 503, and the request leaves its queue", async () => {
+    const [holder, waiter, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
+    await holder.hold(key);
+    replaceNext(HttpSessionObject.prototype, "fetch", waiter.name, async function (this: HttpSessionObject, request) {
+      await reset(waiter);
+      return waiter.object.fetch(request);
+    });
+    const { reply } = await waiter.queue(key);
+    expect([(await reply).status, wordOf(await reply)]).toEqual([503, "unavailable"]);
+    await soon(async () => (await sessionsOn(key)).length === 1);
+    expect(await sessionsOn(key)).toEqual([holder.name]);
   });
 });
 

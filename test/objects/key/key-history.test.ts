@@ -180,7 +180,7 @@ describe.each([
     expect(await key.grants()).toEqual([{ ...known, end: { reason: "released", heldMs: 5_000 } }]);
   });
 
-  it("begins anew when the key is forgotten", async () => {
+  it("begins again when the key is forgotten", async () => {
     const key = new Story(limit);
     await key.stub.release(await key.hold("a"), "a");
     at(130);

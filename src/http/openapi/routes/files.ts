@@ -43,7 +43,7 @@ export const fileOperations = {
     description:
       "With `If-None-Match: *` creates the file, if nobody holds the key; with `?wait=` it waits in the queue of the key for " +
       "that. The holder has no session: the file stays until it is removed or its time, `X-Stale-Timeout`, is over. " +
-      "With `If-Match` it sets that time anew, and the tag if one is given.\n\n" +
+      "With `If-Match` it sets that time again, and the tag if one is given.\n\n" +
       "The body is a lock text in which nothing is required: `pid`, `tag`, `nonce`, at most 16,384 bytes. A PUT with the " +
       "nonce of the holder changes nothing and answers 200: so a request whose reply was lost can be repeated.",
     request: {

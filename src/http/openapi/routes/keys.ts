@@ -103,7 +103,7 @@ function wait({ noun, tag, path }: Kind, body: Body): ApiOperation {
     tags: [tag],
     summary: `Wait for a ${noun} after enqueue`,
     description:
-      "Waits up to `timeout_s` for the slot that `enqueue` asked for; the lease begins anew with this reply. " +
+      "Waits up to `timeout_s` for the slot that `enqueue` asked for; the lease begins again with this reply. " +
       "A wait that ends without a slot is `timeout`, with status 200, and gives up the place.",
     request: { params, headers: asSession, body },
     responses: {
