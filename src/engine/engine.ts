@@ -184,12 +184,13 @@ export class KeyEngine {
   }
 
   /** Restarts the lease, which may be a shorter one. An expired hold stays expired. */
-  renew(token: string, leaseSeconds: number, context: CommandContext): RenewOutcome {
+  renew(token: string, leaseSeconds: number, context: CommandContext, isWatched = false): RenewOutcome {
     this.#answers.shown(token, context.now);
     this.tick(context);
     const slot = this.#holds.get(token);
     this.#books.output.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
     if (!slot) return { status: "not_held" };
+    if (isWatched) slot.isWatched = true;
     this.#holds.lease(slot, leaseSeconds, context.now);
     return { status: "renewed", leaseSeconds, ...this.#holds.wanted.renewed(slot, this.#queue.length > 0) };
   }
@@ -314,6 +315,11 @@ export class KeyEngine {
     this.#holds.promote(context, freedAt);
     for (const waiter of late) if (waiter.isQueued) this.#queue.end(waiter, "timeout", now);
     records.forgetLapsesBefore(now - context.gcMaxIdleMs);
+  }
+
+  /** Whether this is the token of a hold, possibly of one whose lease has ended unnoticed. */
+  knows(token: string): boolean {
+    return this.#holds.get(token) !== undefined;
   }
 
   /** When the key was last used, if nobody holds it or waits for it. */

@@ -25,7 +25,8 @@ export type KeyCall =
   | { readonly type: "enqueue"; readonly command: EnqueueCommand }
   | { readonly type: "wait"; readonly command: WaitCommand }
   | { readonly type: "release"; readonly token: string; readonly session: string }
-  | { readonly type: "renew"; readonly token: string; readonly leaseSeconds: number }
+  /** `isWatched`: the session wants to hear at once when the lease ends. */
+  | { readonly type: "renew"; readonly token: string; readonly leaseSeconds: number; readonly isWatched?: true }
   /** Like `renew`, for a hold that other deployments have agreed to. */
   | { readonly type: "prolong"; readonly token: string; readonly session: string; readonly leaseMs: number }
   | { readonly type: "fenceOfHolder" }
@@ -110,6 +111,6 @@ export function callOf(request: KeyRequest, maker: Maker, circumstances: Circums
     case "release":
       return { type: "release", token: request.token, session };
     case "renew":
-      return { type: "renew", token: request.token, leaseSeconds };
+      return { type: "renew", token: request.token, leaseSeconds, ...watch };
   }
 }

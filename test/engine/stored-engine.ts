@@ -120,7 +120,7 @@ export type Call =
   | { readonly do: "wait"; readonly command: Parameters<KeyEngine["wait"]>[0] }
   | { readonly do: "release" | "giveBack"; readonly token: string; readonly session: string }
   | { readonly do: "steal"; readonly fence: string }
-  | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number }
+  | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number; readonly isWatched?: true }
   | { readonly do: "pickUp"; readonly request: string }
   | ({ readonly do: "cancel"; readonly request: string } & CancelOptions)
   | { readonly do: "watch"; readonly session: string }
@@ -191,7 +191,7 @@ export class StoredEngine {
       case "steal":
         return engine.steal(call.fence, context);
       case "renew":
-        return engine.renew(call.token, call.leaseSeconds, context);
+        return engine.renew(call.token, call.leaseSeconds, context, call.isWatched);
       case "pickUp":
         return engine.pickUp(call.request, context);
       case "cancel":

@@ -201,7 +201,7 @@ function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
     case "release":
       return stub.release(call.token, call.session);
     case "renew":
-      return stub.renew(call.token, call.leaseSeconds);
+      return stub.renew(call.token, call.leaseSeconds, call.isWatched);
     case "prolong":
       return stub.prolong(call.token, call.session, call.leaseMs);
     case "fenceOfHolder":

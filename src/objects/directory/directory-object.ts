@@ -181,8 +181,8 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#gathering.finish();
     await this.#probeSessions().catch(logged("sessions_not_probed"));
     await this.#probeUnseen().catch(logged("sessions_not_probed"));
-    const forgotten = await this.#visits.make(Date.now());
-    if (forgotten > 0) await this.#settle("keys");
+    const forgotten = await this.#visits.make(Date.now()).catch(logged("keys_not_visited"));
+    if (forgotten) await this.#settle("keys");
     const never = Number.POSITIVE_INFINITY;
     const probeAt = this.#sessions.count() > 0 ? this.#nextProbe : never;
     this.#wakeUp.by(Math.min(this.#visits.next(Date.now()), probeAt, this.#unseenAt ?? never));

@@ -116,7 +116,8 @@ export class KeyVisits {
     const { maxAwakeKeys } = configOf(this.#owner.env);
     const size = maxAwakeKeys > 0 ? Math.max(1, Math.min(MAX_VISITS, Math.floor(maxAwakeKeys / 16))) : MAX_VISITS;
     let gone = 0;
-    for (let start = 0; start < keys.length; start += size) gone += await this.#visitSome(keys.slice(start, start + size), now);
+    for (let start = 0; start < keys.length; start += size)
+      gone += await this.#visitSome(keys.slice(start, start + size), now);
     return gone;
   }
 
@@ -165,7 +166,8 @@ export class KeyVisits {
       if (await this.#ask(key, (object) => object.forgetRetired(question))) gone.push(agreement);
       else this.#due?.set(key, this.#inStep(Date.now() + this.#gcMaxIdleMs));
     });
-    for (const { key, listedAt } of gone) if (this.isRetiring(key) && this.#owner.keys.removeEntry(key, listedAt)) this.#due?.delete(key);
+    for (const { key, listedAt } of gone)
+      if (this.isRetiring(key) && this.#owner.keys.removeEntry(key, listedAt)) this.#due?.delete(key);
     return gone.length;
   }
 

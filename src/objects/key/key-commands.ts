@@ -32,14 +32,8 @@ export class KeyCommands {
   use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     const { life } = this.#parts;
     return this.#atWork(async () => {
-      try {
-        await this.#settled();
-      } catch (error) {
-        if (error instanceof LostRowsError) return missing;
-        throw error;
-      }
-      const { engine, exists } = life;
-      return engine && (exists || life.isUnconfirmed) ? this.run(engine, decide) : missing;
+      while (life.isInTransition) await life.settled();
+      return this.#runIfThere(missing, decide);
     });
   }
 
@@ -47,10 +41,38 @@ export class KeyCommands {
   useUnlessLost<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     const { life } = this.#parts;
     return this.#atWork(async () => {
-      await this.#settled();
+      while (life.isInTransition) await life.settled();
       if (!life.exists && !life.isUnconfirmed) await life.checkRows();
       return this.use(missing, decide);
     });
+  }
+
+  /** Like `useUnlessLost`, for a command whose outcome may tell somebody of a first grant: the key is listed before. */
+  useListed<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    return this.#atWork(async () => {
+      await this.#confirmed();
+      return this.useUnlessLost(missing, decide);
+    });
+  }
+
+  /** Like `useListed`, but a key that has lost its rows is `missing`. */
+  useListedIfAny<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    return this.#atWork(async () => {
+      try {
+        await this.#confirmed();
+      } catch (error) {
+        if (error instanceof LostRowsError) return missing;
+        throw error;
+      }
+      return this.use(missing, decide);
+    });
+  }
+
+  /** Like `useListed`, for a command that shows a token, which itself may confirm that the key is listed. */
+  useShown<Outcome>(token: string, missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    const { life } = this.#parts;
+    if (life.confirm(token)) return this.#atWork(async () => this.#runIfThere(missing, decide));
+    return life.isUnconfirmed ? this.useListed(missing, decide) : this.useUnlessLost(missing, decide);
   }
 
   /**
@@ -91,20 +113,19 @@ export class KeyCommands {
     return outcome;
   }
 
-  /**
-   * Resolves when the key may be used. A first grant that may have been spoken of stands, and the key is listed. If the
-   * directory cannot be asked to, commands that grant nothing new may go on.
-   */
-  async #settled(): Promise<void> {
+  /** Resolves when a first grant that may have been spoken of stands, and is listed. */
+  async #confirmed(): Promise<void> {
     const { life } = this.#parts;
     while (life.isInTransition) await life.settled();
     if (!life.engine || !life.isUnconfirmed) return;
-    try {
-      await life.join(life.engine);
-    } catch (error) {
-      if (!life.isUnconfirmed || error instanceof LostRowsError) throw error;
-    }
+    await life.join(life.engine);
     while (life.isInTransition) await life.settled();
+    if (life.isUnconfirmed) throw new Error("the key cannot be listed");
+  }
+
+  #runIfThere<Outcome>(missing: Outcome, decide: Decision<Outcome>): Outcome {
+    const { engine, exists, isUnconfirmed } = this.#parts.life;
+    return engine && (exists || isUnconfirmed) ? this.run(engine, decide) : missing;
   }
 
   #atWork<Result>(task: () => Promise<Result>): Promise<Result> {

@@ -23,6 +23,9 @@ interface Owner {
 /** If the directory takes longer to list a key, its first grant begins again: its lease has been running meanwhile. */
 const MAX_AHEAD_MS = 200;
 
+/** A key that has been idle for longer has to join again when it wakes, however long idle keys are kept. */
+const MAX_TRUSTED_MS = 30_000;
+
 /** The key has existed, and what it had stored is gone. */
 export class LostRowsError extends Error {}
 
@@ -50,6 +53,8 @@ export class KeyLife {
   #agreedTo: string | undefined;
   /** The key is being founded or pruned: everything else waits until this is done. */
   #transition: Promise<void> | undefined;
+  /** The directory is being asked to list a key that may be held: whoever shows the token does not have to wait. */
+  #servesHolder = false;
 
   constructor(owner: Owner) {
     this.#owner = owner;
@@ -138,6 +143,16 @@ export class KeyLife {
     return first;
   }
 
+  /**
+   * Confirms a first grant if this is its token: its sender was told of it, so the directory had listed the key before.
+   * There is no need to ask the directory again, or to wait for it. False if the key is not to be used in this way.
+   */
+  confirm(token: string): boolean {
+    if (!(this.#servesHolder || this.isUnconfirmed) || !this.#engine?.knows(token)) return false;
+    this.#listed();
+    return true;
+  }
+
   /** Has the directory list a key that may not be listed. Does nothing if the cap on keys does not allow it. */
   join(engine: KeyEngine): Promise<void> {
     return this.#inTransition(() => this.#join(engine.limit));
@@ -173,12 +188,13 @@ export class KeyLife {
 
   /**
    * The key has agreed to be forgotten before its object was lost, or may have: that is not stored. A key agrees when it
-   * has been idle for `gcMaxIdleMs`; half of that leaves room for a clock that was set back.
+   * has been idle for `gcMaxIdleMs`; half of that leaves room for a clock that was set back. It may have been less when
+   * the key agreed, so not more than the half of its default.
    */
   get #mayHaveRetired(): boolean {
     const { now, gcMaxIdleMs } = this.#owner.context();
     const since = this.#engine?.idleSince;
-    return since !== undefined && (since > now || now - since > gcMaxIdleMs / 2);
+    return since !== undefined && (since > now || now - since > Math.min(gcMaxIdleMs / 2, MAX_TRUSTED_MS));
   }
 
   get #founding(): Founding {
@@ -266,11 +282,14 @@ export class KeyLife {
     const engine = ((store.hasGranted || store.isUnconfirmed) && this.#engine) || this.#begin(limit);
     let admission: KeyAdmission;
     try {
+      this.#servesHolder = store.isUnconfirmed;
       admission = await this.#askToList();
     } catch (error) {
       // Prune the key in time, like any other unused key.
       this.#owner.wakeFor(engine);
       throw error;
+    } finally {
+      this.#servesHolder = false;
     }
     engine.tick(this.#owner.context());
     const isIdle = engine.idleSince !== undefined;

@@ -145,28 +145,28 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   wait(command: WaitCommand): Promise<WaitOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
+    return this.#commands.useListed({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
   }
 
   release(token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) =>
+    return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
       engine.release(token, session, context),
     );
   }
 
   giveBack(token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) =>
+    return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
       engine.giveBack(token, session, context),
     );
   }
 
-  async renew(token: string, leaseSeconds: number): Promise<RenewOutcome> {
-    const outcome = await this.#commands.useUnlessLost(undefined, (engine, context) =>
-      engine.renew(token, leaseSeconds, context),
+  async renew(token: string, leaseSeconds: number, isWatched = false): Promise<RenewOutcome> {
+    const missing: RenewOutcome = { status: "not_held" };
+    const outcome = await this.#commands.useShown(token, missing, (engine, context) =>
+      engine.renew(token, leaseSeconds, context, isWatched),
     );
-    if (outcome) return outcome;
-    this.#meter.renewedNothing();
-    return { status: "not_held" };
+    if (outcome === missing) this.#meter.renewedNothing();
+    return outcome;
   }
 
   /**
@@ -184,18 +184,18 @@ export class KeyObject extends DurableObject<Env> {
 
   /** The outcome of a claim that was answered `queued`. */
   collect(request: string): Promise<ClaimOutcome> {
-    return this.#commands.use<ClaimOutcome>({ status: "lease_expired" }, (engine, context) =>
+    return this.#commands.useListedIfAny<ClaimOutcome>({ status: "lease_expired" }, (engine, context) =>
       engine.collect(request, context),
     );
   }
 
   /** The hold with the highest fence, or null if the key is free. Changes nothing except what is due to expire. */
   current(): Promise<CurrentHold | null> {
-    return this.#commands.useUnlessLost<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
+    return this.#commands.useListed<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
   }
 
   refresh(command: RefreshCommand): Promise<RefreshOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
+    return this.#commands.useListed({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
   }
 
   remove(selector: HoldSelector): Promise<RemoveOutcome> {
@@ -212,7 +212,7 @@ export class KeyObject extends DurableObject<Env> {
 
   /** A step of a round for a request that needs a quorum. False or undefined if the key has given the round up. */
   round(step: RoundStep): Promise<bigint | boolean | undefined> {
-    return this.#commands.use<bigint | boolean | undefined>(false, (engine, context) =>
+    return this.#commands.useListedIfAny<bigint | boolean | undefined>(false, (engine, context) =>
       takeRoundStep(engine, step, context),
     );
   }
@@ -259,7 +259,7 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   pickUp(request: string): Promise<PickUpOutcome> {
-    return this.#commands.use({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
+    return this.#commands.useListedIfAny({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
   }
 
   cancel(request: string, options: CancelOptions = {}): Promise<void> {

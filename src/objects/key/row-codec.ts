@@ -10,8 +10,8 @@ const OFFERED = 64;
 const ASKS_WANTED = 128;
 /** Nor this: the client had the token before it sent its `wait`. */
 const WAS_KNOWN = 256;
-/** Nor this. */
-const WATCHED = 512;
+/** Nor this: nobody has to be told when the lease ends. */
+const UNWATCHED = 512;
 /** Of slots whose holder needs a quorum. */
 const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
 
@@ -52,7 +52,7 @@ export function flagsOf(slot: Slot): number {
   const { isHeld, isReported, isOffered, isWatched, asksWanted, hasRecord, wasKnown, round } = slot;
   if (!isHeld) return 0;
   const told = (isReported ? REPORTED : 0) | (isOffered ? OFFERED : 0) | (wasKnown ? WAS_KNOWN : 0);
-  const tells = (isWatched ? WATCHED : 0) | (asksWanted ? ASKS_WANTED : 0);
+  const tells = (isWatched ? 0 : UNWATCHED) | (asksWanted ? ASKS_WANTED : 0);
   return HELD | told | tells | (hasRecord ? RECORD : 0) | (round ? ROUNDS[round] : 0);
 }
 
@@ -74,7 +74,7 @@ export function slotFrom(row: SlotRow): Slot {
   slot.place = row.place;
   slot.isReported = (row.flags & REPORTED) !== 0;
   slot.isOffered = (row.flags & OFFERED) !== 0;
-  slot.isWatched = (row.flags & WATCHED) !== 0;
+  slot.isWatched = (row.flags & UNWATCHED) === 0;
   slot.asksWanted = (row.flags & ASKS_WANTED) !== 0;
   slot.hasRecord = (row.flags & RECORD) !== 0;
   slot.wasKnown = (row.flags & WAS_KNOWN) !== 0;

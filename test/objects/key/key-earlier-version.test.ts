@@ -1,4 +1,4 @@
-import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../../src/objects/calls/directories.ts";
@@ -56,5 +56,15 @@ describe("a key that version 0.1.0 has stored", () => {
     grantedToken(await keyStub(name).acquire(command()));
     await evictDurableObject(keyStub(name));
     expect((await keyStub(name).acquire(command())).status).toBe("timeout");
+  });
+
+  it("tells its holder of the end of a lease as before: nothing stored says that nobody needs to hear of it", async () => {
+    const name = fresh("key");
+    const foundedAt = Date.now();
+    const expiresAt = foundedAt + 33_000;
+    await storeTables(name, { isListed: BEING_LISTED, foundedAt, token: TOKEN, expiresAt, isHeld: true });
+    expect((await keyStub(name).renew(TOKEN, 50)).status).toBe("renewed");
+    const alarm = await runInDurableObject(keyStub(name), (_, { storage }) => storage.getAlarm());
+    expect(alarm).toBe(foundedAt + 50_000);
   });
 });

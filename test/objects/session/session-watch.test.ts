@@ -1,8 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { replaceNext } from "../spies.ts";
-import { Client, fresh, keyStub, tokenOf, until } from "../support.ts";
+import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -48,4 +49,23 @@ it("a client that becomes able to resume will hear of the end of a lease it had 
   expect(await client.ask(RESUME)).toMatch(/^@s ok /);
   await until(() => runInDurableObject(keyStub(key), async (_, { storage }) => (await storage.getAlarm()) !== null));
   client.close();
+});
+
+it("a client that has resumed hears of a loss, although its session was lost before its keys were told", async () => {
+  const key = fresh("key");
+  const client = await Client.open();
+  const token = tokenOf(await client.ask(`l\n${key}\n0 60\n`));
+  const session = (await sessionsOn(key))[0] ?? "";
+  const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
+    throw new Error("unreachable");
+  });
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  const credential = (await client.ask(RESUME)).split(" ")[2];
+  await until(() => watch.mock.calls.length > 0);
+  // A deploy: the object and its socket are lost.
+  await runInDurableObject(env.SESSION.getByName(session), (_, state) => state.abort("deploy")).catch(() => {});
+  const again = await Client.open({ "Sec-WebSocket-Protocol": `dflockd.v2, holdfast.resume.${credential}` });
+  expect(await again.ask(WATCH)).toBe("@w ok");
+  expect(await again.ask(`n\n${key}\n${token} 1\n`)).toMatch(/^ok/);
+  expect(await again.line()).toBe(`! lost ${key} ${token} expired`);
 });
