@@ -3,6 +3,9 @@ import type { SessionContext } from "./context.ts";
 /** Keys with nothing left on them are removed from storage in batches of this size. */
 const FORGET_AT_ONCE = 64;
 
+/** The name of a two-phase place among a session's things on a key. */
+export const PLACE = "place";
+
 /** Stands for anything the session had on a key before its object slept. */
 const UNKNOWN = "unknown";
 
@@ -42,6 +45,12 @@ export class Holdings {
     if (!this.#things.get(key)?.has(request)) return;
     this.add(key, token);
     if (isLatest) this.drop(key, request);
+  }
+
+  /** The key has taken a `wait`: what the session has there is this request, and no longer its place. */
+  waits(key: string, request: string, { endsPlace }: { readonly endsPlace: boolean }): void {
+    this.add(key, request);
+    if (endsPlace) this.drop(key, PLACE);
   }
 
   drop(key: string, thing: string): void {

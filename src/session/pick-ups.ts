@@ -100,6 +100,8 @@ export class PickUps {
     const isLatest = this.#host.table.has(entry);
     if (outcome.status === "queued") return undefined;
     if (outcome.status === "granted") {
+      // The answer to the `wait` itself may never come.
+      if (entry.type === "wait" && isLatest) this.#holdings.waits(key, id, { endsPlace: entry.ownsPlace });
       this.#holdings.granted(key, id, outcome.token, { isLatest });
       return answerOf(outcome);
     }

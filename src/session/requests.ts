@@ -10,15 +10,13 @@ import type {
 import type { Outcome } from "../protocols/statuses.ts";
 import type { SessionContext } from "./context.ts";
 import type { Notice } from "./effects.ts";
-import type { Holdings } from "./holdings.ts";
+import { type Holdings, PLACE } from "./holdings.ts";
 import { answerOf, type Circumstances, callOf, type KeyOutcome, type KeyRequest, mayHold } from "./key-calls.ts";
 import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
 import { type Withdrawal, Withdrawals } from "./withdrawals.ts";
 
-/** The name of a two-phase place among a session's things on a key. */
-const PLACE = "place";
 /** An older offer may have expired: it is picked up instead. Clocks that differ by more only make this slower. */
 const OFFER_IS_FRESH_MS = 1_000;
 /** A notice is not expected twice, and if it comes twice, then soon. */
@@ -244,10 +242,8 @@ export class Requests {
         // A second concurrent `wait` is refused; the place still belongs to the first.
         if (waited.status === "not_enqueued") this.#done(entry, { status: "not_enqueued" });
         else {
-          if (waited.status !== "would_wait") {
-            this.#holdings.add(key, entry.id);
-            if (entry.ownsPlace && this.table.has(entry)) this.#holdings.drop(key, PLACE);
-          }
+          const endsPlace = entry.ownsPlace && this.table.has(entry);
+          if (waited.status !== "would_wait") this.#holdings.waits(key, entry.id, { endsPlace });
           this.#claimed(entry, waited);
         }
         break;

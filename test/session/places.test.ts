@@ -104,6 +104,29 @@ describe("a `wait` that is cancelled before its key has answered", () => {
   });
 });
 
+describe("a `wait` that is granted before its key has answered", () => {
+  it("is left at the end, also if a later place has come and gone, and that answer never comes", () => {
+    const { session, say, effects, call, answer } = placed();
+    say("@2 w\nkey\n60\n");
+    const { ask } = call();
+    if (ask.type !== "wait") throw new Error(ask.type);
+    session.notice(1, { key: "key", request: ask.command.request, kind: "granted" });
+    answer(call(), { status: "granted", token: "f".repeat(32), leaseSeconds: 10 });
+    effects();
+    say("@3 e\nkey\n10\n");
+    answer(call(), { status: "queued" });
+    effects();
+    say("@4 w\nkey\n60\n");
+    answer(call(), { status: "queued" });
+    effects();
+    say("@5 cancel\n_\n4\n");
+    answer(call(), undefined);
+    effects();
+    session.end();
+    expect(call().ask).toMatchObject({ type: "leave" });
+  });
+});
+
 describe("a request that is repeated on another socket", () => {
   it.each(["l\nkey\n60 1\n", "e\nkey\n1\n"])("is left at the end, whatever came of the first one: %j", (text) => {
     const { session, say, effects, call, answer } = opened();
