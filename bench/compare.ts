@@ -1,14 +1,19 @@
-/** Compares built Workers, each behind a front door of its own: `npm run bench:compare -- before.js after.js`. See docs/benchmarks-history.md. */
+/**
+ * Compares builds: `npm run bench:compare -- before.js after.js`. A file is a built Worker, and is served behind a front door of
+ * this version; a folder is a whole release, and is served by itself. See docs/benchmarks-history.md.
+ */
+import { statSync } from "node:fs";
 import { basename } from "node:path";
 import { parseArgs } from "node:util";
-import { type Case, Crew } from "./measure.ts";
+import { type Case, Crew, type Result } from "./measure.ts";
 import { TRANSPORTS } from "./options.ts";
 import { inWords, ratioOf } from "./ratio.ts";
 import { Lab, type RunningServer } from "./servers.ts";
 import { inTurns } from "./turns.ts";
 
 const USAGE = `Usage: npm run bench:compare -- [options] BEFORE AFTER...
-  --cases LIST    transport:pattern:clients, such as ws:own:10,rest:hot:2
+  BEFORE, AFTER   a built Worker (dist/worker.js), or the folder of a release that has been built
+  --cases LIST    transport:pattern:clients, such as ws:own:10,rest:hot:2; patterns: own, hot, fresh, visit
   --seconds N     measured seconds per case and Worker (4)
   --rounds N      turns into which they are split (20)`;
 
@@ -32,7 +37,7 @@ if (positionals.length < 2 || cases.includes(undefined) || !(options.seconds > 0
 }
 
 function caseFrom(text: string): Case | undefined {
-  const [, transport, pattern, clients] = /^(tcp|ws|rest):(own|hot):([1-9][0-9]*)$/.exec(text) ?? [];
+  const [, transport, pattern, clients] = /^(tcp|ws|rest):(own|hot|fresh|visit):([1-9][0-9]*)$/.exec(text) ?? [];
   return transport && pattern && clients ? ({ transport, pattern, clients: Number(clients) } as Case) : undefined;
 }
 
@@ -44,9 +49,14 @@ process.once("SIGINT", () => {
 const lab = new Lab();
 try {
   const servers: RunningServer[] = [];
-  for (const [index, worker] of positionals.entries())
-    servers.push(await lab.startService(`${index + 1} ${basename(worker)}`, worker));
-  console.log("Ratios to the first Worker, medians over the turns (quartiles): cycles per second, CPU per cycle");
+  for (const [index, path] of positionals.entries()) {
+    const name = `${index + 1} ${basename(path)}`;
+    const isRelease = statSync(path).isDirectory();
+    servers.push(await (isRelease ? lab.startRelease(name, path) : lab.startService(name, path)));
+  }
+  console.log(
+    "Ratios to the first Worker, medians over the turns (quartiles): cycles per second, CPU per cycle, hand-over",
+  );
   for (const kase of cases) if (kase && !isStopped) await compare(servers, kase);
 } finally {
   await lab.close();
@@ -64,7 +74,15 @@ async function compare(servers: readonly RunningServer[], kase: Case): Promise<v
     rate,
     ...others.map(
       (after) =>
-        ` ${inWords(ratioOf(after.turns, before.turns))}, CPU ${inWords(ratioOf(after.cpuTurns, before.cpuTurns))}`,
+        ` ${inWords(ratioOf(after.turns, before.turns))}, CPU ${inWords(ratioOf(after.cpuTurns, before.cpuTurns))}` +
+        handOversOf(before, after),
     ),
   );
+}
+
+/** Only where one client waits for another. */
+function handOversOf(before: Result, after: Result): string {
+  if (!before.handOver || !after.handOver) return "";
+  const ms = `${before.handOver.p50.toFixed(2)} -> ${after.handOver.p50.toFixed(2)} ms`;
+  return `, hand-over ${inWords(ratioOf(after.handOverTurns, before.handOverTurns))}, p50 ${ms}`;
 }

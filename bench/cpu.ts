@@ -10,6 +10,16 @@ export function cpuMs(pid: number): number | undefined {
   }
 }
 
+/** A process and those that it has started; only itself where the system does not tell. */
+export function processesOf(pid: number): number[] {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+    return [pid, ...children.flatMap((child) => processesOf(Number(child)))];
+  } catch {
+    return [pid];
+  }
+}
+
 function threadMs(path: string): number {
   try {
     const [nanoseconds] = readFileSync(path, "utf8").split(" ");

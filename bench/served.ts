@@ -11,12 +11,19 @@ export async function startServed(
   return startServer(command, ["--godistlock-port", "0", "--data-dir", join(folder, "data")]);
 }
 
+interface StartedServer extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  readonly httpPort: number;
+  readonly pid: number;
+}
+
 /** The same with these flags; the ports of dflockd and HTTP are free ones. */
 export async function startServer(
   command: string,
   flags: readonly string[],
   env: Readonly<Record<string, string>> = {},
-): Promise<AsyncDisposable & { readonly url: string }> {
+): Promise<StartedServer> {
   const [port, httpPort] = [await freePort(), await freePort()];
   const ports = ["--port", `${port}`, "--http-port", `${httpPort}`];
   const child = spawn(process.execPath, [command, "serve", ...ports, ...flags], {
@@ -28,6 +35,9 @@ export async function startServer(
   if (child.exitCode !== null) throw new Error("the server did not start");
   return {
     url: `http://127.0.0.1:${httpPort}`,
+    port,
+    httpPort,
+    pid: child.pid ?? 0,
     async [Symbol.asyncDispose]() {
       child.kill("SIGTERM");
       await exited;

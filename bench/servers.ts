@@ -7,10 +7,12 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { startWorkerd } from "../src/front/workerd/process.ts";
 import type { Address } from "./client.ts";
+import { processesOf } from "./cpu.ts";
 import type { Server } from "./measure.ts";
 import { TRANSPORTS, type Transport } from "./options.ts";
 import { type Peer, type RunningPeer, startPeer } from "./peers/peers.ts";
 import type { Serving } from "./serve.ts";
+import { startServer } from "./served.ts";
 import { withoutWarnings } from "./server-log.ts";
 
 const HOST = "127.0.0.1";
@@ -46,6 +48,11 @@ export class Lab {
   /** Starts holdfast behind its front door, as `holdfast serve` does; with another built Worker if one is named. */
   startService(name = "holdfast", worker?: string): Promise<RunningServer> {
     return this.#keep(startBehindDoor(name, join(this.#folder, name), worker));
+  }
+
+  /** Starts a whole release as `holdfast serve` does: any version, from its folder. */
+  startRelease(name: string, root: string): Promise<RunningServer> {
+    return this.#keep(startRelease(name, root, join(this.#folder, name)));
   }
 
   /** Starts a Worker in a workerd of its own, on free ports and an empty disk. */
@@ -116,6 +123,18 @@ async function startBehindDoor(name: string, dataDir: string, worker?: string): 
       if (child.connected) child.disconnect();
       await exited;
     },
+  };
+}
+
+async function startRelease(name: string, root: string, dataDir: string): Promise<RunningServer> {
+  // Earlier versions do not know that flag, and know nothing of the variable.
+  const variables = { DFLOCKD_GODISTLOCK_PORT: "0" };
+  const server = await startServer(join(root, "dist/holdfast.js"), ["--data-dir", dataDir], variables);
+  return {
+    ...serverAt(name, server.port, server.httpPort),
+    locksOver: TRANSPORTS,
+    pids: processesOf(server.pid),
+    kill: async () => server[Symbol.asyncDispose](),
   };
 }
 

@@ -1,6 +1,5 @@
 import type { Env } from "../objects/env.ts";
-import { relayOf } from "../objects/relay/relay-name.ts";
-import { KNOWN_HEADER, RELAY_WINDOW_HEADER } from "../objects/relay/relay-object.ts";
+import { KNOWN_HEADER, RELAY_WINDOW_HEADER, relayOf } from "../objects/relay/relay-name.ts";
 
 /** Opens a connection of another deployment. */
 export function openRelay(env: Env, entry: { isKnown: boolean; hasWindow: boolean }): Promise<Response> {

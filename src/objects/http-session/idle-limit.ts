@@ -1,28 +1,13 @@
-import type { Activity } from "../awake/activity.ts";
 import { isLimited, noteIdle, noteNotIdle, roomToIdle } from "../awake/awake-sessions.ts";
 import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
-import type { WakeUp } from "../awake/wake-up.ts";
-import type { Env } from "../env.ts";
-import type { Meter } from "../metrics/meter.ts";
-
-interface Parts {
-  readonly ctx: DurableObjectState;
-  readonly env: Env;
-  readonly session: string;
-  readonly activity: Activity;
-  readonly wakeUp: WakeUp;
-  readonly meter: Meter;
-}
+import type { HostParts } from "./host-parts.ts";
 
 /** Where the number of idle sessions is limited: puts a session to rest, and makes room for it before it is idle. */
 export class IdleLimit {
-  readonly #parts: Parts;
-  readonly #isIdle: () => boolean;
+  readonly #host: HostParts;
 
-  /** `isIdle`: nothing is in flight, and no client is waiting. */
-  constructor(parts: Parts, isIdle: () => boolean) {
-    this.#parts = parts;
-    this.#isIdle = isIdle;
+  constructor(host: HostParts) {
+    this.#host = host;
   }
 
   /**
@@ -30,9 +15,9 @@ export class IdleLimit {
    * sessions is bounded by the limit plus the number of concurrent requests.
    */
   atWork<Result>(task: () => Promise<Result>): Promise<Result> {
-    const { env, session, activity } = this.#parts;
-    noteNotIdle(session);
-    return activity.during(async () => {
+    const { env, own } = this.#host;
+    noteNotIdle(own.session);
+    return own.activity.during(async () => {
       try {
         return await task();
       } finally {
@@ -42,20 +27,21 @@ export class IdleLimit {
   }
 
   /** The last task in flight has ended. A session that is over has no reason to stay awake. */
-  idle({ isOver }: { readonly isOver: boolean }): void {
-    const { ctx, env, session } = this.#parts;
-    if (!isLimited(env) || !this.#isIdle()) return;
-    noteIdle(env, session);
-    if (isOver) ctx.waitUntil(this.rest());
+  idle(): void {
+    const { ctx, env, own, session } = this.#host;
+    if (!isLimited(env) || !this.#isIdle) return;
+    noteIdle(env, own.session);
+    if (session.isOver && !session.isEnding) ctx.waitUntil(this.rest());
   }
 
   /** Closes the object's files, unless it is busy. */
   async rest(): Promise<void> {
-    const { ctx, env, session, activity, wakeUp, meter } = this.#parts;
+    const { ctx, env, own, meter } = this.#host;
+    const { session, activity, wakeUp } = own;
     const { begun } = activity;
     await meter.settled();
     await settled(ctx);
-    if (!this.#isIdle()) return;
+    if (!this.#isIdle) return;
     // The close of a poll may not have been handled yet.
     const isUnused = activity.begun === begun && ctx.getWebSockets().length === 0;
     if (isUnused && meter.isQuiet && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) {
@@ -63,5 +49,11 @@ export class IdleLimit {
       rest(ctx);
     }
     noteIdle(env, session);
+  }
+
+  /** Nothing is in flight, and no client is waiting. */
+  get #isIdle(): boolean {
+    const { own, session, polls } = this.#host;
+    return !own.activity.isBusy && !session.isBusy && !polls.isAnyOpen;
   }
 }

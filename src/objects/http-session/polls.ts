@@ -1,6 +1,8 @@
 import type { Outcome } from "../../protocols/statuses.ts";
 import type { Parked } from "../../session/polled-session.ts";
 import type { Reply } from "../calls/replies.ts";
+import { countAnswer } from "../metrics/count-answer.ts";
+import type { Meter } from "../metrics/meter.ts";
 
 interface OpenPoll {
   readonly socket: WebSocket;
@@ -14,11 +16,13 @@ interface OpenPoll {
  */
 export class Polls {
   readonly #ctx: DurableObjectState;
+  readonly #meter: Meter;
   /** By request, until the close of the socket has been handled. */
   readonly #polls: Map<string, OpenPoll>;
 
-  constructor(ctx: DurableObjectState) {
+  constructor(ctx: DurableObjectState, meter: Meter) {
     this.#ctx = ctx;
+    this.#meter = meter;
     this.#polls = new Map(
       ctx.getWebSockets().map((socket) => {
         const parked = socket.deserializeAttachment() as Parked;
@@ -50,18 +54,15 @@ export class Polls {
     return theirs;
   }
 
-  /** Answers a poll. False if its client is gone. */
-  answer(id: string, outcome: Outcome): boolean {
+  /** Answers a poll, unless its client is gone, or tells it that the session has ended. */
+  answer(id: string, outcome: Outcome | "gone"): void {
     const poll = this.#polls.get(id);
-    if (!poll || !isOpen(poll)) return false;
-    this.#attach(poll.socket, { ...poll.parked, told: outcome.token ? "grant" : "refusal" });
-    return tell(poll.socket, { type: "answered", outcome });
-  }
-
-  /** Tells a poll that the session has ended. */
-  dismiss(id: string): void {
-    const poll = this.#polls.get(id);
-    if (poll) tell(poll.socket, { type: "gone" });
+    if (!poll) return;
+    if (outcome === "gone") tell(poll.socket, { type: "gone" });
+    else if (isOpen(poll)) {
+      this.#attach(poll.socket, { ...poll.parked, told: outcome.token ? "grant" : "refusal" });
+      if (tell(poll.socket, { type: "answered", outcome })) countAnswer(this.#meter, outcome.status);
+    }
   }
 
   /** The Worker has closed a poll. */

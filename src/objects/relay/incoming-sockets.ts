@@ -44,7 +44,6 @@ export class IncomingSocket {
   readonly #relay: IncomingRelay;
   readonly #reader: LineReader;
   readonly #window: ReceiveWindow | undefined;
-  readonly #hasWindow: boolean;
   #working: Promise<void> = Promise.resolve();
   #backlog = 0;
   #isOver = false;
@@ -55,18 +54,14 @@ export class IncomingSocket {
     this.#host = host;
     this.#relay = new IncomingRelay(host.identity, state);
     this.#reader = new LineReader(partial);
-    this.#hasWindow = hasWindow;
     this.#window = hasWindow ? new ReceiveWindow() : undefined;
     this.#watch();
   }
 
   static open(socket: WebSocket, host: IncomingHost, entry: { isKnown: boolean; hasWindow: boolean }): IncomingSocket {
     const state: IncomingState = { phase: entry.isKnown ? "known" : "unknown" };
-    const incoming = new IncomingSocket(socket, host, {
-      state,
-      partial: new Uint8Array(0),
-      hasWindow: entry.hasWindow,
-    });
+    const { hasWindow } = entry;
+    const incoming = new IncomingSocket(socket, host, { state, partial: new Uint8Array(0), hasWindow });
     incoming.#save();
     return incoming;
   }
@@ -175,8 +170,7 @@ export class IncomingSocket {
 
   #refuse(fault: LineFault): void {
     this.#send(errorLine(fault));
-    this.#isOver = true;
-    clearTimeout(this.#deadline ?? null);
+    this.closed();
     const code = CLOSE_CODES[fault.word];
     if (fault.word === "auth-required") setTimeout(() => closeSocket(this.#socket, code), REFUSAL_PAUSE_MS);
     else closeSocket(this.#socket, code);
@@ -212,7 +206,7 @@ export class IncomingSocket {
     if (this.#isOver) return;
     // A line with a token may be longer than what a socket can keep; until it is complete, the object does not sleep.
     const partial = this.#reader.partial.length <= 1_024 ? this.#reader.partial : new Uint8Array(0);
-    const kept: Attachment = { state: this.#relay.state, partial, hasWindow: this.#hasWindow };
-    this.#socket.serializeAttachment(kept);
+    const hasWindow = this.#window !== undefined;
+    this.#socket.serializeAttachment({ state: this.#relay.state, partial, hasWindow } satisfies Attachment);
   }
 }

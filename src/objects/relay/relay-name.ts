@@ -4,6 +4,10 @@ import type { ProlongCommand } from "../../relay/relay.ts";
 import type { Env } from "../env.ts";
 import { objectsOf } from "../placement.ts";
 
+/** Set on an upgrade whose client has shown the token, and on one of a carrier that wants to know what was consumed. */
+export const KNOWN_HEADER = "X-Holdfast-Relay-Known";
+export const RELAY_WINDOW_HEADER = "X-Holdfast-Relay-Window";
+
 /** What a key asks of the relay of its deployment. */
 export interface RelayStub {
   /** Peers heard from in the last seconds. */

@@ -4,12 +4,18 @@ import type { SessionContext } from "../../session/context.ts";
 import type { Effect } from "../../session/effects.ts";
 import type { KeyOutcome } from "../../session/key-calls.ts";
 import type { Activity } from "../awake/activity.ts";
+import { WakeTimer } from "../awake/wake-timer.ts";
 import type { WakeUp } from "../awake/wake-up.ts";
 import type { RemoteKeys } from "../calls/remote-keys.ts";
 import type { StorageHealth } from "../storage-probe.ts";
 import type { SessionStore } from "./session-store.ts";
 
 type CallEffect = Extract<Effect, { readonly type: "callKey" }>;
+
+/** Carries out what only one kind of session has, by the type of the effect. */
+export type EffectHandlers = {
+  readonly [Type in Effect["type"]]?: (effect: Extract<Effect, { readonly type: Type }>) => void;
+};
 
 const STORES: ReadonlySet<Effect["type"]> = new Set(["storeKey", "forgetKeys", "put"]);
 
@@ -29,10 +35,9 @@ export interface RunnerParts {
   readonly wakeUp: WakeUp;
   /** Everything the session does, except listening to its socket. */
   readonly activity: Activity;
-  /** Carries out what only one kind of session has. */
-  readonly handle: (effect: Effect) => void;
+  readonly handlers: EffectHandlers;
   /** Called after each command. */
-  readonly progressed: () => void;
+  readonly progressed?: () => void;
   /** Chooses the time of an alarm that may be deferred. */
   readonly defer?: (time: number) => number;
   /** Delays a call, or makes it now. */
@@ -48,7 +53,7 @@ export class SessionRunner {
   /** Those who wait until no key is being left. */
   #leavers: (() => void)[] = [];
   #deletion: Promise<void> | undefined;
-  #timer: { readonly time: number; readonly id: ReturnType<typeof setTimeout> } | undefined;
+  readonly #timer = new WakeTimer((due) => this.run(() => this.#machine.tick(Math.max(due, Date.now()))));
 
   constructor(machine: Machine, parts: RunnerParts) {
     this.#machine = machine;
@@ -64,8 +69,8 @@ export class SessionRunner {
     } finally {
       // Also if the command failed half-way: what it has decided until then is part of its state.
       this.#carryOut(context.takeEffects());
-      this.#parts.progressed();
-      this.#arm();
+      this.#parts.progressed?.();
+      this.#timer.at(context.timers.next);
     }
   }
 
@@ -133,8 +138,12 @@ export class SessionRunner {
         this.#left(effect.isAll);
         break;
       default:
-        this.#parts.handle(effect);
+        this.#handle(effect);
     }
+  }
+
+  #handle<Type extends Effect["type"]>(effect: Extract<Effect, { readonly type: Type }>): void {
+    this.#parts.handlers[effect.type]?.(effect);
   }
 
   #left(isAll: boolean): void {
@@ -176,22 +185,5 @@ export class SessionRunner {
     const notice = this.#notices.get(number);
     this.#notices.delete(number);
     return notice;
-  }
-
-  /** Sets the timer for what the machine will do next. */
-  #arm(): void {
-    const { next } = this.#machine.context.timers;
-    if (this.#timer?.time === next) return;
-    if (this.#timer) clearTimeout(this.#timer.id);
-    this.#timer = undefined;
-    if (next === Number.POSITIVE_INFINITY) return;
-    const id = setTimeout(
-      () => {
-        this.#timer = undefined;
-        this.run(() => this.#machine.tick(Math.max(next, Date.now())));
-      },
-      Math.max(0, next - Date.now()),
-    );
-    this.#timer = { time: next, id };
   }
 }

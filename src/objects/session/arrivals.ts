@@ -1,3 +1,4 @@
+import { authenticateSecret } from "../../auth/principal.ts";
 import { sameSecret } from "../../auth/secrets.ts";
 import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
 import { closeSocket } from "../calls/closing.ts";
@@ -45,9 +46,22 @@ export class Arrivals {
     this.#attempts.delete(attempt);
   }
 
-  /** Continues on a socket that has outlived the object's sleep. */
-  restore(socket: WebSocket): void {
-    const { own, session, runner, sockets } = this.#host;
+  /** Finds out who the client is. The answer concerns the client that asked, not one that has taken its place since. */
+  async authenticate(secret: Uint8Array): Promise<void> {
+    const { own, session, runner } = this.#host;
+    const asker = session.conversation;
+    const principal = await authenticateSecret(own.config, secret);
+    if (session.conversation === asker) runner.run(() => session.authenticated(principal));
+  }
+
+  /** Continues on a socket that has outlived the object's sleep. Without one, the session has lost its socket. */
+  restore(): void {
+    const { ctx, own, session, runner, sockets } = this.#host;
+    const [socket] = ctx.getWebSockets();
+    if (!socket) {
+      if (session.resumption.isOn && !session.isOver) runner.run(() => session.loseSocket());
+      return;
+    }
     const { line, state } = SessionSocket.restore(socket, own.store);
     if (!state) {
       closeSocket(socket, RESTARTED);

@@ -5,6 +5,8 @@
  * is no rush.
  */
 import type { KeyRequest } from "../../session/key-calls.ts";
+import type { RunnerParts } from "../session-common/session-runner.ts";
+import type { HostParts } from "./host-parts.ts";
 
 /** Resumes are counted over about this time. */
 const MEMORY_MS = 200;
@@ -134,6 +136,22 @@ export class ReturnTurns {
       return done;
     });
   }
+}
+
+/** Makes the calls of a session now or, if it was just resumed in a rush, in their turn. */
+export function pacedCalls({
+  own,
+  session,
+  keepalives,
+  turns,
+}: Pick<HostParts, "own" | "session" | "keepalives" | "turns">): NonNullable<RunnerParts["pace"]> {
+  return ({ call, key, request }, make) => {
+    if (!request || (!turns.isWaiting(key) && !turns.isInRush(session.conversation?.resumedAt))) return make();
+    return turns.run(key, patienceFor(request, own.config.defaultLeaseSeconds * 1_000), async () => {
+      if (session.conversation) keepalives.atWork();
+      return session.context.isCallWanted(call) ? make() : "skipped";
+    });
+  };
 }
 
 const countWaiting = (now: number) => countOf(waiting, now);

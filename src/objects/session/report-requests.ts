@@ -1,10 +1,10 @@
 import type { Scope } from "../../auth/scope.ts";
 import { gatherCounts } from "../../reports/counts.ts";
 import { keyDocument, statsDocument } from "../../reports/stats.ts";
-import type { ReportRequest } from "../../session/effects.ts";
-import type { Env } from "../env.ts";
+import type { Effect, ReportRequest } from "../../session/effects.ts";
 import { nextInOrder, type SequenceNumber } from "../pacing/shared-answers.ts";
 import { Turns } from "../pacing/turns.ts";
+import type { HostParts } from "./host-parts.ts";
 
 const MAX_AT_ONCE = 2;
 /** All turns together send 8 MiB a second: a client that does not read is cut off before answers fill the memory. */
@@ -12,25 +12,27 @@ const CHARS_PER_MS = (8 * 2 ** 20) / 1000 / MAX_AT_ONCE;
 
 /** The reports requested by one client: few run at a time, the others wait in order. */
 export class Reports {
-  readonly #env: Env;
+  readonly #host: HostParts;
   readonly #turns = new Turns({ width: MAX_AT_ONCE, perPause: MAX_AT_ONCE });
   /** Reports made from this moment on count this session. */
   #joinedBy: SequenceNumber | undefined;
 
-  constructor(env: Env) {
-    this.#env = env;
+  constructor(host: HostParts) {
+    this.#host = host;
   }
 
-  /**
-   * Makes a report as one line of JSON; undefined if `isWanted` says that it is no longer needed when its turn comes.
-   * `joined` resolves when the session is listed.
-   */
-  make(
-    request: ReportRequest,
-    scope: Scope | undefined,
-    isWanted: () => boolean,
-    joined: Promise<unknown>,
-  ): Promise<string | undefined> {
+  /** Makes a report and gives it to the session, unless it is no longer needed when its turn comes. */
+  async make({ id, ask, scope }: Extract<Effect, { readonly type: "report" }>): Promise<void> {
+    const { session, runner } = this.#host;
+    const isWanted = () => !session.isOver && session.requests.table.get(id) !== undefined;
+    const outcome = await this.#inTurn(ask, scope, isWanted)
+      .then((document) => document !== undefined && ({ status: "ok", document } as const))
+      .catch(() => ({ status: "error" }) as const);
+    if (outcome) runner.run(() => session.requests.reported(id, outcome));
+  }
+
+  /** The report as one line of JSON; undefined if it is no longer wanted. */
+  #inTurn(request: ReportRequest, scope: Scope | undefined, isWanted: () => boolean): Promise<string | undefined> {
     const asked = nextInOrder();
     const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
     const make = async () => {
@@ -38,7 +40,7 @@ export class Reports {
         resolve(undefined);
         return;
       }
-      const document = await this.#document(request, scope, asked, joined);
+      const document = await this.#document(request, scope, asked);
       resolve(document);
       // The turn ends when the answer has had time to be sent.
       await scheduler.wait(document.length / CHARS_PER_MS);
@@ -47,30 +49,18 @@ export class Reports {
     return promise;
   }
 
-  async #document(
-    request: ReportRequest,
-    scope: Scope | undefined,
-    asked: SequenceNumber,
-    joined: Promise<unknown>,
-  ): Promise<string> {
+  async #document(request: ReportRequest, scope: Scope | undefined, asked: SequenceNumber): Promise<string> {
+    const { env, listing } = this.#host;
     switch (request.type) {
       case "query":
-        return this.#key(request.key, asked);
+        return (await keyDocument(env, request.key, { history: false }, asked)) ?? "null";
       case "stats":
-        return this.#stats(scope, asked, joined);
+        await listing.joined;
+        this.#joinedBy ??= nextInOrder();
+        return statsDocument(env, { scope }, Math.max(asked, this.#joinedBy));
       case "counts":
-        await joined;
-        return JSON.stringify(await gatherCounts(this.#env));
+        await listing.joined;
+        return JSON.stringify(await gatherCounts(env));
     }
-  }
-
-  async #stats(scope: Scope | undefined, asked: SequenceNumber, joined: Promise<unknown>): Promise<string> {
-    await joined;
-    this.#joinedBy ??= nextInOrder();
-    return statsDocument(this.#env, { scope }, Math.max(asked, this.#joinedBy));
-  }
-
-  async #key(key: string, asked: SequenceNumber): Promise<string> {
-    return (await keyDocument(this.#env, key, { history: false }, asked)) ?? "null";
   }
 }

@@ -1,27 +1,21 @@
 import { DurableObject } from "cloudflare:workers";
-import { authenticateSecret } from "../../auth/principal.ts";
 import type { NoticeAnswer } from "../../engine/index.ts";
-import type { Effect, Loss, Notice, Want } from "../../session/effects.ts";
-import type { KeyOutcome } from "../../session/key-calls.ts";
-import { SocketSession } from "../../session/socket-session.ts";
+import type { Loss, Notice, Want } from "../../session/effects.ts";
+import type { SocketSession } from "../../session/socket-session.ts";
 import { CLOSE } from "../../session/wire/protocol.ts";
 import { Activity } from "../awake/activity.ts";
-import { bookWakeUp } from "../awake/awake-sessions.ts";
-import { WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
 import type { Listener } from "../calls/notices.ts";
 import type { Env } from "../env.ts";
-import { type SessionParts, sessionPartsOf } from "../session-common/session-parts.ts";
-import { SessionRunner } from "../session-common/session-runner.ts";
+import type { SessionParts } from "../session-common/session-parts.ts";
+import type { EffectHandlers, SessionRunner } from "../session-common/session-runner.ts";
 import { Arrivals } from "./arrivals.ts";
-import { ClientSockets } from "./client-sockets.ts";
+import type { ClientSockets } from "./client-sockets.ts";
 import { Departure } from "./departure.ts";
-import type { HostParts } from "./host-parts.ts";
-import { Keepalives } from "./keepalives.ts";
-import { Listing } from "./listing.ts";
-import { patienceFor, ReturnTurns } from "./paced-returns.ts";
+import { hostPartsOf } from "./host-parts.ts";
+import type { Keepalives } from "./keepalives.ts";
 import { Reports } from "./report-requests.ts";
 import { SessionRest } from "./session-rest.ts";
-import { SessionTelemetry } from "./session-telemetry.ts";
+import type { SessionTelemetry } from "./session-telemetry.ts";
 
 const encoder = new TextEncoder();
 const MAX_MESSAGE_BYTES = 1_048_576;
@@ -35,64 +29,46 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   readonly #session: SocketSession;
   readonly #runner: SessionRunner;
   readonly #keepalives: Keepalives;
-  readonly #listing: Listing;
   readonly #reports: Reports;
   readonly #rest: SessionRest;
-  readonly #turns: ReturnTurns;
   readonly #sockets: ClientSockets;
   readonly #telemetry: SessionTelemetry;
   readonly #arrivals: Arrivals;
   readonly #departure: Departure;
 
+  readonly #handlers: EffectHandlers = {
+    send: ({ line }) => {
+      this.#keepalives.atWork();
+      this.#sockets.current?.send(line);
+    },
+    close: ({ code }) => this.#sockets.current?.close(code),
+    known: () => {
+      if (this.#sockets.entry?.protocol !== "godistlock") this.#keepalives.begin();
+    },
+    detached: () => this.#sockets.drop(),
+    kept: () => this.#restSoon(),
+    resumed: ({ attempt, refusal }) => this.#arrivals.settle(attempt, refusal),
+    ended: () => this.#departure.begin(),
+    authenticate: ({ secret }) => void this.#arrivals.authenticate(secret),
+    report: (effect) => void this.#own.activity.during(() => this.#reports.make(effect)),
+    count: ({ happening }) => this.#telemetry.count(happening, this.#sockets.entry?.transport),
+    log: ({ level, event, fields }) => this.#telemetry.log(level, event, fields),
+  };
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    const activity = new Activity(() => this.#rest.soon());
-    this.#own = sessionPartsOf(ctx, env, activity);
-    this.#session = new SocketSession(this.#own.origin);
-    this.#telemetry = new SessionTelemetry(ctx, env, { session: this.#own.session, debug: this.#own.config.debug });
-    const received = (bytes: Uint8Array) => this.#runner.run(() => this.#session.received(bytes));
-    this.#sockets = new ClientSockets(this.#own.store, received);
-    this.#turns = new ReturnTurns(this.#own.config.resumeGraceMs);
-    this.#runner = new SessionRunner(this.#session, {
-      ...this.#own,
-      handle: (effect) => this.#handle(effect),
-      progressed: () => this.#progressed(),
-      defer: (time) => bookWakeUp(env, time),
-      pace: ({ call, key, request }, make) => {
-        const isWanted = () => this.#session.context.isCallWanted(call);
-        if (!request || (!this.#turns.isWaiting(key) && !this.#isInRush)) return make();
-        const patienceMs = patienceFor(request, this.#own.config.defaultLeaseSeconds * 1_000);
-        return this.#turns.run<KeyOutcome | "skipped">(key, patienceMs, async () => {
-          if (this.#session.conversation) this.#keepalives.atWork();
-          return isWanted() ? make() : "skipped";
-        });
-      },
-    });
-    this.#listing = new Listing(env, this.#own);
-    this.#reports = new Reports(env);
-    const host: HostParts = {
-      ctx,
-      env,
-      own: this.#own,
-      session: this.#session,
-      runner: this.#runner,
-      sockets: this.#sockets,
-      listing: this.#listing,
-      turns: this.#turns,
-      telemetry: this.#telemetry,
-    };
+    const host = hostPartsOf(ctx, env, new Activity(() => this.#restSoon()), this.#handlers);
+    this.#own = host.own;
+    this.#session = host.session;
+    this.#runner = host.runner;
+    this.#sockets = host.sockets;
+    this.#keepalives = host.keepalives;
+    this.#telemetry = host.telemetry;
+    this.#reports = new Reports(host);
     this.#arrivals = new Arrivals(host);
     this.#departure = new Departure(host);
-    this.#rest = new SessionRest(ctx, activity, {
-      settle: () => this.#telemetry.settled(),
-      isQuiet: () => this.#telemetry.isQuiet,
-      mayRest: () => this.#mayRest,
-    });
-    // A request that waits for its turn sends nothing, however long that takes.
-    this.#keepalives = new Keepalives(ctx, () => this.#session.requests.table.atWork > this.#turns.waiting);
-    const [socket] = ctx.getWebSockets();
-    if (socket) this.#arrivals.restore(socket);
-    else if (this.#session.resumption.isOn && !this.#session.isOver) this.#runner.run(() => this.#session.loseSocket());
+    this.#rest = new SessionRest(host);
+    this.#arrivals.restore();
   }
 
   /** Opens the session on a WebSocket, or resumes it. A refusal is a 503 with the reason in a header. */
@@ -151,80 +127,8 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     return this.#own.activity.during(async () => this.#runner.run(() => this.#session.isLive()));
   }
 
-  #handle(effect: Effect): void {
-    switch (effect.type) {
-      case "send":
-        this.#keepalives.atWork();
-        this.#sockets.current?.send(effect.line);
-        break;
-      case "close":
-        this.#sockets.current?.close(effect.code);
-        break;
-      case "known":
-        if (this.#sockets.entry?.protocol !== "godistlock") this.#keepalives.begin();
-        break;
-      case "detached":
-        this.#sockets.drop();
-        break;
-      case "kept":
-        this.#rest.soon();
-        break;
-      case "resumed":
-        this.#arrivals.settle(effect.attempt, effect.refusal);
-        break;
-      case "ended":
-        this.#departure.begin();
-        break;
-      case "authenticate":
-        void this.#authenticate(effect.secret);
-        break;
-      case "report":
-        void this.#own.activity.during(() => this.#report(effect));
-        break;
-      case "count":
-        this.#telemetry.count(effect.happening, this.#sockets.entry?.transport);
-        break;
-      case "log":
-        this.#telemetry.log(effect.level, effect.event, effect.fields);
-    }
-  }
-
-  /** Saves what a sleep would lose, and arms the read deadline. */
-  #progressed(): void {
-    const { conversation, isOver } = this.#session;
-    if (!conversation || isOver) return;
-    this.#sockets.current?.progressed(conversation);
-    if (conversation.isKnown) this.#own.wakeUp.by(conversation.readDeadline);
-  }
-
-  /** The session has just been resumed, and so have many others. */
-  get #isInRush(): boolean {
-    return this.#turns.isInRush(this.#session.conversation?.resumedAt);
-  }
-
-  /** The answer concerns the client that asked, not one that has taken its place since. */
-  async #authenticate(secret: Uint8Array | string): Promise<void> {
-    const asker = this.#session.conversation;
-    const principal = await authenticateSecret(this.#own.config, secret);
-    if (this.#session.conversation === asker) this.#runner.run(() => this.#session.authenticated(principal));
-  }
-
-  async #report({ id, ask, scope }: Extract<Effect, { readonly type: "report" }>): Promise<void> {
-    const { requests } = this.#session;
-    const isWanted = () => !this.#session.isOver && requests.table.get(id) !== undefined;
-    const outcome = await this.#reports
-      .make(ask, scope, isWanted, this.#listing.joined)
-      .then((document) => document !== undefined && ({ status: "ok", document } as const))
-      .catch(() => ({ status: "error" }) as const);
-    if (outcome) this.#runner.run(() => requests.reported(id, outcome));
-  }
-
-  /** Self-hosted: no client is connected, nothing is in flight, and everything known is stored. */
-  get #mayRest(): boolean {
-    const { activity, wakeUp } = this.#own;
-    const session = this.#session;
-    if (this.env.SELF_HOSTED === undefined || activity.isBusy || session.hasClient || session.isBusy) return false;
-    // A departure that continues from the alarm keeps its retry delay in memory.
-    return (session.isOver || session.resumption.isKept) && !session.isEnding && !wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
+  /** On Cloudflare, an object without work is put to sleep by the platform. */
+  #restSoon(): void {
+    if (this.env.SELF_HOSTED !== undefined) this.#rest.soon();
   }
 }

@@ -1,38 +1,26 @@
-import type { Activity } from "../awake/activity.ts";
-import { rest, settled } from "../awake/resting.ts";
+import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
+import type { HostParts } from "./host-parts.ts";
 
 /** How often a session without a client checks for a report in flight and an open socket before it rests anyway. */
 const MAX_LOOKS = 20;
-
-interface Resting {
-  /** Resolves when no report of what was counted is in flight. */
-  settle(): Promise<void> | undefined;
-  /** No report of what was counted is in flight. */
-  isQuiet(): boolean;
-  mayRest(): boolean;
-}
 
 /**
  * Self-hosted, a session without a client closes its files as soon as nothing is in flight: otherwise clients that come
  * and go would use up all open files. Everything it needs is stored, and the next call wakes it.
  */
 export class SessionRest {
-  readonly #ctx: DurableObjectState;
-  readonly #activity: Activity;
-  readonly #session: Resting;
+  readonly #host: HostParts;
   #isAboutTo = false;
 
-  constructor(ctx: DurableObjectState, activity: Activity, session: Resting) {
-    this.#ctx = ctx;
-    this.#activity = activity;
-    this.#session = session;
+  constructor(host: HostParts) {
+    this.#host = host;
   }
 
   /** Rests as soon as possible, if the session may. */
   soon(): void {
-    if (this.#isAboutTo || !this.#session.mayRest()) return;
+    if (this.#isAboutTo || !this.#mayRest) return;
     this.#isAboutTo = true;
-    this.#ctx.waitUntil(
+    this.#host.ctx.waitUntil(
       this.#rest().finally(() => {
         this.#isAboutTo = false;
       }),
@@ -40,12 +28,21 @@ export class SessionRest {
   }
 
   async #rest(): Promise<void> {
-    for (let looks = 1; this.#session.mayRest(); looks++) {
-      const { begun } = this.#activity;
-      await this.#session.settle();
-      await settled(this.#ctx);
-      const isQuiet = this.#session.isQuiet() && this.#ctx.getWebSockets().length === 0;
-      if ((isQuiet || looks >= MAX_LOOKS) && this.#activity.begun === begun && this.#session.mayRest()) rest(this.#ctx);
+    const { ctx, own, telemetry } = this.#host;
+    for (let looks = 1; this.#mayRest; looks++) {
+      const { begun } = own.activity;
+      await telemetry.settled();
+      await settled(ctx);
+      const isQuiet = telemetry.isQuiet && ctx.getWebSockets().length === 0;
+      if ((isQuiet || looks >= MAX_LOOKS) && own.activity.begun === begun && this.#mayRest) rest(ctx);
     }
+  }
+
+  /** No client is connected, nothing is in flight, and everything known is stored. */
+  get #mayRest(): boolean {
+    const { own, session } = this.#host;
+    if (own.activity.isBusy || session.hasClient || session.isBusy) return false;
+    // A departure that continues from the alarm keeps its retry delay in memory.
+    return (session.isOver || session.resumption.isKept) && !session.isEnding && !own.wakeUp.isNear(WAKE_UP_IS_NEAR_MS);
   }
 }

@@ -19,7 +19,7 @@ it("a cycle is counted whole: its rows, its calls, its messages, and the socket 
     expect(after).toMatchObject({ rowsWritten: 2, messages: 2, workerRequests: 0, closes: 0 });
     expect(after.calls).toBeGreaterThanOrEqual(2);
     expect(before.rowsRead).toBeGreaterThan(0);
-    client.close();
+    await counting.close(client);
     await counting.pass(5_000);
     expect(Date.now() - startedAt).toBe(5_000);
     expect(difference(counting.read(), before).closes).toBe(1);

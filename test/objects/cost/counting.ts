@@ -107,6 +107,13 @@ export class Counting {
     vi.setSystemTime(until);
   }
 
+  /** Ends a client's connection. Its close is on its way for a while before any object runs for it. */
+  async close(client: { close(): void }): Promise<void> {
+    const { closes } = this.#counts;
+    client.close();
+    while (this.#counts.closes === closes) await this.#timers.realWait(LOOK_EVERY_MS);
+  }
+
   /** Resolves when all that runs has ended or waits for time to pass. */
   async quiet(): Promise<void> {
     let [looks, seen] = [0, -1];

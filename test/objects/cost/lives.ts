@@ -55,7 +55,7 @@ function keyInUse(name: string, times: number, everyMs: number, budget: Budget):
         }
       };
       await work(5);
-      return { work: () => work(times), end: async () => client.close() };
+      return { work: () => work(times), end: () => counting.close(client) };
     },
   };
 }
@@ -75,7 +75,7 @@ const RENEWALS: Life = {
       await counting.quiet();
     };
     await renew(3);
-    return { work: () => renew(RENEWALS.times), end: async () => client.close() };
+    return { work: () => renew(RENEWALS.times), end: () => counting.close(client) };
   },
 };
 
@@ -95,7 +95,7 @@ const FRESH_KEY: Life = {
       await counting.pass(KEYS_ARE_GONE_AFTER_MS);
     };
     await work(2);
-    return { work: () => work(FRESH_KEY.times), end: async () => client.close() };
+    return { work: () => work(FRESH_KEY.times), end: () => counting.close(client) };
   },
 };
 
@@ -123,7 +123,7 @@ const HAND_OVER: Life = {
     return {
       work: () => handOver(HAND_OVER.times),
       end: async () => {
-        for (const client of clients) client.close();
+        for (const client of clients) await counting.close(client);
       },
     };
   },
@@ -147,8 +147,8 @@ const PARKED: Life = {
       async end() {
         expectOk(await holder.ask(`r\n${key}\n${token}\n`));
         tokenOf(await waiter.line());
-        holder.close();
-        waiter.close();
+        await counting.close(holder);
+        await counting.close(waiter);
       },
     };
   },
@@ -170,7 +170,7 @@ const STICKY: Life = {
       }
       expectOk(await client.ask(`r\n${key}\n${token}\n`));
     };
-    return { work, end: async () => client.close() };
+    return { work, end: () => counting.close(client) };
   },
 };
 
@@ -203,7 +203,7 @@ const CHURN: Life = {
     const visit = async () => {
       const client = await Client.open();
       await cycle(client, key);
-      client.close();
+      await counting.close(client);
       await counting.pass(2_000);
     };
     await visit();
@@ -213,7 +213,7 @@ const CHURN: Life = {
         for (let count = 0; count < CHURN.times; count++) await visit();
         await counting.pass(30_000);
       },
-      end: async () => resident.close(),
+      end: () => counting.close(resident),
     };
   },
 };

@@ -1,0 +1,87 @@
+import { logged } from "../../log.ts";
+import { roomToIdle } from "../awake/awake-sessions.ts";
+import { directoryOfAddress } from "../calls/directories.ts";
+import type { SessionAdmission } from "../directory/directory-object.ts";
+import type { Released } from "./asks.ts";
+import type { HostParts } from "./host-parts.ts";
+
+/** A session from its opening to its end, and its place in the directory meanwhile. */
+export class SessionLife {
+  readonly #host: HostParts;
+  /** The directory is being asked to admit the session. */
+  #isOpening = false;
+  /** Set once the session ends; resolves when the keys have been left, and the session is no longer listed. */
+  #ending: Promise<void> | undefined;
+
+  constructor(host: HostParts) {
+    this.#host = host;
+  }
+
+  /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
+  async open(address: string, label: string | undefined): Promise<SessionAdmission> {
+    const { env, own, session, runner } = this.#host;
+    if (!(await roomToIdle(env))) return "max_sessions";
+    this.#isOpening = true;
+    try {
+      const admission = await directoryOfAddress(env, address).openSession(own.session, address, "http", label);
+      if (admission === "admitted") runner.run(() => session.open(address, label));
+      return admission;
+    } finally {
+      this.#isOpening = false;
+    }
+  }
+
+  relabel(label: string): void {
+    const { ctx, env, own, session } = this.#host;
+    const directory = directoryOfAddress(env, session.address);
+    const relabel = own.activity.during(() => directory.relabel(own.session, label));
+    ctx.waitUntil(relabel.catch(logged("directory_unreachable")));
+  }
+
+  /** Records that the client is alive, and what it has released; or ends the session if its time is up. */
+  async saw(label: string | undefined, released: readonly Released[] = []): Promise<boolean> {
+    const { session, runner } = this.#host;
+    const wasOver = session.isOver;
+    const isThere = runner.run(() => {
+      for (const { key, token } of released) session.released(key, token);
+      return session.saw(label);
+    });
+    if (!isThere && !wasOver) await this.#ending;
+    return isThere;
+  }
+
+  isLive(): boolean {
+    const { session, runner } = this.#host;
+    return this.#isOpening || !runner.run(() => session.endIfSilent());
+  }
+
+  /** The alarm has fired. */
+  async wake(): Promise<void> {
+    const { own, session, runner } = this.#host;
+    own.wakeUp.clear();
+    await this.#ending;
+    runner.run(() => session.wake());
+    await this.#ending;
+  }
+
+  /** Ends the session: once this resolves, everything it held is free. False if there was no session. */
+  async end(released: readonly Released[] | undefined): Promise<boolean> {
+    const { session, runner } = this.#host;
+    // If two calls race, the first one ends the session.
+    if (!(await this.saw(undefined, released)) || session.isOver) return false;
+    runner.run(() => session.end());
+    await this.#ending;
+    return true;
+  }
+
+  /** The session has ended: leaves its keys and the directory. */
+  leave(): void {
+    const { ctx, env, own, session, runner } = this.#host;
+    this.#ending = own.activity.during(async () => {
+      const directory = directoryOfAddress(env, session.address);
+      const unlisted = directory.closeSession(own.session).catch(logged("directory_unreachable"));
+      await Promise.all([unlisted, runner.hasLeft()]);
+    });
+    ctx.waitUntil(this.#ending);
+  }
+}
