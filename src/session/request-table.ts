@@ -34,6 +34,8 @@ export interface TrackedRequest {
   isCancelling: boolean;
   /** While withdrawing: the same request again, to be made when the withdrawal is over. */
   next: (() => void) | undefined;
+  /** While withdrawing: what follows once the key has confirmed it, or cannot be asked any more. */
+  readonly whenWithdrawn: (() => void)[];
   /**
    * How a request without a socket waits. `call`: in its call, which is answered. `due`: the call has returned, and a
    * poll is about to come. `open`: in a poll, whose client confirms the answer.
@@ -58,7 +60,7 @@ export function newRequest(
   const ownsPlace = entry.type === "wait";
   const begin = { state: "sent", isQueued: false, ownsPlace, isCancelling: false } as const;
   const none = { afterCheck: undefined, next: undefined, kept: undefined, timer: undefined };
-  return { ...begin, ...none, notices: [], offers: 0, poll: "call", ...entry };
+  return { ...begin, ...none, notices: [], whenWithdrawn: [], offers: 0, poll: "call", ...entry };
 }
 
 /** The requests of one session by id. The client sees those that are listed: at most one untagged, and one per tag. */
@@ -95,7 +97,9 @@ export class RequestTable {
 
   get waiting(): Waiting[] {
     const listed = [...this.#tags.values(), ...(this.#current ? [this.#current] : [])];
-    return listed.flatMap(({ id, key, tag, isQueued }) => (isQueued && key !== undefined ? [{ id, key, tag }] : []));
+    return listed.flatMap(({ id, key, tag, isQueued, state }) =>
+      isQueued && state !== "withdrawing" && key !== undefined ? [{ id, key, tag }] : [],
+    );
   }
 
   /** Number of requests that are being carried out, as opposed to waiting. */
@@ -151,6 +155,11 @@ export class RequestTable {
     entry.isQueued = true;
     if (entry.state === "sent") entry.state = "waiting";
     this.#revision += 1;
+  }
+
+  withdrawing(entry: TrackedRequest): void {
+    entry.state = "withdrawing";
+    if (entry.isQueued && this.isListed(entry)) this.#revision += 1;
   }
 
   /** A request with a poll stays until the client confirms the answer. */

@@ -15,7 +15,7 @@ import { answerOf, type Circumstances, callOf, type KeyOutcome, type KeyRequest,
 import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
-import { RETRY_PAUSES_MS, type Withdrawal, Withdrawals } from "./withdrawals.ts";
+import { RETRY_PAUSES_MS, Withdrawals } from "./withdrawals.ts";
 
 /** An older offer may have expired: it is picked up instead. Clocks that differ by more only make this slower. */
 const OFFER_IS_FRESH_MS = 1_000;
@@ -87,10 +87,24 @@ export class Requests {
   }
 
   /** Withdraws a request, whatever its state. The client is not told. */
-  drop(entry: TrackedRequest, withdrawal: Pick<Withdrawal, "endsPlace"> = {}): void {
+  drop(entry: TrackedRequest): void {
     this.table.unlist(entry);
     if (entry.key === undefined) this.table.remove(entry);
-    else this.#withdrawals.begin(entry, withdrawal);
+    else this.#withdrawals.begin(entry);
+  }
+
+  /** Withdraws a request for its client. It is told when that is certain: until then it would ask for it again. */
+  cancel(entry: TrackedRequest, afterwards: () => void): void {
+    const answer = () => {
+      if (!this.#isOver && this.table.isListed(entry)) this.#answer(entry, { status: "cancelled" });
+      afterwards();
+    };
+    if (entry.key === undefined) {
+      answer();
+      return;
+    }
+    entry.whenWithdrawn.push(answer);
+    this.#withdrawals.begin(entry, { endsPlace: true });
   }
 
   /** Withdraws a request, also one that is no longer known: the answer may not have reached the client. */

@@ -27,7 +27,7 @@ export class Withdrawals {
 
   begin(entry: TrackedRequest, withdrawal: Withdrawal = {}): void {
     this.#context.timers.stop(entry.timer);
-    entry.state = "withdrawing";
+    this.#table.withdrawing(entry);
     entry.next = undefined;
     this.#attempt(entry, 0, withdrawal);
   }
@@ -41,6 +41,7 @@ export class Withdrawals {
     const end = () => {
       entry.isCancelling = false;
       afterwards();
+      for (const follow of entry.whenWithdrawn.splice(0)) follow();
       this.#table.remove(entry);
       entry.next?.();
     };

@@ -104,6 +104,42 @@ describe("a `wait` that is cancelled before its key has answered", () => {
   });
 });
 
+describe("a request that is cancelled", () => {
+  const lines = (effects: readonly Effect[]) =>
+    effects.flatMap((effect) => (effect.type === "send" ? effect.line : []));
+
+  it("is answered when its key has confirmed it, however often that has to be asked", () => {
+    const { session, say, effects, call, answer, lose } = opened();
+    say("@1 l\nkey\n60\n");
+    answer(call(), { status: "queued" });
+    effects();
+    say("@2 cancel\n_\n1\n");
+    const first = call();
+    lose(first);
+    expect(lines(effects())).toEqual([]);
+    session.tick(session.context.timers.next);
+    const second = effects();
+    expect(lines(second)).toEqual([]);
+    const again = second.find((effect): effect is Call => effect.type === "callKey");
+    if (!again) throw new Error("not asked again");
+    answer(again, undefined);
+    expect(lines(effects())).toEqual(["@1 cancelled\n", "@2 ok\n"]);
+  });
+
+  it("holds back what comes after an untagged `cancel`, and both of two get their answer", () => {
+    const { say, effects, answer } = opened();
+    const calls = (made: readonly Effect[]) => made.filter((effect): effect is Call => effect.type === "callKey");
+    say("@1 l\nkey\n60\n");
+    for (const made of calls(effects())) answer(made, { status: "queued" });
+    effects();
+    say("cancel\n_\n1\nping\n_\n_\n@2 cancel\n_\n1\n");
+    const made = effects();
+    expect(lines(made)).toEqual([]);
+    for (const cancel of calls(made)) answer(cancel, undefined);
+    expect(lines(effects())).toEqual(["@1 cancelled\n", "ok\n", "ok\n", "@2 ok\n"]);
+  });
+});
+
 describe("a `wait` that is granted before its key has answered", () => {
   it("is left at the end, also if a later place has come and gone, and that answer never comes", () => {
     const { session, say, effects, call, answer } = placed();

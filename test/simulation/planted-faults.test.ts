@@ -53,11 +53,10 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "a cancelled request is not withdrawn",
-    file: "wire/conversation.ts",
-    code: `this.#drop(entry, { endsPlace: true });
-      this.#replies.answer(target, { status: "cancelled" });`,
-    planted: `this.#requests.table.remove(entry);
-      this.#replies.answer(target, { status: "cancelled" });`,
+    file: "requests.ts",
+    code: `entry.whenWithdrawn.push(answer);
+    this.#withdrawals.begin(entry, { endsPlace: true });`,
+    planted: "answer();",
   },
   {
     what: "a request whose outcome is unknown is not withdrawn",

@@ -319,11 +319,13 @@ export class Conversation implements SocketConversation {
   /** Withdraws a request of this client. If it has already been answered, there is nothing to withdraw. */
   #cancel(tag: string | undefined, target: string): void {
     const entry = this.#requests.table.tagged(target);
-    if (entry) {
-      this.#drop(entry, { endsPlace: true });
-      this.#replies.answer(target, { status: "cancelled" });
+    if (!entry) {
+      this.#replies.ok(tag);
+      return;
     }
-    this.#replies.ok(tag);
+    const id = this.#names.next();
+    this.#requests.beginReport(newRequest({ id, key: undefined, type: "report", tag }));
+    this.#requests.cancel(entry, () => this.#requests.reported(id, { status: "ok" }));
   }
 
   #report(tag: string | undefined, ask: ReportRequest): void {
@@ -344,8 +346,8 @@ export class Conversation implements SocketConversation {
   }
 
   /** Withdraws a request whose answer is no longer needed. */
-  #drop(entry: TrackedRequest, { endsPlace = false } = {}): void {
-    this.#requests.drop(entry, { endsPlace });
+  #drop(entry: TrackedRequest): void {
+    this.#requests.drop(entry);
     this.#ended(entry);
   }
 
