@@ -15,7 +15,8 @@ import { answerOf, type Circumstances, callOf, type KeyOutcome, type KeyRequest,
 import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
-import { RETRY_PAUSES_MS, Withdrawals } from "./withdrawals.ts";
+import { Watching } from "./watching.ts";
+import { Withdrawals } from "./withdrawals.ts";
 
 /** An older offer may have expired: it is picked up instead. Clocks that differ by more only make this slower. */
 const OFFER_IS_FRESH_MS = 1_000;
@@ -33,18 +34,19 @@ export class Requests {
   readonly #holdings: Holdings;
   readonly #withdrawals: Withdrawals;
   readonly #pickUps: PickUps;
+  readonly #watching: Watching;
   /** What the client was told of, newest last: tokens of offers, and requests that waited for nothing. */
   readonly #told: string[] = [];
   /** Undefined while the session has no client. */
   #owner: RequestOwner | undefined;
   #isOver = false;
-  #isWatching = false;
 
   constructor(context: SessionContext, holdings: Holdings, table: RequestTable) {
     this.#context = context;
     this.#holdings = holdings;
     this.table = table;
     this.#withdrawals = new Withdrawals(context, holdings, table);
+    this.#watching = new Watching(context, () => this.#isOver);
     this.#pickUps = new PickUps(context, holdings, {
       table,
       isOver: () => this.#isOver,
@@ -167,10 +169,14 @@ export class Requests {
     }
   }
 
-  /** From now on every key tells at once when a lease of this session ends. */
-  watch(): void {
-    this.#isWatching = true;
-    for (const key of this.#holdings.keysToLeave()) this.#watch(key, 0);
+  /** From now on every key tells at once when a lease of this session ends. `allTold`: those used before know it too. */
+  watch(allTold: () => void): void {
+    this.#watching.begin(this.#holdings.keysToLeave(), allTold);
+  }
+
+  /** Some key may have yet to be told, if the session wants to hear of its leases from now on. */
+  get hasUntold(): boolean {
+    return this.#watching.isUnderWay || (!this.#watching.isOn && this.#holdings.keysToLeave().length > 0);
   }
 
   /** The answer of a session without a client. One that may have been told keeps its hold, unless it has left. */
@@ -241,25 +247,9 @@ export class Requests {
       answered: (outcome) => {
         this.#carriedOut(entry, request, outcome);
         // It was on its way when the other keys were told.
-        if (this.#isWatching && !circumstances.isWatched && mayHold(request)) this.#watch(request.key, 0);
+        if (this.#watching.isOn && !circumstances.isWatched && mayHold(request)) this.#watching.tell(request.key);
       },
     });
-  }
-
-  /** A key that cannot be reached is told again while the object lives. */
-  #watch(key: string, attempt: number): void {
-    const context = this.#context;
-    const pauseMs = RETRY_PAUSES_MS[attempt];
-    context.callKey(
-      key,
-      { type: "watch", session: context.session },
-      {
-        isWanted: () => !this.#isOver,
-        answered: () => {},
-        failed: () =>
-          pauseMs !== undefined && context.timers.at(context.now + pauseMs, () => this.#watch(key, attempt + 1)),
-      },
-    );
   }
 
   #carriedOut(entry: TrackedRequest, request: KeyRequest, outcome: KeyOutcome): void {

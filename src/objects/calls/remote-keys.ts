@@ -79,7 +79,7 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
    * is asked before a call that failed, and may have been carried out, is made again.
    */
   ask(key: string, call: KeyCall, mayRepeat: () => boolean): Promise<KeyOutcome> {
-    const urgency = call.type === "leave" ? "background" : "use";
+    const urgency = call.type === "leave" || call.type === "watch" ? "background" : "use";
     return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), mayRepeat, urgency);
   }
 

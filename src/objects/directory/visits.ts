@@ -158,7 +158,7 @@ export class KeyVisits {
   async #forget(agreements: readonly Agreement[]): Promise<number> {
     for (const key of this.#retiring.keys()) if (!this.isRetiring(key)) this.#retiring.delete(key);
     // Durable before any key is told to delete its rows.
-    this.#storeRetiring();
+    this.#storeRetiring([...this.#retiring]);
     const gone: Agreement[] = [];
     await inBatches(agreements, ASKED_AT_ONCE, async (agreement) => {
       const { key, question } = agreement;
@@ -173,9 +173,10 @@ export class KeyVisits {
 
   /** The key is in use: from now on the loss of its rows must be noticed. */
   #spare(key: string, listedAt: number): void {
-    const retiringFrom = this.#retiring.get(key);
+    const others = [...this.#retiring].filter(([other]) => other !== key);
+    // Stored first: if that fails, it must be tried again.
+    if (this.#retiring.get(key) === listedAt) this.#storeRetiring(others);
     this.#retiring.delete(key);
-    if (retiringFrom === listedAt) this.#storeRetiring();
   }
 
   /** The key is held until then: there is no use in asking before. It may be given back sooner. */
@@ -184,9 +185,8 @@ export class KeyVisits {
     if (at > (this.#due?.get(key) ?? at)) this.#due?.set(key, at);
   }
 
-  #storeRetiring(): void {
-    const mark = fenceToHex(this.#mark);
-    this.#owner.storage.kv.put(RETIRING, { mark, keys: [...this.#retiring] } satisfies StoredRetiring);
+  #storeRetiring(keys: StoredRetiring["keys"]): void {
+    this.#owner.storage.kv.put(RETIRING, { mark: fenceToHex(this.#mark), keys } satisfies StoredRetiring);
   }
 
   async #ask<Answer>(key: string, ask: (object: KeyStub) => Promise<Answer>): Promise<Answer | undefined> {

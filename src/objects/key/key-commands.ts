@@ -49,6 +49,8 @@ export class KeyCommands {
 
   /** Like `useUnlessLost`, for a command whose outcome may tell somebody of a first grant: the key is listed before. */
   useListed<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    const { life } = this.#parts;
+    if (!life.isInTransition && !life.isUnconfirmed) return this.useUnlessLost(missing, decide);
     return this.#atWork(async () => {
       await this.#confirmed();
       return this.useUnlessLost(missing, decide);
@@ -72,7 +74,7 @@ export class KeyCommands {
   useShown<Outcome>(token: string, missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     const { life } = this.#parts;
     if (life.confirm(token)) return this.#atWork(async () => this.#runIfThere(missing, decide));
-    return life.isUnconfirmed ? this.useListed(missing, decide) : this.useUnlessLost(missing, decide);
+    return this.useListed(missing, decide);
   }
 
   /**

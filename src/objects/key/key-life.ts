@@ -167,7 +167,12 @@ export class KeyLife {
     const engine = this.#engine;
     if (this.#transition) return { status: "busy" };
     this.#agreedTo = undefined;
-    if (!engine || (!this.exists && this.#foundedAt !== listedAt)) return { status: "empty" };
+    if (!engine) return { status: "empty" };
+    if (!this.exists && this.#foundedAt !== listedAt) {
+      // It joins when its own alarm comes, at the latest.
+      tick(engine);
+      return { status: "busy" };
+    }
     if (store.isUnconfirmed) this.#listed();
     tick(engine);
     const isDone = store.hasGranted ? engine.isPrunable(this.#owner.context()) : engine.idleSince !== undefined;
@@ -342,7 +347,12 @@ export class KeyLife {
     this.#isVisited = false;
     this.#agreedTo = undefined;
     this.#owner.forget();
-    await this.#owner.store.deleteAll();
+    try {
+      await this.#owner.store.deleteAll();
+    } catch (error) {
+      this.load();
+      throw error;
+    }
   }
 }
 

@@ -308,7 +308,7 @@ export class Conversation implements SocketConversation {
 
   #makeResumable(tag: string | undefined): void {
     const { resumption, resumableFrom } = this.#host;
-    const credential = resumableFrom === undefined ? undefined : resumption.enable(resumableFrom);
+    const credential = resumableFrom === undefined ? undefined : resumption.enable(resumableFrom, this.#requests);
     if (credential === undefined) this.#replies.say(tag, wireReply("error"));
     else {
       this.#replies.say(tag, wireReply("ok", credential, this.#context.config.resumeGraceMs / 1000));
@@ -373,7 +373,7 @@ export class Conversation implements SocketConversation {
   #stand(change: Partial<ClientState>): void {
     const wasWatched = isWatched(this.#standing);
     this.#standing = { ...this.#standing, ...change };
-    if (!wasWatched && isWatched(this.#standing)) this.#requests.watch();
+    if (!wasWatched && isWatched(this.#standing)) this.#requests.watch(() => this.#host.resumption.told());
     this.#revision += 1;
   }
 

@@ -1,5 +1,5 @@
 /** What must hold in the life of a key, whatever comes late, is lost or is set otherwise. See ADR 21. */
-import { evictDurableObject, reset, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { RESTING } from "../../../src/objects/awake/resting.ts";
@@ -293,4 +293,89 @@ describe("other copies and settings", () => {
       for (const config of configs) config.gcMaxIdleMs = 60_000;
     }
   });
+});
+
+describe("a disk that fails once", () => {
+  it("while a key is deleted does not leave its rows behind for ever", async () => {
+    stopClock();
+    const { name } = await idle();
+    await runInDurableObject(keyStub(name), (_, { storage }) => {
+      vi.spyOn(storage, "deleteAll").mockRejectedValueOnce(new Error("disk"));
+    });
+    await visitKeys(name);
+    for (let hour = 0; hour < 3; hour++) {
+      pass(3_700_000);
+      await visitKeys(name);
+    }
+    const isListed = await directoryOfKey(env, name).lists(name);
+    await evictDurableObject(keyStub(name));
+    expect([isListed, await storedIn(keyStub(name))]).toEqual([false, []]);
+  });
+
+  it("while a key joins that was being forgotten does not hide the loss of its rows", async () => {
+    stopClock();
+    const { name } = await idle();
+    replaceNext(KeyObject.prototype, "forgetRetired", name, isLost);
+    await visitKeys(name);
+    await runInDurableObject(directoryOfKey(env, name), (_, { storage }) => {
+      vi.spyOn(storage.kv, "put").mockImplementationOnce(() => {
+        throw new Error("disk is full");
+      });
+    });
+    await expect(acquire(name)).rejects.toThrow();
+    grantedToken(await acquire(name, { leaseSeconds: 86_400 }));
+    await evictDurableObject(directoryOfKey(env, name));
+    await loseRows(name);
+    pass(1);
+    await expect(acquire(name)).rejects.toThrow("rows are gone");
+  });
+});
+
+describe("a key that has lost its rows, and whose object was lost while it was founded again", () => {
+  async function lost() {
+    stopClock();
+    const name = fresh("key");
+    const held = grantedToken(await acquire(name, { leaseSeconds: 3_000 }));
+    await loseRows(name);
+    pass(1);
+    await crashInFounding(name, "before the listing");
+    return { name, held };
+  }
+
+  it("does not tell its holder that nothing is held while somebody else asks", async () => {
+    const { name, held } = await lost();
+    const { joinKey } = DirectoryObject.prototype;
+    let isAsked = false;
+    const answer = Promise.withResolvers<void>();
+    replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, ...args) {
+      isAsked = true;
+      await answer.promise;
+      return joinKey.apply(this, args);
+    });
+    const other = acquire(name).catch(() => undefined);
+    await until(() => isAsked);
+    const renewed = (async () => keyStub(name).renew(held, 50))().catch((error: unknown) => String(error));
+    await scheduler.wait(100);
+    answer.resolve();
+    await other;
+    expect(JSON.stringify(await renewed)).toContain("rows are gone");
+  });
+});
+
+it("a key that was pruned, and then lost while it was founded again, is pruned all the same", async () => {
+  stopClock();
+  const { name } = await idle();
+  const { forgetRetired } = KeyObject.prototype;
+  replaceNext(KeyObject.prototype, "forgetRetired", name, async function (this: KeyObject, question) {
+    await forgetRetired.call(this, question);
+    return isLost();
+  });
+  await visitKeys(name);
+  await crashInFounding(name, "before the listing");
+  for (let hour = 0; hour < 4; hour++) {
+    pass(3_700_000);
+    await visitKeys(name);
+    await runDurableObjectAlarm(keyStub(name));
+  }
+  expect([await directoryOfKey(env, name).lists(name), await storedIn(keyStub(name))]).toEqual([false, []]);
 });

@@ -25,7 +25,7 @@ async function holder(key = fresh("key")) {
   const client = await Client.open();
   const token = tokenOf(await client.ask(`l\n${key}\n0\n`));
   const session = (await sessionsOn(key))[0] ?? "";
-  return { client, key, token, session };
+  return { client, key, token, session, object: env.SESSION.getByName(session) };
 }
 
 describe("the keys of a session that ends with its socket", () => {
@@ -96,5 +96,53 @@ describe("the keys of a session that ends with its socket", () => {
     tokenOf(await client.ask(`l\n${fresh("key")}\n0\n`));
     expect(await keysOf(session)).toEqual({ shelved: 0, stored: 2 });
     client.close();
+  });
+});
+
+describe("locks are released when their client goes", () => {
+  it("also if its saved state is of another version", async () => {
+    const { key, client, object } = await holder();
+    await runInDurableObject(object, (_, state) => {
+      const [socket] = state.getWebSockets();
+      const attachment = socket?.deserializeAttachment();
+      socket?.serializeAttachment({ ...attachment, state: { ...attachment.state, version: 999 } });
+    });
+    await evictDurableObject(object, { webSockets: "hibernate" });
+    client.send("ping\n_\n_\n");
+    await client.closed();
+    await isFree(key);
+  });
+
+  it("also after several sleeps with new keys in between, more than fit", async () => {
+    const { key, client, object } = await holder();
+    const keys = [key];
+    for (let sleep = 0; sleep < 4; sleep += 1) {
+      for (let n = 0; n < 12; n += 1) {
+        const next = `${fresh("key")}-${"é".repeat(100)}`;
+        tokenOf(await client.ask(`l\n${next}\n0 3600\n`));
+        keys.push(next);
+      }
+      await evictDurableObject(object, { webSockets: "hibernate" });
+    }
+    client.close();
+    for (const each of keys) await isFree(each);
+  });
+
+  it("also if it became able to resume after a sleep, and slept again", async () => {
+    const { key, client, object } = await holder();
+    await evictDurableObject(object, { webSockets: "hibernate" });
+    expect(await client.ask("@s session\n_\nresume\n")).toMatch(/^@s ok /);
+    await evictDurableObject(object, { webSockets: "hibernate" });
+    client.close();
+    await isFree(key);
+  });
+
+  it("also those of a message that is being carried out", async () => {
+    const { key, client } = await holder();
+    const keys = Array.from({ length: 60 }, () => `${fresh("key")}-${"x".repeat(100)}`);
+    client.send(keys.map((each, n) => `@${n} l\n${each}\n0 3600\n`).join(""));
+    await client.line();
+    client.close();
+    for (const each of [key, ...keys]) await isFree(each);
   });
 });

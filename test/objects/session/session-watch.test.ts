@@ -69,3 +69,50 @@ it("a client that has resumed hears of a loss, although its session was lost bef
   expect(await again.ask(`n\n${key}\n${token} 1\n`)).toMatch(/^ok/);
   expect(await again.line()).toBe(`! lost ${key} ${token} expired`);
 });
+
+/** The same, under a longer lease. */
+async function heldFor(lease: number) {
+  const key = fresh("key");
+  const client = await Client.open();
+  const token = tokenOf(await client.ask(`l\n${key}\n0 ${lease}\n`));
+  const session = (await sessionsOn(key))[0] ?? "";
+  return { key, client, token, session, object: env.SESSION.getByName(session) };
+}
+
+describe("telling keys that their leases are watched", () => {
+  it("is made up for when the client is back and watches, if the object was lost before", async () => {
+    const { key, client, token, object } = await heldFor(5);
+    const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
+      throw new Error("unreachable");
+    });
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    const credential = (await client.ask(RESUME)).split(" ")[2];
+    await until(() => watch.mock.calls.length > 0);
+    // A deploy: the object and its socket are lost.
+    await runInDurableObject(object, (_, state) => state.abort("deploy")).catch(() => {});
+    const again = await Client.open({ "Sec-WebSocket-Protocol": `dflockd.v2, holdfast.resume.${credential}` });
+    expect(await again.ask(WATCH)).toBe("@w ok");
+    expect(await again.line()).toBe(`! lost ${key} ${token} expired`);
+  });
+
+  it("holds up no renewal", async () => {
+    const { client, key, token } = await heldFor(60);
+    const others = Array.from({ length: 20 }, () => fresh("other"));
+    for (const other of others) tokenOf(await client.ask(`l\n${other}\n0 60\n`));
+    const { watch: watchKey } = KeyObject.prototype;
+    let isReleased = false;
+    vi.spyOn(KeyObject.prototype, "watch").mockImplementation(async function (this: KeyObject, session) {
+      // Some keys take their time.
+      while (!isReleased) await scheduler.wait(20);
+      return watchKey.call(this, session);
+    });
+    try {
+      expect(await client.ask(RESUME)).toMatch(/^@s ok /);
+      client.send(`@n n\n${key}\n${token} 60\n`);
+      await until(() => client.unread.length > 0, { timeout: 5_000 });
+      expect(await client.line()).toMatch(/^@n ok/);
+    } finally {
+      isReleased = true;
+    }
+  });
+});
