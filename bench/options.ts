@@ -7,8 +7,8 @@ export type Transport = (typeof TRANSPORTS)[number];
  * cycle on a new connection.
  */
 export type Pattern = "own" | "hot" | "fresh" | "visit";
-/** Parts of the report: holdfast beside the floor; hand-overs by transport; the front door beside none; majorities; sticky locks. */
-export const SECTIONS = ["cases", "hand-over", "door", "quorum", "sticky"] as const;
+/** Parts of the report: holdfast beside the floor; hand-overs by transport; the front door beside none; majorities; sticky locks; fresh keys. */
+export const SECTIONS = ["cases", "hand-over", "door", "quorum", "sticky", "fresh"] as const;
 export type Section = (typeof SECTIONS)[number];
 
 /** Another server of the three-line protocol, reached over TCP. */
@@ -38,7 +38,7 @@ export const USAGE = `Usage: npm run bench -- [options]
   --seconds N             measured seconds per case and server (3)
   --rounds N              turns into which they are split, servers alternating (6)
   --clients N,N           numbers of clients (1,10,50)
-  --sections LIST         parts of the report: cases,hand-over,door,quorum,sticky (all)
+  --sections LIST         parts of the report: cases,hand-over,door,quorum,sticky,fresh (all)
   --transports LIST       transports of cases and door: tcp,ws,rest (all)
   --patterns LIST         patterns of cases: own (one key per client), hot (one key for all), fresh (a new key for each
                           cycle), visit (a new connection for each cycle) (own,hot)

@@ -6,6 +6,7 @@ import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { workerdBinary } from "../src/front/system/package.ts";
 import { DOOR_AIM, type DoorReport, doorLines, measureDoor } from "./door-cost.ts";
+import { FRESH_AIM, FSYNCS_LIMIT, freshLines, measureFresh } from "./fresh.ts";
 import { fsyncMs } from "./fsync.ts";
 import { HAND_OVER_LIMIT, type HandOverReport, handOverLines, measureHandOvers } from "./hand-over.ts";
 import { type Case, Crew, type Result, type Server } from "./measure.ts";
@@ -15,7 +16,7 @@ import { measureQuorum, type QuorumReport, quorumLines } from "./quorum.ts";
 import { ratioOf } from "./ratio.ts";
 import { AIM, type CaseReport, caseLines, heading, isLikeForLike, ratioToFloor, rowsLine, verdict } from "./report.ts";
 import { countRows } from "./rows.ts";
-import { Lab } from "./servers.ts";
+import { Lab, type RunningServer } from "./servers.ts";
 import { measureSticky, STICKY_LIMIT, stickyLines } from "./sticky.ts";
 import { inTurns } from "./turns.ts";
 
@@ -57,11 +58,12 @@ async function measureAll(lab: Lab, options: Options): Promise<void> {
   const door = has("door") ? await reportDoor(lab, holdfast, options) : undefined;
   const quorum = has("quorum") ? await reportQuorum(lab, options) : undefined;
   const sticky = has("sticky") ? await reportSticky(holdfast, options) : undefined;
+  const fresh = has("fresh") ? await reportFresh(lab, holdfast, options) : undefined;
   if (isStopped()) return;
   console.log(`\n${loadLine()}`);
   const path = options.json ?? defaultPath();
   mkdirSync(dirname(path), { recursive: true });
-  const results = { at: new Date(), machine, options, ...cases, handOvers, door, quorum, sticky };
+  const results = { at: new Date(), machine, options, ...cases, handOvers, door, quorum, sticky, fresh };
   writeFileSync(path, `${JSON.stringify(results, null, 2)}\n`);
   console.log(`results: ${path}`);
 }
@@ -126,6 +128,12 @@ async function reportSticky(holdfast: Server, options: Options) {
   const report = await measureSticky(holdfast, options, isStopped);
   if (!isStopped()) console.log(`\n${stickyLines(report).join("\n")}`);
   return { limit: STICKY_LIMIT, ...report };
+}
+
+async function reportFresh(lab: Lab, holdfast: RunningServer, options: Options) {
+  const reports = await measureFresh(lab, holdfast, options, isStopped);
+  if (!isStopped()) console.log(`\n${freshLines(reports).join("\n")}`);
+  return { aim: FRESH_AIM, fsyncsLimit: FSYNCS_LIMIT, ...reports };
 }
 
 function describeMachine(folder: string) {

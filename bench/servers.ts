@@ -56,9 +56,9 @@ export class Lab {
   }
 
   /** Starts a Worker in a workerd of its own, on free ports and an empty disk. */
-  async start(name: keyof typeof WORKERS): Promise<RunningServer> {
+  async start(name: keyof typeof WORKERS, variables: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
     const worker = await this.#bundle(name, WORKERS[name]);
-    return this.#keep(startDirect(name, worker, join(this.#folder, name)));
+    return this.#keep(startDirect(name, worker, mkdtempSync(join(this.#folder, `${name}-`)), variables));
   }
 
   /** Starts another lock server; undefined if it is not installed. */
@@ -138,13 +138,18 @@ async function startRelease(name: string, root: string, dataDir: string): Promis
   };
 }
 
-async function startDirect(name: string, worker: string, dataDir: string): Promise<RunningServer> {
+async function startDirect(
+  name: string,
+  worker: string,
+  dataDir: string,
+  variables: Readonly<Record<string, string>>,
+): Promise<RunningServer> {
   const workerd = await startWorkerd({
     worker,
     dataDir,
     http: { host: HOST, port: 0 },
     tcp: { host: HOST, port: 0 },
-    variables: { CLIENT_IP_HEADER: "", HTTP_SESSION_IDLE_S: "3600" },
+    variables: { CLIENT_IP_HEADER: "", HTTP_SESSION_IDLE_S: "3600", ...variables },
     log: withoutWarnings((line) => process.stderr.write(`[${name}] ${line}`)),
   });
   let isWanted = true;

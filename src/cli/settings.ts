@@ -32,7 +32,7 @@ const SERVED: Record<ServedVariable, string> = {
   DEFAULT_LEASE_TTL_S: "lease in seconds when a client names none",
   LEASE_SWEEP_INTERVAL_S: "seconds between looks for expired leases",
   GC_INTERVAL_S: "seconds between looks for idle keys",
-  GC_MAX_IDLE_S: "seconds after which an idle key is forgotten",
+  GC_MAX_IDLE_S: "seconds for which an idle key is kept, at least",
   MAX_LOCKS: "most keys at a time, 0 = unlimited",
   MAX_WAITERS: "most waiters per key, 0 = unlimited",
   MAX_CONNECTIONS: "most connections, 0 = unlimited",

@@ -1,11 +1,11 @@
 import type { Bookkeeping } from "./bookkeeping.ts";
-import type { CommandContext } from "./commands.ts";
+import type { CommandContext, WaitCommand } from "./commands.ts";
 import type { Holds } from "./holds.ts";
 import type { NoticeAnswer } from "./output.ts";
 import type { Slot } from "./slots.ts";
 import { Waiter, type WaitQueue } from "./waiters.ts";
 
-/** What sessions say to notices, and what becomes known of offered holds in other ways. */
+/** What sessions say to notices, and what becomes known of waits and offered holds in other ways. */
 export class Answers {
   readonly #books: Bookkeeping;
   readonly #holds: Holds;
@@ -31,6 +31,16 @@ export class Answers {
     else if (!subject || subject.isReported || (offered ?? subject.token) !== subject.token) return;
     else if (answer === "taken" && subject.isOffered) this.#confirm(subject, offered ? context.now : undefined);
     else this.#answerPromotion(subject, answer, context);
+  }
+
+  /** The session knows that its earlier `wait` on this key was cut off. */
+  interruptWaits({ session, request }: WaitCommand, now: number): void {
+    const { requests } = this.#books;
+    // A repeat of the same `wait` has interrupted nothing.
+    if (requests.has(request)) return;
+    for (const subject of requests.ofSession(session)) {
+      if (subject instanceof Waiter && subject.waitRequest !== undefined) this.#holds.interruptWait(subject, now);
+    }
   }
 
   /** Whoever shows a token has it. */

@@ -28,6 +28,8 @@ export interface AcquireCommand {
   readonly sessionless?: Sessionless;
   /** Set if other deployments have to agree to the grant. Such a request of a lock is always answered `queued` first. */
   readonly quorum?: Quorum;
+  /** The session wants to hear at once when the lease ends. */
+  readonly isWatched?: true;
 }
 
 /** What follows when other deployments do not agree: the request has failed, or asks again until they do. */
@@ -53,6 +55,7 @@ export interface LockRequest extends Pick<AcquireCommand, "session" | "request" 
   readonly sessionless?: Sessionless | undefined;
   readonly quorum?: Quorum | undefined;
   readonly asksWanted?: true | undefined;
+  readonly isWatched?: boolean | undefined;
 }
 
 type OfAcquireOnly = "steals" | "sessionless" | "quorum" | "asksWanted";

@@ -33,7 +33,7 @@ import {
   type RemoveOutcome,
   SessionlessHolds,
 } from "./sessionless.ts";
-import { Slot } from "./slots.ts";
+import { earliestWake, FEW_HOLDS, Slot, watchAll } from "./slots.ts";
 import type { Changes, StoredKey } from "./storage.ts";
 import { holderViews, type KeyView, newestHolds, type ReportedHold, tagOf, waiterViews } from "./views.ts";
 import { Waiter, WaitQueue } from "./waiters.ts";
@@ -131,7 +131,7 @@ export class KeyEngine {
   /** The second phase of `enqueue`: returns the hold if there is one, else waits in the place already taken. */
   wait(command: WaitCommand, context: CommandContext): WaitOutcome {
     // Before time passes: what ends while the client cannot hear of it does not count against it.
-    if (command.takesOver) this.#interruptWaits(command, context.now);
+    if (command.takesOver) this.#answers.interruptWaits(command, context.now);
     this.tick(context);
     const repeated = this.#repeated(command.request);
     if (repeated) return repeated;
@@ -184,12 +184,13 @@ export class KeyEngine {
   }
 
   /** Restarts the lease, which may be a shorter one. An expired hold stays expired. */
-  renew(token: string, leaseSeconds: number, context: CommandContext): RenewOutcome {
+  renew(token: string, leaseSeconds: number, context: CommandContext, isWatched = false): RenewOutcome {
     this.#answers.shown(token, context.now);
     this.tick(context);
     const slot = this.#holds.get(token);
     this.#books.output.observations.push({ type: "renewed", result: slot ? "ok" : "error" });
     if (!slot) return { status: "not_held" };
+    if (isWatched) slot.isWatched = true;
     this.#holds.lease(slot, leaseSeconds, context.now);
     return { status: "renewed", leaseSeconds, ...this.#holds.wanted.renewed(slot, this.#queue.length > 0) };
   }
@@ -260,6 +261,11 @@ export class KeyEngine {
     return this.#sessionless.remove(selector, context);
   }
 
+  /** From now on the session hears at once when a lease of its own ends. */
+  watch(session: string): void {
+    watchAll(this.#holds, session, this.#books.output.changes);
+  }
+
   /**
    * Takes a session's answer to a notice. A hold that will not be picked up goes to the next waiter. `offered` is the
    * token that the notice carried.
@@ -311,6 +317,16 @@ export class KeyEngine {
     records.forgetLapsesBefore(now - context.gcMaxIdleMs);
   }
 
+  /** Whether this is the token of a hold, possibly of one whose lease has ended unnoticed. */
+  knows(token: string): boolean {
+    return this.#holds.get(token) !== undefined;
+  }
+
+  /** When the key was last used, if nobody holds it or waits for it. */
+  get idleSince(): number | undefined {
+    return this.#isIdle ? this.#books.lastActivity : undefined;
+  }
+
   /** True if the key has been idle for long enough to be forgotten, except for its fence. */
   isPrunable({ now, gcMaxIdleMs }: Pick<CommandContext, "now" | "gcMaxIdleMs">): boolean {
     return this.#isIdle && now - this.#books.lastActivity > gcMaxIdleMs;
@@ -325,7 +341,8 @@ export class KeyEngine {
   nextWake({ gcMaxIdleMs, graceMs }: { gcMaxIdleMs: number; graceMs: number }): number {
     const isDone = this.#isIdle && !this.hasNews;
     const idleEnds = isDone ? this.#books.lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
-    return Math.min(this.#books.deadlines.earliest(), idleEnds);
+    const mustLook = this.#queue.length > 0 || this.hasNews || this.#holds.count > FEW_HOLDS;
+    return Math.min(mustLook ? this.#books.deadlines.earliest() : earliestWake(this.#holds), idleEnds);
   }
 
   /** The key as it is now; `detail` adds the waiters. Shows up to 100 holders, or `maxHolders`. */
@@ -384,15 +401,5 @@ export class KeyEngine {
     const subject = this.#books.requests.get(request);
     if (!subject) return undefined;
     return subject instanceof Slot && subject.isReported ? subject.granted : { status: "queued" };
-  }
-
-  /** The session knows that its earlier `wait` on this key was cut off. */
-  #interruptWaits({ session, request }: WaitCommand, now: number): void {
-    const { requests } = this.#books;
-    // A repeat of the same `wait` has interrupted nothing.
-    if (requests.has(request)) return;
-    for (const subject of requests.ofSession(session)) {
-      if (subject instanceof Waiter && subject.waitRequest !== undefined) this.#holds.interruptWait(subject, now);
-    }
   }
 }

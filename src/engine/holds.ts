@@ -325,8 +325,9 @@ export class Holds {
   #promoteTo(slot: Slot, waiter: Waiter, context: CommandContext): boolean {
     const { session, openRequest, leaseSeconds, sessionless, quorum, isEnqueued, joinedAt } = waiter;
     const asksWanted = waiter.asksWanted || undefined;
+    const request = { session, request: openRequest, leaseSeconds, sessionless, asksWanted, isWatched: true };
     try {
-      this.#hold(slot, { session, request: openRequest, leaseSeconds, sessionless, asksWanted }, context);
+      this.#hold(slot, request, context);
     } catch (error) {
       if (error instanceof FenceExhaustedError) return false;
       throw error;
@@ -362,7 +363,7 @@ export class Holds {
 
   /** Makes a free slot a hold with a new token. If no fence is left it throws, and nothing has changed. */
   #hold(slot: Slot, asked: LockRequest, context: CommandContext): void {
-    const { session, request, leaseSeconds, sessionless } = asked;
+    const { session, request, leaseSeconds, sessionless, isWatched = false } = asked;
     try {
       this.#lastFence = nextFence(this.#lastFence, context.fenceFloor, context.now);
     } catch (error) {
@@ -377,6 +378,7 @@ export class Holds {
     slot.sessionless = sessionless;
     slot.since = context.now;
     slot.isReported = false;
+    slot.isWatched = isWatched;
     slot.isOffered = false;
     slot.hasRecord = false;
     slot.wasKnown = false;

@@ -22,6 +22,8 @@ export class Slot implements Due {
   since = 0;
   /** The token has been handed to the client. */
   isReported = false;
+  /** The session is to hear at once when the lease ends. If nobody waits, nothing else has to happen then. */
+  isWatched = false;
   /**
    * The token has been sent to the session, which may have handed it over: until it is known that nobody has it, the
    * hold stays. Stored with the promotion; that the client has the token is not, so after a restart the session is
@@ -98,6 +100,30 @@ export class Slot implements Due {
 
   get dueAt(): number {
     return this.isHeld ? Math.min(this.expiresAt, this.notifyAt) : NEVER;
+  }
+
+  /** When the key must be woken for this hold if nobody waits. */
+  get wakeAt(): number {
+    return this.isWatched || !this.isReported || this.round ? this.dueAt : NEVER;
+  }
+}
+
+/** Among more holds than this, nobody looks for those whose lease ends unnoticed. */
+export const FEW_HOLDS = 16;
+
+/** When the key must be woken for these holds if nobody waits. */
+export function earliestWake(holds: Iterable<Slot>): number {
+  let earliest = NEVER;
+  for (const { wakeAt } of holds) earliest = Math.min(earliest, wakeAt);
+  return earliest;
+}
+
+/** From now on the session hears at once when a lease of its own ends. */
+export function watchAll(holds: Iterable<Slot>, session: string, { slots }: { readonly slots: Set<Slot> }): void {
+  for (const slot of holds) {
+    if (slot.session !== session || slot.isWatched) continue;
+    slot.isWatched = true;
+    slots.add(slot);
   }
 }
 

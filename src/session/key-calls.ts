@@ -25,12 +25,15 @@ export type KeyCall =
   | { readonly type: "enqueue"; readonly command: EnqueueCommand }
   | { readonly type: "wait"; readonly command: WaitCommand }
   | { readonly type: "release"; readonly token: string; readonly session: string }
-  | { readonly type: "renew"; readonly token: string; readonly leaseSeconds: number }
+  /** `isWatched`: the session wants to hear at once when the lease ends. */
+  | { readonly type: "renew"; readonly token: string; readonly leaseSeconds: number; readonly isWatched?: true }
   /** Like `renew`, for a hold that other deployments have agreed to. */
   | { readonly type: "prolong"; readonly token: string; readonly session: string; readonly leaseMs: number }
   | { readonly type: "fenceOfHolder" }
   | { readonly type: "pickUp"; readonly request: string }
   | ({ readonly type: "cancel"; readonly request: string } & CancelOptions)
+  /** The session wants to hear at once when a lease of its own ends. */
+  | { readonly type: "watch"; readonly session: string }
   | { readonly type: "leave"; readonly session: string; readonly keepsReported: boolean };
 
 /** `kept`: the hold is as it was, because too few deployments would keep it for longer. */
@@ -49,6 +52,7 @@ interface Outcomes {
   fenceOfHolder: FenceOutcome;
   pickUp: PickUpOutcome;
   cancel: undefined;
+  watch: undefined;
   leave: undefined;
 }
 
@@ -74,6 +78,8 @@ export interface Circumstances {
   readonly hasBegun?: boolean;
   /** Other deployments have to agree. */
   readonly quorum?: Quorum;
+  /** The client hears at once when the lease ends. */
+  readonly isWatched?: boolean;
 }
 
 /** Who makes a request. */
@@ -84,18 +90,20 @@ interface Maker {
 }
 
 /** The call that carries out a request. */
-export function callOf(request: KeyRequest, maker: Maker, { mayWait, takesOver, quorum }: Circumstances): KeyCall {
+export function callOf(request: KeyRequest, maker: Maker, circumstances: Circumstances): KeyCall {
   const { session, id, defaultLeaseSeconds } = maker;
+  const { mayWait, takesOver, quorum } = circumstances;
+  const watch = circumstances.isWatched ? ({ isWatched: true } as const) : {};
   const leaseSeconds = ("leaseSeconds" in request ? request.leaseSeconds : undefined) ?? defaultLeaseSeconds;
   switch (request.type) {
     case "acquire": {
       const { limit, waitSeconds, steals, asksWanted } = request;
-      const asked = { session, request: id, limit, leaseSeconds, waitMs: waitSeconds * 1000, mayWait };
+      const asked = { session, request: id, limit, leaseSeconds, waitMs: waitSeconds * 1000, mayWait, ...watch };
       const command = { ...asked, ...(quorum && { quorum }), ...(asksWanted && { asksWanted }) };
       return { type: "acquire", command: steals ? { ...command, steals } : command };
     }
     case "enqueue":
-      return { type: "enqueue", command: { session, request: id, limit: request.limit, leaseSeconds } };
+      return { type: "enqueue", command: { session, request: id, limit: request.limit, leaseSeconds, ...watch } };
     case "wait": {
       const command = { session, request: id, waitMs: request.waitSeconds * 1000, mayWait };
       return { type: "wait", command: takesOver ? { ...command, takesOver } : command };
@@ -103,6 +111,6 @@ export function callOf(request: KeyRequest, maker: Maker, { mayWait, takesOver, 
     case "release":
       return { type: "release", token: request.token, session };
     case "renew":
-      return { type: "renew", token: request.token, leaseSeconds };
+      return { type: "renew", token: request.token, leaseSeconds, ...watch };
   }
 }

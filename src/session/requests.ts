@@ -15,6 +15,7 @@ import { answerOf, type Circumstances, callOf, type KeyOutcome, type KeyRequest,
 import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
+import { Watching } from "./watching.ts";
 import { Withdrawals } from "./withdrawals.ts";
 
 /** An older offer may have expired: it is picked up instead. Clocks that differ by more only make this slower. */
@@ -33,6 +34,7 @@ export class Requests {
   readonly #holdings: Holdings;
   readonly #withdrawals: Withdrawals;
   readonly #pickUps: PickUps;
+  readonly #watching: Watching;
   /** What the client was told of, newest last: tokens of offers, and requests that waited for nothing. */
   readonly #told: string[] = [];
   /** Undefined while the session has no client. */
@@ -44,6 +46,7 @@ export class Requests {
     this.#holdings = holdings;
     this.table = table;
     this.#withdrawals = new Withdrawals(context, holdings, table);
+    this.#watching = new Watching(context, () => this.#isOver);
     this.#pickUps = new PickUps(context, holdings, {
       table,
       isOver: () => this.#isOver,
@@ -166,6 +169,16 @@ export class Requests {
     }
   }
 
+  /** From now on every key tells at once when a lease of this session ends. `allTold`: those used before know it too. */
+  watch(allTold: () => void): void {
+    this.#watching.begin(this.#holdings.keysToLeave(), allTold);
+  }
+
+  /** Some key may have yet to be told, if the session wants to hear of its leases from now on. */
+  get hasUntold(): boolean {
+    return this.#watching.isUnderWay || (!this.#watching.isOn && this.#holdings.keysToLeave().length > 0);
+  }
+
   /** The answer of a session without a client. One that may have been told keeps its hold, unless it has left. */
   answerWithoutClient({ mayBeTold }: Notice, hasLeft: boolean): NoticeAnswer {
     return mayBeTold && !(hasLeft && this.#context.config.autoRelease) ? "taken" : "gone";
@@ -231,7 +244,11 @@ export class Requests {
       // The current holder may have acquired the key after the steal.
       isRepeatable: () => !(request.type === "acquire" && request.steals),
       failed: (error) => this.#failed(entry, request, error),
-      answered: (outcome) => this.#carriedOut(entry, request, outcome),
+      answered: (outcome) => {
+        this.#carriedOut(entry, request, outcome);
+        // It was on its way when the other keys were told.
+        if (this.#watching.isOn && !circumstances.isWatched && mayHold(request)) this.#watching.tell(request.key);
+      },
     });
   }
 

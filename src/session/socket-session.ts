@@ -128,7 +128,7 @@ export class SocketSession {
 
   opened(client: SocketClient): void {
     const isKnown = this.context.config.authToken === undefined || client.isAuthenticated;
-    if (isKnown) this.resumption.attach();
+    if (isKnown) this.#attach();
     const conversation = this.#converse(client, this.#beginning(client, isKnown));
     if (isKnown) this.context.emit({ type: "known" });
     else this.#watchHandshake(conversation);
@@ -313,8 +313,14 @@ export class SocketSession {
 
   #known(): void {
     this.#stopHandshakeTimer();
-    this.resumption.attach();
+    this.#attach();
     this.context.emit({ type: "known" });
+  }
+
+  /** The client is there, for the first time or again. */
+  #attach(): void {
+    this.resumption.attach();
+    if (this.resumption.hasUntold) this.requests.watch(() => this.resumption.told());
   }
 
   #hangUp(): void {

@@ -13,7 +13,8 @@ function ruin(dataDir: string, token: string): void {
   for (const file of readdirSync(folder)) {
     if (!/^[0-9a-f]{64}\.sqlite$/.test(file)) continue;
     const database = new DatabaseSync(join(folder, file));
-    const isIt = database.prepare("SELECT 1 FROM slots WHERE token = ?").get(token) !== undefined;
+    const isIt =
+      database.prepare("SELECT 1 FROM _cf_KV WHERE instr(value, ?) > 0").get(Buffer.from(token)) !== undefined;
     database.close();
     if (!isIt) continue;
     writeFileSync(join(folder, file), Buffer.alloc(16_384, "garbage"));

@@ -1,8 +1,17 @@
-import { existsSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
-import { sweepEmptyDatabases } from "../../src/front/workerd/sweep.ts";
+import { sweepEmptyDatabases, sweepWhileInUse } from "../../src/front/workerd/sweep.ts";
 import { temporaryDir } from "./support.ts";
 
 const NOW = { olderThanMs: 0, budgetMs: 10_000 };
@@ -44,6 +53,47 @@ describe("a sweep", () => {
     utimesSync(old, new Date(0), new Date(0));
     expect(sweepEmptyDatabases(directory, { ...NOW, olderThanMs: 60_000 })).toBe(1);
     expect([young, old].map((path) => existsSync(path))).toEqual([true, false]);
+  });
+
+  test("while objects may be opened removes what stays closed", async () => {
+    const directory = temporaryDir();
+    const path = emptied(directory, name("1"));
+    expect(await sweepWhileInUse(directory, { ...NOW, opensWithinMs: 100 })).toBe(1);
+    expect(readdirSync(directory)).toEqual([]);
+    expect(existsSync(path)).toBe(false);
+  });
+
+  test("gives a file back whose object had opened it in that moment, with what it has stored since", async () => {
+    const directory = temporaryDir();
+    const path = emptied(directory, name("2"));
+    const database = new DatabaseSync(path);
+    const sweeping = sweepWhileInUse(directory, { ...NOW, opensWithinMs: 100 });
+    writeFileSync(`${path}-wal`, "");
+    expect(await sweeping).toBe(0);
+    rmSync(`${path}-wal`);
+    database.exec("CREATE TABLE t (x); INSERT INTO t VALUES (7)");
+    database.close();
+    expect(new DatabaseSync(path).prepare("SELECT x FROM t").get()).toEqual({ x: 7 });
+  });
+
+  test("lets an object that comes meanwhile have a file of its own", async () => {
+    const directory = temporaryDir();
+    const path = emptied(directory, name("3"));
+    const sweeping = sweepWhileInUse(directory, { ...NOW, opensWithinMs: 100 });
+    const database = new DatabaseSync(path);
+    database.exec("CREATE TABLE t (x); INSERT INTO t VALUES (8)");
+    expect(await sweeping).toBe(1);
+    expect(readdirSync(directory)).toEqual([name("3")]);
+    expect(database.prepare("SELECT x FROM t").get()).toEqual({ x: 8 });
+  });
+
+  test("finishes at the next start what a crash has cut off", () => {
+    const directory = temporaryDir();
+    const [empty, used] = [emptied(directory, name("4")), emptied(directory, name("5"))];
+    writeFileSync(`${used}-wal`, "");
+    for (const path of [empty, used]) renameSync(path, `${path}.swept`);
+    sweepEmptyDatabases(directory, NOW);
+    expect(readdirSync(directory)).toEqual([name("5"), `${name("5")}-wal`]);
   });
 
   test("says which file it cannot remove and why, and goes on with the others", () => {

@@ -64,7 +64,7 @@ describe("leases", () => {
 
   it("may last three centuries, to the millisecond, even after a reload", () => {
     const story = new Story();
-    const token = story.hold("a", { lease: LONGEST });
+    const token = story.hold("a", { lease: LONGEST, isWatched: true });
     expect(story.engine.nextWake(WAKE)).toBe(story.now + LONGEST * 1000);
     story.reload();
     expect(story.engine.nextWake(WAKE)).toBe(story.now + LONGEST * 1000);
@@ -132,14 +132,14 @@ describe("leases", () => {
 
   it("can be shortened by a renewal, and the key wakes for it", () => {
     const story = new Story();
-    const token = story.hold("a", { lease: 60 });
+    const token = story.hold("a", { lease: 60, isWatched: true });
     story.renew(token, 1);
     expect(story.engine.nextWake(WAKE)).toBe(story.now + 1_000);
   });
 
   it("that were extended do not end at the old time", () => {
     const story = new Story();
-    const token = story.hold("a", { lease: 1 });
+    const token = story.hold("a", { lease: 1, isWatched: true });
     story.renew(token, 60);
     story.later(2).tick();
     expect(story.holders()).toEqual(["a"]);
@@ -148,11 +148,37 @@ describe("leases", () => {
 
   it("of several slots wake the key one after the other", () => {
     const story = new Story({ limit: 2 });
-    story.hold("a", { request: "a1", lease: 1 });
-    story.hold("a", { request: "a2", lease: 3 });
+    story.hold("a", { request: "a1", lease: 1, isWatched: true });
+    story.hold("a", { request: "a2", lease: 3, isWatched: true });
     expect(story.engine.nextWake(WAKE)).toBe(story.now + 1_000);
     story.later(1).tick();
     expect(story.engine.nextWake(WAKE)).toBe(story.now + 2_000);
+  });
+
+  it("that nobody waits for wake the key only if their session wants to hear of their end", () => {
+    const story = new Story({ limit: 2 });
+    story.hold("a", { request: "a1", lease: 1 });
+    expect(story.engine.nextWake(WAKE)).toBe(Number.POSITIVE_INFINITY);
+    story.hold("b", { request: "b1", lease: 3, isWatched: true });
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + 3_000);
+    story.run({ do: "watch", session: "a" });
+    expect(story.rowsWritten).toBe(1);
+    story.reload();
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + 1_000);
+    story.run({ do: "watch", session: "a" });
+    expect(story.rowsWritten).toBe(0);
+  });
+
+  it("that somebody waits for wake the key, until the last waiter has left", () => {
+    const story = new Story();
+    story.hold("a", { lease: 1 });
+    story.acquire("b", { wait: 60 });
+    expect(story.engine.nextWake(WAKE)).toBe(story.now + 1_000);
+    story.cancel("b-l");
+    expect(story.engine.nextWake(WAKE)).toBe(Number.POSITIVE_INFINITY);
+    story.acquire("b", { wait: 60 });
+    story.later(1).tick();
+    expect(story.holders()).toEqual(["b"]);
   });
 });
 

@@ -32,6 +32,7 @@ export interface SlotRow {
   readonly place: number;
   readonly isHeld: boolean;
   readonly isReported: boolean;
+  readonly isWatched: boolean;
   readonly isOffered: boolean;
   readonly hasRecord: boolean;
   readonly sessionless: Sessionless | undefined;
@@ -119,9 +120,10 @@ export type Call =
   | { readonly do: "wait"; readonly command: Parameters<KeyEngine["wait"]>[0] }
   | { readonly do: "release" | "giveBack"; readonly token: string; readonly session: string }
   | { readonly do: "steal"; readonly fence: string }
-  | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number }
+  | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number; readonly isWatched?: true }
   | { readonly do: "pickUp"; readonly request: string }
   | ({ readonly do: "cancel"; readonly request: string } & CancelOptions)
+  | { readonly do: "watch"; readonly session: string }
   /** `offered`: the token that the notice carried. */
   | {
       readonly do: "answer";
@@ -189,11 +191,13 @@ export class StoredEngine {
       case "steal":
         return engine.steal(call.fence, context);
       case "renew":
-        return engine.renew(call.token, call.leaseSeconds, context);
+        return engine.renew(call.token, call.leaseSeconds, context, call.isWatched);
       case "pickUp":
         return engine.pickUp(call.request, context);
       case "cancel":
         return engine.cancel(call.request, context, call);
+      case "watch":
+        return engine.watch(call.session);
       case "answer":
         return engine.answer(call.request, call.answer, context, call.offered);
       case "leave":
@@ -238,10 +242,10 @@ export class StoredEngine {
 
 function slotRow(slot: Slot): SlotRow {
   const { index, token, session, request, leaseSeconds, expiresAt, since, place } = slot;
-  const { isHeld, isReported, isOffered, hasRecord, sessionless, round, asksWanted, wasKnown } = slot;
+  const { isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, round, asksWanted, wasKnown } = slot;
   const row = { index, token, session, request, leaseSeconds, expiresAt, since, place };
   const flags = { ...(round && { round }), ...(asksWanted && { asksWanted }), ...(wasKnown && { wasKnown }) };
-  return { ...row, isHeld, isReported, isOffered, hasRecord, sessionless, ...flags };
+  return { ...row, isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, ...flags };
 }
 
 function waiterRow(waiter: Waiter): WaiterRow {

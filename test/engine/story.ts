@@ -23,6 +23,7 @@ interface AcquireOptions {
   readonly wait?: number;
   readonly limit?: number;
   readonly asksWanted?: true;
+  readonly isWatched?: true;
   readonly steals?: true;
 }
 
@@ -67,7 +68,7 @@ export class Story {
   }
 
   /** Acquires a slot that must be free; returns its token. */
-  hold(session: string, options: Pick<AcquireOptions, "request" | "lease" | "asksWanted"> = {}): string {
+  hold(session: string, options: Pick<AcquireOptions, "request" | "lease" | "asksWanted" | "isWatched"> = {}): string {
     const { token } = this.acquire(session, options);
     if (token === undefined) throw new Error(`${session} does not hold`);
     return token;

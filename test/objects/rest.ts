@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { httpSessionName } from "../../src/objects/calls/session-names.ts";
-import { sessionsOn, tablesOf, until } from "./support.ts";
+import { sessionsOn, storedIn, until } from "./support.ts";
 
 /** A reply with its JSON read; `body` is empty where there was none. */
 export interface RestReply {
@@ -132,7 +132,7 @@ export const soon = (check: () => boolean | Promise<boolean>, timeout = 3_000) =
 
 /** Everything an object has stored: tables, values by key, and its alarm. */
 export async function storedBy(stub: DurableObjectStub) {
-  const tables = await tablesOf(stub);
+  const tables = await storedIn(stub);
   return runInDurableObject(stub, async (_, { storage }) => ({
     tables,
     values: [...storage.kv.list()].length,

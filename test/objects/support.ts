@@ -1,8 +1,9 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import type { AcquireCommand } from "../../src/engine/index.ts";
-import { allDirectories } from "../../src/objects/calls/directories.ts";
+import { allDirectories, directoryOfKey } from "../../src/objects/calls/directories.ts";
+import { KeyStore } from "../../src/objects/key/rows.ts";
 
 /**
  * Polls until the check is true. The deadline counts only the pauses between polls, so a machine that stalls does not
@@ -37,25 +38,44 @@ export function command(overrides: Partial<AcquireCommand> = {}): AcquireCommand
 
 /** The number of rows that the storage of an object has had written by `work`. */
 export async function rowsWritten(state: DurableObjectState, work: () => unknown): Promise<number> {
-  let rows = 0;
-  const { sql } = state.storage;
+  const count = countIn(state);
+  try {
+    await work();
+  } finally {
+    count();
+  }
+  return count();
+}
+
+/** Counts the rows that an object writes from here on, for as long as it is not evicted. */
+export async function countRows(stub: DurableObjectStub): Promise<() => number> {
+  return runInDurableObject(stub, (_, state) => countIn(state));
+}
+
+/** The first call of what it returns ends the count. */
+function countIn({ storage }: DurableObjectState): () => number {
+  const { sql, kv } = storage;
   const exec = sql.exec.bind(sql);
-  const cursors: { rowsWritten: number }[] = [];
+  const cursors: { readonly rowsWritten: number }[] = [];
   const spy = vi.spyOn(sql, "exec").mockImplementation(((query: string, ...bindings: unknown[]) => {
     const cursor = exec(query, ...bindings);
     cursors.push(cursor);
     return cursor;
   }) as typeof sql.exec);
-  const alarm = vi.spyOn(state.storage, "setAlarm");
-  try {
-    await work();
-  } finally {
+  const others = [
+    vi.spyOn(storage, "setAlarm"),
+    vi.spyOn(storage, "deleteAlarm"),
+    vi.spyOn(kv, "put"),
+    vi.spyOn(kv, "delete"),
+  ];
+  let rows: number | undefined;
+  return () => {
+    if (rows !== undefined) return rows;
+    rows = others.reduce((sum, { mock }) => sum + mock.calls.length, 0);
     for (const cursor of cursors) rows += cursor.rowsWritten;
-    rows += alarm.mock.calls.length;
-    spy.mockRestore();
-    alarm.mockRestore();
-  }
-  return rows;
+    for (const each of [spy, ...others]) each.mockRestore();
+    return rows;
+  };
 }
 
 /** A WebSocket client of the service under test. */
@@ -136,28 +156,29 @@ export async function loseRows(key: string): Promise<void> {
   await evictDurableObject(keyStub(key));
 }
 
-/** Sessions that the key's rows name, holders first, then waiters in order. */
-export async function sessionsOn(key: string): Promise<string[]> {
-  return runInDurableObject(keyStub(key), (_, { storage }) =>
-    storage.sql
-      .exec<{ session: string }>(
-        "SELECT session FROM slots WHERE flags & 1 UNION ALL SELECT session FROM (SELECT session FROM waiters ORDER BY place)",
-      )
-      .toArray()
-      .map(({ session }) => session),
-  );
+/** Has the directory visit its keys, as its alarm does: those that have been idle for long enough are pruned. */
+export async function visitKeys(key: string): Promise<void> {
+  await runDurableObjectAlarm(directoryOfKey(env, key));
 }
 
-/** The names of the tables an object has; none when nothing of it is stored. */
-export async function tablesOf(stub: DurableObjectStub): Promise<string[]> {
-  return runInDurableObject(stub, (_, { storage }) =>
-    storage.sql
-      .exec<{ name: string }>(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
-      )
-      .toArray()
-      .map(({ name }) => name),
-  );
+/** Sessions that the key's rows name, holders first, then waiters in order. */
+export async function sessionsOn(key: string): Promise<string[]> {
+  return runInDurableObject(keyStub(key), (_, { storage }) => {
+    const loaded = new KeyStore(storage).load()?.key;
+    const holders = loaded?.slots.filter(({ isHeld }) => isHeld) ?? [];
+    return [...holders, ...(loaded?.waiters ?? [])].map(({ session }) => session);
+  });
+}
+
+/** The names of the tables and records an object has; none when nothing of it is stored. */
+export async function storedIn(stub: DurableObjectStub): Promise<string[]> {
+  return runInDurableObject(stub, (_, { storage }) => {
+    const tables = storage.sql.exec<{ name: string }>(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
+    );
+    const records = Array.from(storage.kv.list(), ([name]) => `record ${name}`);
+    return [...tables.toArray().map(({ name }) => name), ...records];
+  });
 }
 
 /** The token of a grant; anything else is an error. */

@@ -17,7 +17,7 @@ import { dirname, join, resolve } from "node:path";
 import { codeOf, Failure, reasonOf } from "../system/failure.ts";
 import { type Listen, NAMESPACES } from "./config.ts";
 import { holdAlive, isAlive, type SocketPaths, socketPathsOf } from "./socket-paths.ts";
-import { sweepEmptyDatabases } from "./sweep.ts";
+import { sweepEmptyDatabases, sweepWhileInUse } from "./sweep.ts";
 
 /** The real path, the same however the directory is reached: it identifies a leftover workerd among other processes. */
 export const workerdConfigFile = (dataDir: string) => join(realpathSync(dataDir), "workerd.capnp");
@@ -78,14 +78,17 @@ export async function openDataDir(dataDir: string): Promise<OpenDataDir> {
 function sweepWhileRunning(dataDir: string): NodeJS.Timeout {
   const sweeping = setInterval(() => {
     for (const kind of [NAMESPACES.SESSION, NAMESPACES.HTTP_SESSION]) {
-      sweepEmptyDatabases(databasesOf(dataDir, kind), { olderThanMs: SWEEP_EVERY_MS, budgetMs: 1_000 });
+      void sweepWhileInUse(databasesOf(dataDir, kind), IN_USE);
     }
   }, SWEEP_EVERY_MS);
   sweeping.unref();
   return sweeping;
 }
 
-const SWEEP_EVERY_MS = 300_000;
+/** Every connection leaves a file, so there may be hundreds a second. */
+const SWEEP_EVERY_MS = 10_000;
+/** workerd creates the log within a millisecond or two of opening a database, if the machine lets it. */
+const IN_USE = { olderThanMs: SWEEP_EVERY_MS, budgetMs: 100, opensWithinMs: 2_000 };
 
 const databasesOf = (dataDir: string, kind: string) => join(objectsDir(dataDir), `holdfast-${kind}`);
 

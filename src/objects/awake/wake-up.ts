@@ -27,6 +27,10 @@ export class WakeUp {
     this.#asked = undefined;
   }
 
+  get isSet(): boolean {
+    return this.#at !== undefined;
+  }
+
   /** Whether the alarm is due within `ms`, or overdue. */
   isNear(ms: number): boolean {
     return this.#at !== undefined && this.#at <= Date.now() + ms;

@@ -79,7 +79,7 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
    * is asked before a call that failed, and may have been carried out, is made again.
    */
   ask(key: string, call: KeyCall, mayRepeat: () => boolean): Promise<KeyOutcome> {
-    const urgency = call.type === "leave" ? "background" : "use";
+    const urgency = call.type === "leave" || call.type === "watch" ? "background" : "use";
     return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), mayRepeat, urgency);
   }
 
@@ -201,7 +201,7 @@ function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
     case "release":
       return stub.release(call.token, call.session);
     case "renew":
-      return stub.renew(call.token, call.leaseSeconds);
+      return stub.renew(call.token, call.leaseSeconds, call.isWatched);
     case "prolong":
       return stub.prolong(call.token, call.session, call.leaseMs);
     case "fenceOfHolder":
@@ -212,6 +212,8 @@ function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
       const { type: _, request, ...options } = call;
       return stub.cancel(request, options) as Promise<undefined>;
     }
+    case "watch":
+      return stub.watch(call.session) as Promise<undefined>;
     case "leave":
       return stub.leave(call.session, { keepsReported: call.keepsReported }) as Promise<undefined>;
   }

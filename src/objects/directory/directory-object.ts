@@ -1,7 +1,9 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Fence, fenceFromHex, fenceToHex } from "../../engine/index.ts";
+import type { Fence } from "../../engine/index.ts";
+import { hash } from "../../hash.ts";
 import { randomHex } from "../../hex.ts";
 import { logged } from "../../log.ts";
+import { WakeUp } from "../awake/wake-up.ts";
 import { ledgerOf } from "../calls/directories.ts";
 import { kindOfSession } from "../calls/session-names.ts";
 import { configOf, type Env } from "../env.ts";
@@ -10,14 +12,20 @@ import { type CapRequest, type Counted, type Holding, Ledger, type ShardTally, t
 import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
 import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
 import { kindOf, type SessionKind, type Transport } from "./session-counts.ts";
+import { KeyVisits } from "./visits.ts";
 
 export type { Founding, ListedKey } from "./listed-keys.ts";
 export type { Transport } from "./session-counts.ts";
 
-/** Not admitted because of the cap or, with `hasLostRows`, because the key was founded before and has lost its rows. */
+/** Whether a key is listed. The fence is the highest that pruned keys of this shard have granted. */
 export type KeyAdmission =
-  | { readonly isAdmitted: false; readonly hasLostRows?: true }
-  | { readonly isAdmitted: true; readonly fence: Fence };
+  | { readonly status: "listed"; readonly fence: Fence }
+  /** The key's first grant may have to have a higher fence. */
+  | { readonly status: "fence_too_low"; readonly fence: Fence }
+  /** The cap on keys is reached. */
+  | { readonly status: "full" }
+  /** The key was founded before. */
+  | { readonly status: "lost_rows" };
 export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
 export type SessionAdmission = "admitted" | SessionRefusal;
 
@@ -34,15 +42,13 @@ export interface ShardCensus {
   readonly probed: number;
 }
 
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS mark (id INTEGER PRIMARY KEY CHECK (id = 1), fence TEXT NOT NULL);
-`;
-
 /** Earlier versions of a key's object say nothing about its founding; the key is then trusted. */
 const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
 
 /** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
-const WATCH_EVERY_MS = 3_600_000;
+const PROBE_EVERY_MS = 3_600_000;
+/** An alarm that fires within this time of a probe's turn makes it: when the last one was is not stored. */
+const PROBE_TAKES_AT_MOST_MS = 60_000;
 /** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
 const PROBED_BY_REPORT = 4;
 /** After a restart, once somebody wants to know, all sessions are probed, but not at once. */
@@ -62,18 +68,18 @@ const REFUSALS = {
 export class DirectoryObject extends DurableObject<Env> {
   readonly #caps: Readonly<Record<Counted, number>>;
   readonly #capsPerAddress: Readonly<Record<SessionKind, number>>;
-  readonly #sql: SqlStorage;
   readonly #keys: ListedKeys;
   readonly #sessions: ListedSessions;
   readonly #ledger: Ledger;
-  #mark: Fence;
   /** Claims that the ledger has been asked for and that are not listed yet. */
   readonly #claims: Partial<Record<Counted, string>> = {};
   /** The ledger instance that asked last. */
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
-  #isWatching = false;
-  #isLookingForUnseen = false;
+  readonly #visits: KeyVisits;
+  readonly #wakeUp: WakeUp;
+  /** When the next sessions from before a restart are probed; undefined if none wait for it. */
+  #unseenAt: number | undefined;
   /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
   readonly #gathering = new Gathering();
 
@@ -82,47 +88,46 @@ export class DirectoryObject extends DurableObject<Env> {
     const { maxLocks, maxConnections, maxConnectionsPerIp, httpMaxSessions, httpMaxSessionsPerIp } = configOf(env);
     this.#caps = { keys: maxLocks, connections: maxConnections, httpSessions: httpMaxSessions };
     this.#capsPerAddress = { connections: maxConnectionsPerIp, httpSessions: httpMaxSessionsPerIp };
-    this.#sql = ctx.storage.sql;
-    this.#keys = new ListedKeys(env, this.#sql);
-    this.#sessions = new ListedSessions(env, this.#sql);
+    this.#keys = new ListedKeys(env, ctx.storage.sql);
+    this.#sessions = new ListedSessions(env, ctx.storage.sql);
     this.#ledger = new Ledger(env);
-    this.#sql.exec(SCHEMA);
-    const [row] = this.#sql.exec<{ fence: string }>("SELECT fence FROM mark").toArray();
-    this.#mark = row ? fenceFromHex(row.fence) : 0n;
+    this.#visits = new KeyVisits({ env, storage: ctx.storage, keys: this.#keys });
+    this.#wakeUp = new WakeUp(ctx.storage);
+    ctx.blockConcurrencyWhile(async () => {
+      await this.#wakeUp.recall();
+      // Version 0.1.0 did not visit keys, so its directories need no alarm for them.
+      if (!this.#wakeUp.isSet && !this.#keys.isEmpty) this.#wakeUp.by(this.#visits.next(Date.now()));
+    });
   }
 
   /**
-   * Lists a key unless the cap forbids it, and returns the fence above which it may grant. If a key that has granted
-   * nothing yet is already listed by another founding, it existed before and has lost its rows.
+   * Lists a key unless the cap forbids it. If a key that has granted nothing yet is already listed by another founding,
+   * it existed before and has lost its rows.
    */
-  async joinKey(key: string, fence: Fence, founding = UNTOLD): Promise<KeyAdmission> {
-    this.#raise(fence);
-    if (this.#keys.hasAnother(key, founding)) return { isAdmitted: false, hasLostRows: true };
-    const list = () => this.#keys.add(key, founding.foundedAt);
+  async joinKey(key: string, founding = UNTOLD): Promise<KeyAdmission> {
+    const { foundedAt = Date.now(), firstFence } = founding;
+    const fence = this.#visits.mark;
+    if (this.#hasLostRows(key, founding)) return { status: "lost_rows" };
+    const isListedSo = this.#keys.listedAt(key) === foundedAt;
+    // Compared before the key is listed: a first grant of a listed key may have been spoken of.
+    if (!isListedSo && firstFence !== undefined && firstFence <= fence) return { status: "fence_too_low", fence };
+    const list = () => {
+      this.#keys.add(key, foundedAt);
+      this.#wakeUp.by(this.#visits.joined(key, foundedAt));
+    };
     if (this.#keys.has(key)) list();
-    else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) return { isAdmitted: false };
-    return { isAdmitted: true, fence: this.#mark };
-  }
-
-  /**
-   * Removes a key; its fence is stored before this returns. The ledger is told later. A key that has lost its rows
-   * stays listed: nothing else knows that it existed.
-   */
-  leaveKey(key: string, fence: Fence, founding = UNTOLD): void {
-    this.#raise(fence);
-    if (this.#keys.hasAnother(key, founding)) return;
-    this.#keys.remove(key);
-    this.ctx.waitUntil(this.#settle("keys"));
+    else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) return { status: "full" };
+    return { status: "listed", fence };
   }
 
   /** Whether the key is listed although it has granted nothing since this founding: if so, it has lost its rows. */
   listsAnother(key: string, founding: Founding): boolean {
-    return this.#keys.hasAnother(key, founding);
+    return this.#hasLostRows(key, founding);
   }
 
   /** Removes a key that has lost its rows. False if it is not listed or has not lost them. */
   strikeLost(key: string, founding: Founding): boolean {
-    if (!this.#keys.hasAnother(key, founding)) return false;
+    if (!this.#hasLostRows(key, founding)) return false;
     this.#keys.remove(key);
     this.ctx.waitUntil(this.#settle("keys"));
     return true;
@@ -144,7 +149,7 @@ export class DirectoryObject extends DurableObject<Env> {
       const isAdmitted = await this.#admit(kind, () => this.#sessions.add({ session, address, transport, label }));
       return isAdmitted ? "admitted" : words.total;
     });
-    if (admission === "admitted") await this.#watchSessions();
+    if (admission === "admitted") this.#watchSessions();
     return admission;
   }
 
@@ -170,15 +175,17 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#sessions.labelsOf(sessions);
   }
 
-  /** Periodically removes sessions that were lost together with their sockets. */
+  /** Periodically prunes idle keys, and removes sessions that were lost together with their sockets. */
   override async alarm(): Promise<void> {
-    this.#isWatching = false;
+    this.#wakeUp.clear();
     this.#gathering.finish();
-    if (this.#isLookingForUnseen) await this.#sessions.strikeSome(UNSEEN_AT_ONCE);
-    else await this.#sessions.strikeDead();
-    this.#isLookingForUnseen = false;
-    if (this.#sessions.hasUnseen) await this.#lookForUnseen();
-    else if (this.#sessions.count() > 0) await this.#watchSessions();
+    await this.#probeSessions().catch(logged("sessions_not_probed"));
+    await this.#probeUnseen().catch(logged("sessions_not_probed"));
+    const forgotten = await this.#visits.make(Date.now()).catch(logged("keys_not_visited"));
+    if (forgotten) await this.#settle("keys");
+    const never = Number.POSITIVE_INFINITY;
+    const probeAt = this.#sessions.count() > 0 ? this.#nextProbe : never;
+    this.#wakeUp.by(Math.min(this.#visits.next(Date.now()), probeAt, this.#unseenAt ?? never));
   }
 
   list(range: Range): ShardListing {
@@ -189,7 +196,7 @@ export class DirectoryObject extends DurableObject<Env> {
   async census(): Promise<ShardCensus> {
     this.#gathering.finish();
     const probed = await this.#sessions.strikeSome(PROBED_BY_REPORT);
-    if (this.#sessions.hasUnseen) await this.#lookForUnseen();
+    if (this.#sessions.hasUnseen) this.#lookForUnseen();
     this.#gathering.finish();
     return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
   }
@@ -229,7 +236,7 @@ export class DirectoryObject extends DurableObject<Env> {
 
   /** Removes what ended without notice, then counts. */
   async repair(ledger: string, counted: Counted): Promise<ShardTally> {
-    if (counted === "keys") await this.#keys.strikeUnfounded();
+    if (counted === "keys") await this.#visits.makeEarly(Date.now());
     else await this.#sessions.strikeDead({ kind: counted });
     return this.tally(ledger);
   }
@@ -255,7 +262,7 @@ export class DirectoryObject extends DurableObject<Env> {
     await this.#gathering.add(() => {
       if (!this.#sessions.has(listed.session)) this.#sessions.add(listed);
     });
-    await this.#watchSessions();
+    this.#watchSessions();
     return "admitted";
   }
 
@@ -315,23 +322,35 @@ export class DirectoryObject extends DurableObject<Env> {
     return turn;
   }
 
-  #raise(fence: Fence): void {
-    if (fence <= this.#mark) return;
-    this.#mark = fence;
-    this.#sql.exec("INSERT OR REPLACE INTO mark VALUES (1, ?)", fenceToHex(fence));
-  }
-
   /** Has the alarm probe the next sessions from before a restart. */
-  async #lookForUnseen(): Promise<void> {
-    if (this.#isLookingForUnseen) return;
-    this.#isLookingForUnseen = true;
-    this.#isWatching = true;
-    await this.ctx.storage.setAlarm(Date.now() + UNSEEN_EVERY_MS);
+  #lookForUnseen(): void {
+    this.#unseenAt ??= Date.now() + UNSEEN_EVERY_MS;
+    this.#wakeUp.by(this.#unseenAt);
   }
 
-  async #watchSessions(): Promise<void> {
-    if (this.#isWatching) return;
-    this.#isWatching = true;
-    if ((await this.ctx.storage.getAlarm()) === null) await this.ctx.storage.setAlarm(Date.now() + WATCH_EVERY_MS);
+  async #probeUnseen(): Promise<void> {
+    if (this.#unseenAt === undefined || this.#unseenAt > Date.now()) return;
+    this.#unseenAt = undefined;
+    await this.#sessions.strikeSome(UNSEEN_AT_ONCE);
+    if (this.#sessions.hasUnseen) this.#lookForUnseen();
+  }
+
+  /** A key that is being forgotten has not. */
+  #hasLostRows(key: string, founding: Founding): boolean {
+    return this.#keys.hasAnother(key, founding) && !this.#visits.isRetiring(key);
+  }
+
+  #watchSessions(): void {
+    this.#wakeUp.by(this.#nextProbe);
+  }
+
+  async #probeSessions(): Promise<void> {
+    if (this.#nextProbe - PROBE_EVERY_MS + PROBE_TAKES_AT_MOST_MS > Date.now()) await this.#sessions.strikeDead();
+  }
+
+  /** Each shard has its own minute of the hour. */
+  get #nextProbe(): number {
+    const turn = hash(this.#name) % PROBE_EVERY_MS;
+    return (Math.floor((Date.now() - turn) / PROBE_EVERY_MS) + 1) * PROBE_EVERY_MS + turn;
   }
 }

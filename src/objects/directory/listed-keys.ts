@@ -1,4 +1,4 @@
-import type { KeyView } from "../../engine/index.ts";
+import type { Fence, KeyView } from "../../engine/index.ts";
 import { log } from "../../log.ts";
 import { askKey, type KeyStub } from "../calls/ask-key.ts";
 import type { Env } from "../env.ts";
@@ -23,6 +23,8 @@ export interface Founding {
   readonly foundedAt: number | undefined;
   /** The key's rows show that it has granted something. */
   readonly hasGranted: boolean;
+  /** Set if the key has stored its first grant, and nobody has heard of it before the key is listed. */
+  readonly firstFence?: Fence | undefined;
 }
 
 /** The first `limit` keys that begin with `prefix` and sort after `after`, in the order of their UTF-8 bytes. */
@@ -36,8 +38,6 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, listed_at INTEGER NOT NULL) WITHOUT ROWID;
 `;
 
-/** A key whose founding was cut off after it was listed is removed after this time. */
-const FOUNDING_TAKES_AT_MOST_MS = 10_000;
 /** Keys that the whole shard asks concurrently: a long listing must not starve other work on the machine. */
 const MAX_ASKED_AT_ONCE = 4;
 /** No key of at most 256 bytes sorts after this one. */
@@ -47,8 +47,6 @@ const LAST_KEY = "\u{10ffff}".repeat(64);
 export class ListedKeys {
   readonly #env: Env;
   readonly #sql: SqlStorage;
-  /** Keys known not to be unfounded. */
-  readonly #founded = new Set<string>();
   /** Undefined until somebody wants a count or a sample. */
   #census: Census | undefined;
   readonly #turns = new Turns({ width: MAX_ASKED_AT_ONCE, perPause: MAX_ASKED_AT_ONCE });
@@ -59,7 +57,8 @@ export class ListedKeys {
     sql.exec(SCHEMA);
   }
 
-  add(key: string, listedAt = Date.now()): void {
+  add(key: string, listedAt: number): void {
+    if (this.listedAt(key) === listedAt) return;
     if (this.#census && !this.has(key)) this.#census.add(key);
     this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, listedAt);
   }
@@ -67,14 +66,26 @@ export class ListedKeys {
   remove(key: string): void {
     const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ?", key);
     if (rowsWritten > 0) this.#census?.remove(key);
-    this.#founded.delete(key);
+  }
+
+  /** Removes the key if it is still listed by this founding. */
+  removeEntry(key: string, listedAt: number): boolean {
+    const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at = ?", key, listedAt);
+    if (rowsWritten > 0) this.#census?.remove(key);
+    return rowsWritten > 0;
+  }
+
+  /** All keys, and when they were listed. */
+  *entries(): Iterable<readonly [key: string, listedAt: number]> {
+    for (const { key, at } of this.#sql.exec<{ key: string; at: number }>("SELECT key, listed_at AS at FROM keys"))
+      yield [key, at];
   }
 
   has(key: string): boolean {
-    return this.#listedAt(key) !== undefined;
+    return this.listedAt(key) !== undefined;
   }
 
-  #listedAt(key: string): number | undefined {
+  listedAt(key: string): number | undefined {
     return this.#sql.exec<{ at: number }>("SELECT listed_at AS at FROM keys WHERE key = ?", key).toArray()[0]?.at;
   }
 
@@ -83,8 +94,12 @@ export class ListedKeys {
    * has lost its rows.
    */
   hasAnother(key: string, { foundedAt, hasGranted }: Founding): boolean {
-    const listedAt = this.#listedAt(key);
+    const listedAt = this.listedAt(key);
     return !hasGranted && listedAt !== undefined && listedAt !== foundedAt;
+  }
+
+  get isEmpty(): boolean {
+    return this.#sql.exec("SELECT 1 FROM keys LIMIT 1").toArray().length === 0;
   }
 
   count(): number {
@@ -141,23 +156,6 @@ export class ListedKeys {
       }
     });
     return described;
-  }
-
-  /** Removes keys whose founding was cut off. */
-  async strikeUnfounded(): Promise<void> {
-    const before = Date.now() - FOUNDING_TAKES_AT_MOST_MS;
-    const doubtful = this.#sql
-      .exec<{ key: string; at: number }>("SELECT key, listed_at AS at FROM keys WHERE listed_at < ?", before)
-      .toArray()
-      .filter(({ key }) => !this.#founded.has(key));
-    await inBatches(doubtful, MAX_ASKED_AT_ONCE, async ({ key, at }) => {
-      const isUnfounded = await this.#ask(key, (object) => object.isUnfounded(at)).catch((error: unknown) => {
-        logUnreachable(key, error);
-        return false;
-      });
-      if (!isUnfounded) this.#founded.add(key);
-      else if (this.#listedAt(key) === at) this.remove(key);
-    });
   }
 
   #ask<Answer>(key: string, ask: (object: KeyStub) => Promise<Answer>): Promise<Answer> {

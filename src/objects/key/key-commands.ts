@@ -1,6 +1,6 @@
 import { type CommandContext, FenceExhaustedError, type KeyEngine, type Refusal } from "../../engine/index.ts";
 import type { Activity } from "../awake/activity.ts";
-import type { KeyLife } from "./key-life.ts";
+import { type KeyLife, LostRowsError } from "./key-life.ts";
 import type { Decision } from "./key-news.ts";
 
 /** The parts of a key that running a command needs. */
@@ -33,8 +33,7 @@ export class KeyCommands {
     const { life } = this.#parts;
     return this.#atWork(async () => {
       while (life.isInTransition) await life.settled();
-      const { engine, exists } = life;
-      return engine && exists ? this.run(engine, decide) : missing;
+      return this.#runIfThere(missing, decide);
     });
   }
 
@@ -43,9 +42,39 @@ export class KeyCommands {
     const { life } = this.#parts;
     return this.#atWork(async () => {
       while (life.isInTransition) await life.settled();
-      if (!life.exists) await life.checkRows();
+      if (!life.exists && !life.isUnconfirmed) await life.checkRows();
       return this.use(missing, decide);
     });
+  }
+
+  /** Like `useUnlessLost`, for a command whose outcome may tell somebody of a first grant: the key is listed before. */
+  useListed<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    const { life } = this.#parts;
+    if (!life.isInTransition && !life.isUnconfirmed) return this.useUnlessLost(missing, decide);
+    return this.#atWork(async () => {
+      await this.#confirmed();
+      return this.useUnlessLost(missing, decide);
+    });
+  }
+
+  /** Like `useListed`, but a key that has lost its rows is `missing`. */
+  useListedIfAny<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    return this.#atWork(async () => {
+      try {
+        await this.#confirmed();
+      } catch (error) {
+        if (error instanceof LostRowsError) return missing;
+        throw error;
+      }
+      return this.use(missing, decide);
+    });
+  }
+
+  /** Like `useListed`, for a command that shows a token, which itself may confirm that the key is listed. */
+  useShown<Outcome>(token: string, missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    const { life } = this.#parts;
+    if (life.confirm(token)) return this.#atWork(async () => this.#runIfThere(missing, decide));
+    return this.useListed(missing, decide);
   }
 
   /**
@@ -62,7 +91,8 @@ export class KeyCommands {
         while (life.isInTransition) await life.settled();
         const { engine, isListed } = life;
         if (engine && isListed) return this.#runUnlessExhausted(engine, decide);
-        await life.found(limit);
+        const first = await life.found(limit, decide);
+        if (first) return first.outcome;
         if (!life.isListed) return { status: "max_locks" };
       }
     });
@@ -83,6 +113,21 @@ export class KeyCommands {
     }
     this.#commit(engine);
     return outcome;
+  }
+
+  /** Resolves when a first grant that may have been spoken of stands, and is listed. */
+  async #confirmed(): Promise<void> {
+    const { life } = this.#parts;
+    while (life.isInTransition) await life.settled();
+    if (!life.engine || !life.isUnconfirmed) return;
+    await life.join(life.engine);
+    while (life.isInTransition) await life.settled();
+    if (life.isUnconfirmed) throw new Error("the key cannot be listed");
+  }
+
+  #runIfThere<Outcome>(missing: Outcome, decide: Decision<Outcome>): Outcome {
+    const { engine, exists, isUnconfirmed } = this.#parts.life;
+    return engine && (exists || isUnconfirmed) ? this.run(engine, decide) : missing;
   }
 
   #atWork<Result>(task: () => Promise<Result>): Promise<Result> {

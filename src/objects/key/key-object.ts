@@ -41,7 +41,7 @@ import { Meter } from "../metrics/meter.ts";
 import { KeyClock } from "./clock.ts";
 import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
 import { KeyCommands } from "./key-commands.ts";
-import { KeyLife } from "./key-life.ts";
+import { KeyLife, LostRowsError, type Retirement } from "./key-life.ts";
 import { KeyNews } from "./key-news.ts";
 import { KeyListeners } from "./listeners.ts";
 import { KeyMeter } from "./meter.ts";
@@ -92,6 +92,8 @@ export class KeyObject extends DurableObject<Env> {
       env,
       name: this.#name,
       store: this.#store,
+      context: () => this.#context(),
+      stored: (engine) => this.#tell(engine),
       wakeFor: (engine) => this.#wakeUp.by(this.#nextWake(engine)),
       forget: () => {
         forgetKey(this.#name);
@@ -123,13 +125,13 @@ export class KeyObject extends DurableObject<Env> {
     forgetKey(this.#name);
     ctx.blockConcurrencyWhile(async () => {
       this.#life.load();
-      const { engine, isListed } = this.#life;
+      const { engine, isVisited } = this.#life;
       if (!engine) return;
       if (this.#life.isListed) noteKey(env, this.#name, engine);
       this.#history.recall(engine.newestHolds(MAX_GRANTS));
       await this.#wakeUp.recall();
       // A founding cut short by a crash has set no alarm that would prune the key if it stays unused.
-      if (!isListed) this.#wakeUp.by(this.#nextWake(engine));
+      if (!isVisited) this.#wakeUp.by(this.#nextWake(engine));
     });
   }
 
@@ -143,28 +145,28 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   wait(command: WaitCommand): Promise<WaitOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
+    return this.#commands.useListed({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
   }
 
   release(token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) =>
+    return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
       engine.release(token, session, context),
     );
   }
 
   giveBack(token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) =>
+    return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
       engine.giveBack(token, session, context),
     );
   }
 
-  async renew(token: string, leaseSeconds: number): Promise<RenewOutcome> {
-    const outcome = await this.#commands.useUnlessLost(undefined, (engine, context) =>
-      engine.renew(token, leaseSeconds, context),
+  async renew(token: string, leaseSeconds: number, isWatched = false): Promise<RenewOutcome> {
+    const missing: RenewOutcome = { status: "not_held" };
+    const outcome = await this.#commands.useShown(token, missing, (engine, context) =>
+      engine.renew(token, leaseSeconds, context, isWatched),
     );
-    if (outcome) return outcome;
-    this.#meter.renewedNothing();
-    return { status: "not_held" };
+    if (outcome === missing) this.#meter.renewedNothing();
+    return outcome;
   }
 
   /**
@@ -182,18 +184,18 @@ export class KeyObject extends DurableObject<Env> {
 
   /** The outcome of a claim that was answered `queued`. */
   collect(request: string): Promise<ClaimOutcome> {
-    return this.#commands.use<ClaimOutcome>({ status: "lease_expired" }, (engine, context) =>
+    return this.#commands.useListedIfAny<ClaimOutcome>({ status: "lease_expired" }, (engine, context) =>
       engine.collect(request, context),
     );
   }
 
   /** The hold with the highest fence, or null if the key is free. Changes nothing except what is due to expire. */
   current(): Promise<CurrentHold | null> {
-    return this.#commands.useUnlessLost<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
+    return this.#commands.useListed<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
   }
 
   refresh(command: RefreshCommand): Promise<RefreshOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
+    return this.#commands.useListed({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
   }
 
   remove(selector: HoldSelector): Promise<RemoveOutcome> {
@@ -210,7 +212,7 @@ export class KeyObject extends DurableObject<Env> {
 
   /** A step of a round for a request that needs a quorum. False or undefined if the key has given the round up. */
   round(step: RoundStep): Promise<bigint | boolean | undefined> {
-    return this.#commands.use<bigint | boolean | undefined>(false, (engine, context) =>
+    return this.#commands.useListedIfAny<bigint | boolean | undefined>(false, (engine, context) =>
       takeRoundStep(engine, step, context),
     );
   }
@@ -257,11 +259,16 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   pickUp(request: string): Promise<PickUpOutcome> {
-    return this.#commands.use({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
+    return this.#commands.useListedIfAny({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
   }
 
   cancel(request: string, options: CancelOptions = {}): Promise<void> {
     return this.#commands.use(undefined, (engine, context) => engine.cancel(request, context, options));
+  }
+
+  /** From now on the session hears at once when a lease of its own ends. */
+  watch(session: string): Promise<void> {
+    return this.#commands.use(undefined, (engine) => engine.watch(session));
   }
 
   leave(session: string, options: { keepsReported: boolean }): Promise<void> {
@@ -291,12 +298,19 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * Whether the founding that the directory noted at `listedAt` was cut off before anything was granted: if so, the
-   * directory may remove the key. A key with nothing stored is not unfounded: it has lost its rows. This never waits,
-   * because the key may itself be waiting for the directory that asks.
+   * Whether the directory, which lists the key since `listedAt`, may forget it. This never waits, because the key may
+   * itself be waiting for the directory that asks. `question` is unique.
    */
-  isUnfounded(listedAt: number): boolean {
-    return this.#life.isUnfounded(listedAt);
+  retire(listedAt: number, question: string): Retirement {
+    const tick = (engine: KeyEngine) => this.#commands.run(engine, (_, context) => engine.tick(context));
+    return this.#life.retire(listedAt, question, tick);
+  }
+
+  /** Deletes a key that has agreed to be forgotten when it was asked this question. False if it stays. */
+  async forgetRetired(question: string): Promise<boolean> {
+    const isForgotten = await this.#life.forgetRetired(question);
+    if (isForgotten) this.#meter.pruned();
+    return isForgotten;
   }
 
   /**
@@ -325,11 +339,13 @@ export class KeyObject extends DurableObject<Env> {
     this.#wakeUp.clear();
     try {
       await this.#commands.use(undefined, (engine, context) => engine.tick(context));
-      const { engine, isInTransition } = this.#life;
-      if (!engine?.isPrunable(this.#context()) || engine.hasNews || isInTransition) return;
-      await this.#life.prune(engine);
-      this.#meter.pruned();
+      const { engine, isVisited, isInTransition } = this.#life;
+      if (!engine?.isPrunable(this.#context()) || engine.hasNews || isVisited || isInTransition) return;
+      // Once it is listed, the directory prunes it.
+      await this.#life.join(engine);
+      if (this.#life.engine && !this.#life.isVisited) this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
     } catch (error) {
+      if (error instanceof LostRowsError) return;
       log("error", "key_alarm_failed", { error: String(error) });
       this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
     }
@@ -356,7 +372,8 @@ export class KeyObject extends DurableObject<Env> {
 
   /** By the machine's clock, which alarms use. */
   #nextWake(engine: KeyEngine): number {
-    const { gcMaxIdleMs, gcIntervalMs } = this.#config;
+    const { gcIntervalMs } = this.#config;
+    const gcMaxIdleMs = this.#life.isVisited ? Number.POSITIVE_INFINITY : this.#config.gcMaxIdleMs;
     return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
   }
 }

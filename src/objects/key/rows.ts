@@ -3,13 +3,13 @@ import {
   type Fence,
   fenceFromHex,
   fenceToHex,
-  type Quorum,
-  type Round,
-  Slot,
+  type Slot,
   type StoredKey,
-  Waiter,
+  type Waiter,
 } from "../../engine/index.ts";
-import { decodeSessionless, encodeSessionless } from "./sessionless-row.ts";
+import { type CompactRecord, decodeCompact, encodeCompact, slotRow } from "./compact-record.ts";
+import { enqueuedOf, flagsOf, type SlotRow, slotFrom, type WaiterRow, waiterFrom } from "./row-codec.ts";
+import { encodeSessionless } from "./sessionless-row.ts";
 
 /**
  * A key's rows. Slots are updated in place, so an uncontended cycle writes two rows: one when the slot is taken, one
@@ -59,58 +59,18 @@ const SCHEMA = `
 const SLOT_COLUMNS = "slot, token, session, request, lease_s, expires_at, since, place, flags";
 const WAITER_COLUMNS = "place, session, request, wait_request, is_enqueued, lease_s, joined_at, deadline, outcome";
 
-const HELD = 1;
-const REPORTED = 2;
-const RECORD = 4;
-/** The token may have been handed over. Slots of version 0.1.0 do not have this. */
-const OFFERED = 64;
-/** Of slots whose holder needs a quorum. */
-const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };
-/** Of slots whose holder wants to be told when somebody else wants the key. */
-const ASKS_WANTED = 128;
-/** Of slots whose token the client had before it sent its `wait`. */
-const WAS_KNOWN = 256;
-
-/** Values of `is_enqueued`. */
-const WAITS = 0;
-const ENQUEUED = 1;
-const QUORUMS: Readonly<Record<Quorum, number>> = { once: 2, until_agreed: 3 };
-/** Added to it for a waiter that wants to be told, once it holds a slot. */
-const WILL_ASK_WANTED = 4;
-
-type SlotRow = {
-  slot: number;
-  token: string;
-  session: string;
-  request: string;
-  lease_s: number;
-  expires_at: number;
-  since: number;
-  place: number;
-  flags: number;
-  sessionless?: string | null;
-};
-
-type WaiterRow = {
-  place: number;
-  session: string;
-  request: string;
-  wait_request: string | null;
-  is_enqueued: number;
-  lease_s: number;
-  joined_at: number;
-  deadline: number | null;
-  outcome: string | null;
-  sessionless?: string | null;
-};
-
 type KeyRow = { slot_limit: number; fence: string; founded_at: number; is_listed: number };
 
-/** Values of `is_listed`. */
+/** Values of `is_listed`. The first is written by version 0.1.0: the directory may have forgotten the key. */
 const UNLISTED = 0;
 const LISTED = 1;
-/** The directory is being asked to list the key. If there is a slot, it has: nothing is granted before. */
+/** The directory is being asked to list the key. Nothing is granted before it does, so a slot shows that it has. */
 const ASKING = 2;
+/** It is being asked, and the first grant is stored already. The next write after its answer says `LISTED`. */
+const UNCONFIRMED = 3;
+
+/** The name of the compact record. */
+const COMPACT = "key";
 
 export interface LoadedKey {
   readonly key: StoredKey;
@@ -125,10 +85,17 @@ export interface StoredFounding {
   readonly foundedAt: number;
 }
 
-/** Writes the engine's changes and reads them back after a restart. */
+/**
+ * Writes the engine's changes and reads them back after a restart. A key is one record until it has waiters or a second
+ * slot, and has tables from then on.
+ */
 export class KeyStore {
   readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
+  /** Set while the key is stored as one record, or is about to be. */
+  #compact: CompactRecord | undefined;
+  /** As in the table `key`. */
+  #isListed = ASKING;
   /** Slots that have a row. */
   readonly #stored = new Set<number>();
   /** The tables have the column `sessionless`. */
@@ -139,21 +106,27 @@ export class KeyStore {
     this.#sql = storage.sql;
   }
 
-  /** The rows show that something was granted, so the directory has listed this key at least once. */
+  /** What is stored shows that something was granted, and that the directory has listed this key at least once. */
   get hasGranted(): boolean {
-    return this.#stored.size > 0;
+    return !this.isUnconfirmed && (this.#compact ? this.#compact.slot !== null : this.#stored.size > 0);
+  }
+
+  /** The first grant is stored, and nothing stored shows that the directory has listed the key. */
+  get isUnconfirmed(): boolean {
+    return (this.#compact?.isListed ?? this.#isListed) === UNCONFIRMED;
   }
 
   /** The key as stored, or undefined if it does not exist. Reading creates nothing. */
   load(): LoadedKey | undefined {
-    this.#stored.clear();
-    if (!this.#hasTables()) return undefined;
-    const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, founded_at, is_listed FROM key").toArray();
-    if (!row) return undefined;
-    const promoted = new Map<number, Slot>();
-    const slots: Slot[] = [];
+    this.#forget();
+    if (!this.#hasTables()) return this.#loadCompact();
     const rows = this.#sql.exec<SlotRow>("SELECT * FROM slots ORDER BY slot");
     this.#hasSessionless = rows.columnNames.includes("sessionless");
+    const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, founded_at, is_listed FROM key").toArray();
+    if (!row) return undefined;
+    this.#isListed = row.is_listed;
+    const promoted = new Map<number, Slot>();
+    const slots: Slot[] = [];
     for (const stored of rows) {
       const slot = slotFrom(stored);
       slots.push(slot);
@@ -170,41 +143,89 @@ export class KeyStore {
       .map(({ session, at }) => [session, at] as const);
     const fence = fenceFromHex(row.fence);
     const key = { limit: row.slot_limit, fence, lastActivity: row.founded_at, slots, waiters, lapsed };
-    const isListed = row.is_listed === LISTED || (row.is_listed === ASKING && this.hasGranted);
-    return { key, isListed, foundedAt: row.founded_at };
+    return { key, isListed: this.#wasListed(row.is_listed), foundedAt: row.founded_at };
+  }
+
+  #loadCompact(): LoadedKey | undefined {
+    const text = this.#storage.kv.get<string>(COMPACT);
+    if (text === undefined) return undefined;
+    this.#compact = decodeCompact(text);
+    const { limit, fence, foundedAt, isListed, slot } = this.#compact;
+    const slots = slot ? [slotFrom(slot)] : [];
+    const key = { limit, fence: fenceFromHex(fence), lastActivity: foundedAt, slots, waiters: [], lapsed: [] };
+    return { key, isListed: this.#wasListed(isListed), foundedAt };
+  }
+
+  #wasListed(isListed: number): boolean {
+    return isListed === LISTED || (isListed === ASKING && this.hasGranted);
   }
 
   /**
-   * Records that the key is about to be listed for the first time. This is durable before the directory is asked, so a
-   * listed key without a row has lost it. The first grant completes the founding: its slot holds the fence.
+   * Records that the key is about to be listed for the first time, and what it grants once it is. This is durable before
+   * the directory is asked, so a listed key without anything stored has lost it.
    */
-  begin(founding: StoredFounding): void {
-    const isNew = !this.#hasTables();
-    this.#sql.exec(SCHEMA);
-    if (isNew) this.#hasSessionless = true;
-    this.#writeKey(founding, ASKING);
+  begin({ limit, fence, foundedAt }: StoredFounding, slot?: Slot): void {
+    const isListed = slot ? UNCONFIRMED : ASKING;
+    const hex = fenceToHex(fence);
+    if (this.#compact || !this.#hasTables()) {
+      this.#writeCompact({ limit, fence: hex, foundedAt, isListed, slot: slot ? slotRow(slot) : null });
+      return;
+    }
+    this.#storage.transactionSync(() => {
+      this.#writeKey(limit, hex, foundedAt, isListed);
+      for (const index of this.#stored) this.#sql.exec("DELETE FROM slots WHERE slot = ?", index);
+      this.#stored.clear();
+      if (slot) this.#writeSlot(slot);
+    });
   }
 
-  /** Records that the key is listed again. It never again grants a fence up to `fence`. */
-  relist(founding: StoredFounding): void {
-    this.#writeKey(founding, LISTED);
+  /** The directory lists the key. A record says so with the next write. */
+  confirm(): void {
+    if (this.#compact) this.#compact = { ...this.#compact, isListed: LISTED };
+    else if (this.#isListed === UNCONFIRMED || this.#isListed === UNLISTED) {
+      this.#sql.exec("UPDATE key SET is_listed = ?", LISTED);
+      this.#isListed = LISTED;
+    }
   }
 
-  /** Records that the directory is about to forget this key, so that the next use asks it again. */
-  unlist(): void {
-    this.#sql.exec("UPDATE key SET is_listed = ?", UNLISTED);
+  /** Whether this command can be stored as the first one of a new key, in one record. */
+  isCompact({ slots, waiters, lapsed, limit }: Changes): Slot | undefined {
+    const [slot, ...others] = slots;
+    const isMore = others.length + waiters.size + lapsed.size > 0 || limit !== undefined;
+    return slot?.index === 0 && !isMore ? slot : undefined;
   }
 
   /** Writes all changes of one command, or none of them. */
   write(changes: Changes): void {
     const statements = changes.slots.size + changes.waiters.size + changes.lapsed.size + (changes.limit ? 1 : 0);
     if (statements === 0) return;
-    if (statements === 1) this.#writeAll(changes);
-    else this.#storage.transactionSync(() => this.#writeAll(changes));
+    const slot = this.#compact && this.isCompact(changes);
+    if (this.#compact && slot) this.#writeCompact({ ...this.#compact, slot: slotRow(slot) });
+    else if (statements === 1 && !this.#compact) this.#writeAll(changes);
+    else
+      this.#storage.transactionSync(() => {
+        if (this.#compact) this.#makeTables(this.#compact);
+        this.#writeAll(changes);
+      });
   }
 
-  #writeKey({ limit, fence, foundedAt }: StoredFounding, isListed: number): void {
-    this.#sql.exec("INSERT OR REPLACE INTO key VALUES (1, ?, ?, ?, ?)", limit, fenceToHex(fence), foundedAt, isListed);
+  #writeCompact(record: CompactRecord): void {
+    this.#storage.kv.put(COMPACT, encodeCompact(record));
+    this.#compact = record;
+  }
+
+  #makeTables({ limit, fence, foundedAt, isListed, slot }: CompactRecord): void {
+    this.#sql.exec(SCHEMA);
+    this.#hasSessionless = true;
+    this.#writeKey(limit, fence, foundedAt, isListed);
+    if (slot) this.#writeSlot(slotFrom(slot));
+    this.#storage.kv.delete(COMPACT);
+    this.#compact = undefined;
+  }
+
+  #writeKey(limit: number, fence: string, foundedAt: number, isListed: number): void {
+    this.#sql.exec("INSERT OR REPLACE INTO key VALUES (1, ?, ?, ?, ?)", limit, fence, foundedAt, isListed);
+    this.#isListed = isListed;
   }
 
   #writeAll({ slots, waiters, lapsed, limit }: Changes): void {
@@ -252,7 +273,7 @@ export class KeyStore {
       waiter.session,
       waiter.request,
       waiter.waitRequest ?? null,
-      kindOf(waiter) + (waiter.asksWanted ? WILL_ASK_WANTED : 0),
+      enqueuedOf(waiter),
       waiter.leaseSeconds,
       waiter.joinedAt,
       Number.isFinite(waiter.deadline) ? waiter.deadline : null,
@@ -273,61 +294,17 @@ export class KeyStore {
 
   /** Deletes everything, including the alarm. */
   async deleteAll(): Promise<void> {
-    this.#stored.clear();
+    this.#forget();
     await this.#storage.deleteAll();
+  }
+
+  #forget(): void {
+    this.#stored.clear();
+    this.#compact = undefined;
+    this.#isListed = ASKING;
   }
 
   #hasTables(): boolean {
     return this.#sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'key'").toArray().length > 0;
   }
-}
-
-function flagsOf({ isHeld, isReported, isOffered, hasRecord, wasKnown, round, asksWanted }: Slot): number {
-  const state = (isHeld ? HELD : 0) | (isReported ? REPORTED : 0) | (isOffered ? OFFERED : 0);
-  const phase = (hasRecord ? RECORD : 0) | (wasKnown ? WAS_KNOWN : 0);
-  return state | phase | (round ? ROUNDS[round] : 0) | (asksWanted ? ASKS_WANTED : 0);
-}
-
-function kindOf({ quorum, isEnqueued }: Waiter): number {
-  return quorum ? QUORUMS[quorum] : isEnqueued ? ENQUEUED : WAITS;
-}
-
-function slotFrom(row: SlotRow): Slot {
-  const slot = new Slot(row.slot);
-  slot.isHeld = (row.flags & HELD) !== 0;
-  slot.token = row.token;
-  slot.session = slot.isHeld ? row.session : "";
-  slot.request = slot.isHeld ? row.request : "";
-  slot.leaseSeconds = row.lease_s;
-  slot.expiresAt = row.expires_at;
-  slot.since = row.since;
-  slot.place = row.place;
-  slot.isReported = (row.flags & REPORTED) !== 0;
-  slot.isOffered = (row.flags & OFFERED) !== 0;
-  slot.hasRecord = (row.flags & RECORD) !== 0;
-  slot.wasKnown = (row.flags & WAS_KNOWN) !== 0;
-  slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);
-  slot.asksWanted = (row.flags & ASKS_WANTED) !== 0;
-  if (slot.isHeld && row.sessionless) slot.sessionless = decodeSessionless(row.sessionless);
-  return slot;
-}
-
-function waiterFrom(row: WaiterRow, slot: Slot | undefined): Waiter {
-  const kind = row.is_enqueued % WILL_ASK_WANTED;
-  const waiter = new Waiter({
-    place: row.place,
-    session: row.session,
-    request: row.request,
-    isEnqueued: kind === ENQUEUED,
-    quorum: (Object.keys(QUORUMS) as Quorum[]).find((quorum) => kind === QUORUMS[quorum]),
-    asksWanted: row.is_enqueued >= WILL_ASK_WANTED,
-    leaseSeconds: row.lease_s,
-    joinedAt: row.joined_at,
-    deadline: row.deadline ?? Number.POSITIVE_INFINITY,
-    sessionless: row.sessionless ? decodeSessionless(row.sessionless) : undefined,
-  });
-  waiter.waitRequest = row.wait_request ?? undefined;
-  waiter.outcome = row.outcome === "timeout" || row.outcome === "lease_expired" ? row.outcome : undefined;
-  waiter.slot = slot;
-  return waiter;
 }

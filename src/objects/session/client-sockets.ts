@@ -29,6 +29,7 @@ export class ClientSockets {
   }
 
   listenTo(socket: SessionSocket): void {
+    this.#store.useShelf(socket, socket.keys);
     this.#current = socket;
     this.#last = socket;
     this.#entry = socket.entry;
@@ -59,6 +60,7 @@ export class ClientSockets {
   isReplaced(socket: WebSocket): boolean {
     // When a close wakes the object, its socket is no longer among the open ones: only the event has it.
     this.#entry ??= SessionSocket.entryOf(socket);
+    if (!this.#last) this.#store.useShelf(undefined, SessionSocket.keysOf(socket));
     return this.#last !== undefined && !this.#last.isOn(socket);
   }
 

@@ -5,7 +5,7 @@ import { ALL_BUT_ADMIN } from "../../session/rights.ts";
 import type { SocketConversation, SocketState } from "../../session/socket-conversation.ts";
 import { STATE_VERSION } from "../../session/wire/protocol.ts";
 import { closeSocket } from "../calls/closing.ts";
-import type { SessionStore } from "../session-common/session-store.ts";
+import type { KeyShelf, SessionStore } from "../session-common/session-store.ts";
 import type { ClientEntry } from "./client-entry.ts";
 
 /** State up to this size is saved immediately; larger state at most once per interval. */
@@ -17,10 +17,12 @@ interface Attachment {
   readonly id: string;
   readonly entry: ClientEntry;
   readonly state: SocketState | undefined;
+  /** Keys that the session has used; absent if there are none. Earlier versions have none here. */
+  readonly keys?: readonly string[];
 }
 
 /** One socket of a session: its input and output, and the state kept with it while the object sleeps. */
-export class SessionSocket {
+export class SessionSocket implements KeyShelf {
   readonly entry: ClientEntry;
   readonly #id: string;
   readonly #socket: WebSocket;
@@ -33,6 +35,9 @@ export class SessionSocket {
   #acknowledged = 0;
   #savedRevision: number | undefined;
   #isSpilled = false;
+  /** As attached; undefined until something is. */
+  #attached: Attachment | undefined;
+  #keys: readonly string[] = [];
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
   #isOver = false;
 
@@ -55,6 +60,8 @@ export class SessionSocket {
     const attachment = socket.deserializeAttachment() as Attachment;
     const line = new SessionSocket(socket, store, attachment);
     line.#isSpilled = attachment.state === undefined;
+    line.#attached = attachment;
+    line.#keys = attachment.keys ?? [];
     const state = attachment.state ?? (store.spilled() as SocketState | undefined);
     return { line, state: state && isReadable(state) ? state : undefined };
   }
@@ -69,6 +76,31 @@ export class SessionSocket {
     const attachment = socket.deserializeAttachment() as Attachment | null;
     const state = attachment?.state ?? (store.spilled() as SocketState | undefined);
     return state?.phase;
+  }
+
+  /** The keys that were kept with such a socket. */
+  static keysOf(socket: WebSocket): readonly string[] {
+    return (socket.deserializeAttachment() as Attachment | null)?.keys ?? [];
+  }
+
+  /** The keys that were kept with the socket when it was restored. */
+  get keys(): readonly string[] {
+    return this.#keys;
+  }
+
+  keep(keys: ReadonlySet<string>): boolean {
+    const before = this.#keys;
+    this.#keys = [...keys];
+    // What has not been attached yet will be before the object can sleep.
+    if (!this.#attached) return true;
+    try {
+      this.#attach(this.#attached.state);
+      return true;
+    } catch {
+      // An attachment holds at most 16 KiB.
+      this.#keys = before;
+      return false;
+    }
   }
 
   isOn(socket: WebSocket): boolean {
@@ -128,18 +160,24 @@ export class SessionSocket {
 
   #save({ state, revision }: SocketConversation): void {
     this.#savedRevision = revision;
-    // The rights are part of the state too, which may be too large for a socket.
-    const [id, entry] = [this.#id, { ...this.entry, rights: ALL_BUT_ADMIN }];
     try {
-      this.#socket.serializeAttachment({ id, entry, state } satisfies Attachment);
+      this.#attach(state);
       if (this.#isSpilled) this.#store.unspill();
       this.#isSpilled = false;
     } catch {
       // An attachment holds at most 16 KiB.
       this.#store.spill(state);
-      if (!this.#isSpilled) this.#socket.serializeAttachment({ id, entry, state: undefined } satisfies Attachment);
+      if (!this.#isSpilled) this.#attach(undefined);
       this.#isSpilled = true;
     }
+  }
+
+  #attach(state: SocketState | undefined): void {
+    // The rights are part of the state too, which may be too large for a socket.
+    const entry = { ...this.entry, rights: ALL_BUT_ADMIN };
+    const attachment = { id: this.#id, entry, state, ...(this.#keys.length > 0 && { keys: this.#keys }) };
+    this.#socket.serializeAttachment(attachment satisfies Attachment);
+    this.#attached = attachment;
   }
 
   /**

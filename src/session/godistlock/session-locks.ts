@@ -169,7 +169,7 @@ export class SessionLocks {
     const waitSeconds = kind === "on" ? FOR_EVER_S : 0;
     const request = { type: "acquire", key: lock, limit: 1, waitSeconds, leaseSeconds: timeoutMs / 1000 } as const;
     const quorum = isInGroup ? ({ quorum: kind === "on" ? "until_agreed" : "once" } as const) : undefined;
-    const circumstances = { mayWait: this.#host.mayWait(), ...quorum };
+    const circumstances = { mayWait: this.#host.mayWait(), isWatched: true, ...quorum };
     requests.begin(newRequest({ id, key: lock, type: "acquire", tag: id }), request, circumstances);
   }
 

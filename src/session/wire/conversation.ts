@@ -12,7 +12,7 @@ import { allows, rightsOf } from "../rights.ts";
 import type { ConversationHost, SocketConversation } from "../socket-conversation.ts";
 import { Backlog } from "./backlog.ts";
 import { Handshake } from "./handshake.ts";
-import { CLOSE, type ClientState, type ConversationState, FAILURES, STATE_VERSION } from "./protocol.ts";
+import { CLOSE, type ClientState, type ConversationState, FAILURES, isWatched, STATE_VERSION } from "./protocol.ts";
 import { Replies } from "./replies.ts";
 import { RequestNames } from "./request-names.ts";
 
@@ -308,7 +308,7 @@ export class Conversation implements SocketConversation {
 
   #makeResumable(tag: string | undefined): void {
     const { resumption, resumableFrom } = this.#host;
-    const credential = resumableFrom === undefined ? undefined : resumption.enable(resumableFrom);
+    const credential = resumableFrom === undefined ? undefined : resumption.enable(resumableFrom, this.#requests);
     if (credential === undefined) this.#replies.say(tag, wireReply("error"));
     else {
       this.#replies.say(tag, wireReply("ok", credential, this.#context.config.resumeGraceMs / 1000));
@@ -341,8 +341,8 @@ export class Conversation implements SocketConversation {
     const id = mayComeAgain ? this.#names.ofTag(tag) : this.#names.next();
     const isSteal = request.type === "acquire" && request.steals === true;
     const hasBegun = isSteal && mayComeAgain && !this.#host.resumption.beginsSteal(tag);
-    const entry = newRequest({ id, key: request.key, type: request.type, tag });
-    this.#requests.begin(entry, request, { mayWait: !this.#hasInputEnded, hasBegun });
+    const circumstances = { mayWait: !this.#hasInputEnded, hasBegun, isWatched: isWatched(this.#standing) };
+    this.#requests.begin(newRequest({ id, key: request.key, type: request.type, tag }), request, circumstances);
   }
 
   /** Withdraws a request whose answer is no longer needed. */
@@ -371,7 +371,9 @@ export class Conversation implements SocketConversation {
   }
 
   #stand(change: Partial<ClientState>): void {
+    const wasWatched = isWatched(this.#standing);
     this.#standing = { ...this.#standing, ...change };
+    if (!wasWatched && isWatched(this.#standing)) this.#requests.watch(() => this.#host.resumption.told());
     this.#revision += 1;
   }
 

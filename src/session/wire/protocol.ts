@@ -34,6 +34,9 @@ export interface ClientState {
   readonly isResumed: boolean;
 }
 
+/** The client hears of the end of a lease at once, or, if it is away then, when it is back. */
+export const isWatched = ({ isWatching, isResumable }: ClientState): boolean => isWatching || isResumable;
+
 /** The shape of `ConversationState`. State of another version counts as a lost socket. */
 export const STATE_VERSION = 1;
 

@@ -171,6 +171,7 @@ export class ModelState {
       leaseSeconds,
       sessionless,
       asksWanted,
+      isWatched = false,
     }: Omit<LockRequest, "asksWanted"> & {
       asksWanted?: boolean | undefined;
     },
@@ -181,7 +182,7 @@ export class ModelState {
     const expiresAt = now + leaseSeconds * 1000;
     const none = { offeredTo: undefined, stored: undefined, unanswered: undefined, round: undefined };
     const told = { asksWanted: asksWanted === true, isWanted: false };
-    const is = { isReported, isOffered: false, isRecord: false, wasKnown: false, ...none, ...told };
+    const is = { isReported, isWatched, isOffered: false, isRecord: false, wasKnown: false, ...none, ...told };
     const hold = { session, request, token, leaseSeconds, sessionless, expiresAt, since: now, ...is };
     if (isReported) {
       const granted = { type: "granted", how: "immediate", session, fence: fenceOf(hold), at: now, waitMs: 0 } as const;
@@ -213,7 +214,7 @@ export class ModelState {
     const waiter = this.queue[0];
     if (!waiter || waiter.pausedUntil > now) return false;
     this.queue.shift();
-    const hold = this.grant({ ...waiter, request: openRequestOf(waiter) }, now, { isReported: false });
+    const hold = this.grant({ ...waiter, request: openRequestOf(waiter), isWatched: true }, now, { isReported: false });
     hold.since = waiter.joinedAt;
     hold.isRecord = waiter.isEnqueued;
     hold.unanswered = waiter;

@@ -63,7 +63,9 @@ export class World {
         const limit = step.quorum ? 1 : (step.otherLimit ?? this.model.limit);
         const asked = { session: client.id, request: this.#id("l"), limit, waitMs, leaseSeconds, mayWait };
         const { quorum, asksWanted } = step;
-        const command = { ...asked, ...(quorum && { quorum }), ...(asksWanted && { asksWanted }) };
+        // Every other client wants to hear of the end of its leases.
+        const watch = step.who % 2 === 0 ? ({ isWatched: true } as const) : {};
+        const command = { ...asked, ...watch, ...(quorum && { quorum }), ...(asksWanted && { asksWanted }) };
         this.#ask(client, { do: "acquire", command });
         return;
       }

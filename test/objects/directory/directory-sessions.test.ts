@@ -137,6 +137,7 @@ describe("sessions are counted", () => {
         (_, { storage }) => storage.sql.exec("SELECT session FROM sessions").toArray().length,
       );
     await until(async () => {
+      pass(5_000);
       await runDurableObjectAlarm(directory());
       return (await left()) === 0;
     });

@@ -1,17 +1,16 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
+import { BEING_LISTED, storeTables } from "../earlier-version.ts";
 import { scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
 
 /** A key that has one fence left. */
 async function nearlyExhausted() {
-  const stub = keyStub(fresh("key"));
-  await stub.release(grantedToken(await stub.acquire(command())), "");
-  await runInDurableObject(stub, (_, { storage }) => {
-    storage.sql.exec("UPDATE key SET fence = 'fffffffffffffffe'");
-  });
-  await evictDurableObject(stub);
-  return stub;
+  const name = fresh("key");
+  const token = `fffffffffffffffe${"0".repeat(16)}`;
+  const foundedAt = Date.now();
+  await storeTables(name, { isListed: BEING_LISTED, foundedAt, token, expiresAt: foundedAt, isHeld: false });
+  return keyStub(name);
 }
 
 describe("a key without fences", () => {

@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { type AcquireOutcome, KeyEngine } from "../../../src/engine/index.ts";
 import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
-import { command, fresh, grantedToken, keyStub, sessionsOn, tablesOf, WAIT } from "../support.ts";
+import { command, fresh, grantedToken, keyStub, sessionsOn, storedIn, WAIT } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -26,11 +26,11 @@ describe("when something else fails", () => {
     const stub = keyStub(fresh("key"));
     await stub.release(grantedToken(await stub.acquire(command())), "");
     await runInDurableObject(stub, async (key, { storage }) => {
-      const exec = vi.spyOn(storage.sql, "exec").mockImplementationOnce(() => {
+      const put = vi.spyOn(storage.kv, "put").mockImplementationOnce(() => {
         throw new Error("disk full");
       });
       await expect(key.acquire(command())).rejects.toThrow("disk full");
-      exec.mockRestore();
+      put.mockRestore();
       expect((await key.describe())?.holders).toEqual([]);
     });
     expect((await stub.acquire(command())).status).toBe("granted");
@@ -71,6 +71,6 @@ describe("when something else fails", () => {
     expect(await stub.wait(command())).toEqual({ status: "not_enqueued" });
     expect(await stub.describe()).toBeNull();
     await stub.leave("nobody", { keepsReported: false });
-    expect(await tablesOf(stub)).toEqual([]);
+    expect(await storedIn(stub)).toEqual([]);
   });
 });

@@ -1,8 +1,8 @@
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
 import type { AcquireCommand } from "../../../src/engine/index.ts";
 import { scriptSessions } from "../listeners.ts";
-import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
+import { command, fresh, grantedToken, keyStub, storedIn, visitKeys, WAIT } from "../support.ts";
 
 const WHOLE = { detail: true, history: true };
 
@@ -148,11 +148,13 @@ describe.each([
     const token = await key.hold("a");
     await key.stub.release(token, "a");
     await runInDurableObject(key.stub, async (object, { storage }) => {
-      const exec = vi.spyOn(storage.sql, "exec").mockImplementationOnce(() => {
+      const full = () => {
         throw new Error("disk full");
-      });
+      };
+      const write = limit === 1 ? vi.spyOn(storage.kv, "put") : vi.spyOn(storage.sql, "exec");
+      (write as MockInstance).mockImplementationOnce(full);
       await expect(object.acquire(command({ limit }))).rejects.toThrow("disk full");
-      exec.mockRestore();
+      write.mockRestore();
     });
     expect(await key.grants()).toMatchObject([{ fence: fenceOf(token), end: { reason: "released" } }]);
   });
@@ -181,8 +183,9 @@ describe.each([
   it("begins again when the key is forgotten", async () => {
     const key = new Story(limit);
     await key.stub.release(await key.hold("a"), "a");
-    at(61);
-    await runDurableObjectAlarm(key.stub);
+    at(130);
+    await visitKeys(key.name);
+    expect(await storedIn(key.stub)).toEqual([]);
     expect(await key.stub.describe(WHOLE)).toBeNull();
     await key.hold("b");
     expect((await key.grants())?.map(({ session }) => session)).toEqual(["b"]);

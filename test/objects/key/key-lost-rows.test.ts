@@ -5,7 +5,18 @@ import { directoryOfKey } from "../../../src/objects/calls/directories.ts";
 import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
 import { pass, stopClock } from "../clock.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
-import { Client, command, fresh, grantedToken, keyStub, loseRows, rowsWritten, tablesOf } from "../support.ts";
+import {
+  Client,
+  command,
+  fresh,
+  grantedToken,
+  keyStub,
+  loseRows,
+  rowsWritten,
+  storedIn,
+  visitKeys,
+} from "../support.ts";
+import { crashInFounding } from "./crash-in-founding.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -13,6 +24,19 @@ afterEach(() => {
 });
 
 const GONE = "rows are gone";
+
+async function withoutDirectory(name: string, work: () => Promise<unknown>): Promise<void> {
+  const { joinKey } = DirectoryObject.prototype;
+  const spy = vi.spyOn(DirectoryObject.prototype, "joinKey").mockImplementation(function (
+    this: DirectoryObject,
+    ...args
+  ) {
+    if (args[0] === name) throw new Error("unreachable");
+    return joinKey.apply(this, args);
+  });
+  await work();
+  spy.mockRestore();
+}
 
 describe("a key that has lost its rows", () => {
   it("grants nothing, and says which key and which file, also after it was asked and evicted", async () => {
@@ -65,13 +89,56 @@ describe("a key that has lost its rows", () => {
     stopClock();
     pass(100_000);
     await runDurableObjectAlarm(keyStub(name));
-    expect(await tablesOf(keyStub(name))).toEqual([]);
+    expect(await storedIn(keyStub(name))).toEqual([]);
+    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
+  });
+
+  it("is known to have, whatever became of a first grant that was never spoken of", async () => {
+    const name = fresh("key");
+    const held = grantedToken(await keyStub(name).acquire(command()));
+    await loseRows(name);
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    await crashInFounding(name, "before the listing");
+    await expect((async () => keyStub(name).renew(held, 5))()).rejects.toThrow(GONE);
+    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
+    await keyStub(name).leave("first", { keepsReported: false });
+    expect(await keyStub(name).giveUp()).toBe(true);
+    expect((await keyStub(name).acquire(command())).status).toBe("granted");
+  });
+
+  it("is known to have, also if that grant was given back while the directory was out of reach", async () => {
+    const name = fresh("key");
+    stopClock();
+    grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 86_400 })));
+    await loseRows(name);
+    pass(1);
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    await crashInFounding(name, "before the listing");
+    await withoutDirectory(name, () => keyStub(name).leave("first", { keepsReported: false }));
+    pass(200_000);
+    await runDurableObjectAlarm(keyStub(name));
+    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
+  });
+
+  it("is known to have, also if the lease of that grant ended while the directory was out of reach", async () => {
+    const name = fresh("key");
+    stopClock();
+    grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 86_400 })));
+    await loseRows(name);
+    pass(1);
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    await crashInFounding(name, "before the listing", "enqueue", { leaseSeconds: 5 });
+    pass(6_000);
+    await withoutDirectory(name, () => keyStub(name).describe());
+    // It needs tables now.
+    expect(await storedIn(keyStub(name))).toContain("lapsed");
+    await evictDurableObject(keyStub(name));
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
   });
 
   it("is known even if the list was written by an earlier version", async () => {
     const name = fresh("key");
-    await directoryOfKey(env, name).joinKey(name, 0n);
+    await directoryOfKey(env, name).joinKey(name);
     vi.spyOn(console, "error").mockImplementation(() => {});
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
   });
@@ -93,37 +160,40 @@ describe("a founding that was cut off", () => {
 
   it("leaves nothing behind if nobody comes back", async () => {
     const name = fresh("key");
+    stopClock();
     replaceNext(DirectoryObject.prototype, "joinKey", name, async () => {
       throw new Error("unreachable");
     });
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("unreachable");
-    stopClock();
     pass(100_000);
     await runDurableObjectAlarm(keyStub(name));
-    expect(await tablesOf(keyStub(name))).toEqual([]);
+    pass(270_000);
+    await visitKeys(name);
+    expect(await storedIn(keyStub(name))).toEqual([]);
+    expect(await directoryOfKey(env, name).lists(name)).toBe(false);
   });
 });
 
 describe("a founding", () => {
-  it("stores two rows and an alarm with its first grant: that it can be missed costs no row", async () => {
+  it("stores one row with its first grant: that it can be missed costs none", async () => {
     await runInDurableObject(keyStub(fresh("key")), async (key, state) => {
-      const tables = 2;
-      expect(await rowsWritten(state, () => key.acquire(command()))).toBe(tables + 3);
+      expect(await rowsWritten(state, () => key.acquire(command()))).toBe(1);
     });
   });
 
   it("of a key stored by an earlier version is not asked for again", async () => {
     const name = fresh("key");
     const stub = keyStub(name);
-    const held = grantedToken(await stub.acquire(command()));
+    const held = grantedToken(await stub.acquire(command({ limit: 2 })));
+    const other = grantedToken(await stub.acquire(command({ limit: 2 })));
     await runInDurableObject(stub, (_, { storage }) => {
       storage.sql.exec("UPDATE key SET is_listed = 1, founded_at = founded_at + 3");
     });
     await evictDurableObject(stub);
     const join = vi.spyOn(DirectoryObject.prototype, "joinKey");
-    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
-    expect(await stub.release(held, "")).toEqual({ status: "released" });
-    expect((await stub.acquire(command())).status).toBe("granted");
+    expect(await stub.acquire(command({ limit: 2 }))).toEqual({ status: "timeout" });
+    for (const token of [held, other]) expect(await stub.release(token, "")).toEqual({ status: "released" });
+    expect((await stub.acquire(command({ limit: 2 }))).status).toBe("granted");
     expect(callsAbout(join, name)).toEqual([]);
   });
 });

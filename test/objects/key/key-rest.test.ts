@@ -184,7 +184,7 @@ describe("a key is not put to rest", () => {
   it("when its alarm is near", async () => {
     const key = fresh("key");
     stopClock();
-    await keyStub(key).acquire(command({ leaseSeconds: 1 }));
+    await keyStub(key).acquire(command({ leaseSeconds: 1, isWatched: true }));
     expect(await rest(key)).toBe(false);
     pass(1_000);
     // An alarm must not find the test gone.

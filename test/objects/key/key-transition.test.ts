@@ -1,3 +1,4 @@
+import { evictDurableObject } from "cloudflare:test";
 import { afterEach, expect, it, vi } from "vitest";
 import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
 import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
@@ -30,4 +31,12 @@ it("a key is founded by one of those who want it at a time, also after a foundin
   const fulfilled = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
   expect(fulfilled.map(({ status }) => status).sort()).toEqual(["granted", "queued"]);
   for (const outcome of fulfilled) if (outcome.status === "granted") grantedToken(outcome);
+});
+
+it("those who found a key at once get one holder, also after its object was lost", async () => {
+  const stub = keyStub(fresh("key"));
+  const outcomes = await Promise.all([1, 2, 3].map(async () => stub.acquire(command())));
+  expect(outcomes.map(({ status }) => status).sort()).toEqual(["granted", "timeout", "timeout"]);
+  await evictDurableObject(stub);
+  expect((await stub.acquire(command())).status).toBe("timeout");
 });

@@ -153,6 +153,9 @@ describe("rows of a version that knew no holders without a session", () => {
   it("a waiting claim is the first to need the column, and keeps what it says", async () => {
     const stub = keyStub(fresh("key"));
     const held = grantedToken(await stub.acquire(command()));
+    // Only a key that has had a waiter has tables.
+    await stub.enqueue(command({ session: "waiter" }));
+    await stub.leave("waiter", { keepsReported: false });
     await age(stub);
     expect((await stub.claim(claim({ waitMs: 60_000, request: "w" }))).status).toBe("queued");
     await evictDurableObject(stub);

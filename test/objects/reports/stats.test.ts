@@ -7,7 +7,7 @@ import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { SessionObject } from "../../../src/objects/session/session-object.ts";
 import { gatherKey, gatherStats } from "../../../src/reports/stats.ts";
 import { pass, stopClock } from "../clock.ts";
-import { Client, command, grantedToken, keyStub, tablesOf, tokenOf, WAIT } from "../support.ts";
+import { Client, command, grantedToken, keyStub, storedIn, tokenOf, WAIT } from "../support.ts";
 
 const ADDRESS = "192.0.2.1";
 
@@ -204,7 +204,7 @@ describe("one key", () => {
 
   it("that does not exist is not created by asking", async () => {
     expect(await gatherKey(env, "nobody's", { history: true })).toBeUndefined();
-    expect(await tablesOf(keyStub("nobody's"))).toEqual([]);
+    expect(await storedIn(keyStub("nobody's"))).toEqual([]);
     expect((await gatherStats(env)).idle_locks).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { ownerIdOf } from "../../../src/objects/calls/session-names.ts";
 import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
-import { Client, command, fresh, keyStub, sessionsOn, tablesOf, tokenOf, until } from "../support.ts";
+import { Client, command, fresh, keyStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -22,7 +22,7 @@ describe("a client that leaves", () => {
     client.close();
     await soon(async () => (await keyStub(key).describe())?.holders.length === 0);
     expect((await keyStub(key).describe())?.waiters).toBe(0);
-    await soon(async () => (await tablesOf(env.SESSION.getByName(session))).length === 0);
+    await soon(async () => (await storedIn(env.SESSION.getByName(session))).length === 0);
     expect(await env.SESSION.getByName(session).isLive()).toBe(false);
   });
 
@@ -103,7 +103,7 @@ describe("a session lost by a fault of the service", () => {
     const stub = env.SESSION.getByName(fresh("session"));
     expect(await stub.deliver({ key: "k", request: "r", kind: "granted" })).toBe("gone");
     await stub.lose({ key: "k", token: "t", reason: "expired" });
-    expect(await tablesOf(stub)).toEqual([]);
+    expect(await storedIn(stub)).toEqual([]);
   });
 });
 

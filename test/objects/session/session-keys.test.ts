@@ -1,15 +1,16 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { SessionSocket } from "../../../src/objects/session/session-socket.ts";
+import { SessionStore } from "../../../src/objects/session-common/session-store.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
 
+/** The keys that a session remembers: with its socket, and in storage. */
 async function storedKeys(session: string): Promise<string[]> {
-  return runInDurableObject(env.SESSION.getByName(session), (_, { storage }) =>
-    storage.sql
-      .exec<{ key: string }>("SELECT key FROM keys")
-      .toArray()
-      .map(({ key }) => key),
-  );
+  return runInDurableObject(env.SESSION.getByName(session), (_, state) => {
+    const [socket] = state.getWebSockets();
+    return [...(socket ? SessionSocket.keysOf(socket) : []), ...new SessionStore(state.storage).keys()];
+  });
 }
 
 /** Takes and releases so many keys, side by side. */

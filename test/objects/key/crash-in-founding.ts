@@ -1,0 +1,32 @@
+import { runInDurableObject } from "cloudflare:test";
+import { expect, vi } from "vitest";
+import type { AcquireCommand } from "../../../src/engine/index.ts";
+import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
+import { replaceNext } from "../spies.ts";
+import { command, keyStub, until } from "../support.ts";
+
+/**
+ * The key's object is lost after it has stored its first grant: before or after the directory has listed the key, and
+ * before it has answered. `use` is the command that founds the key.
+ */
+export async function crashInFounding(
+  name: string,
+  where: "before the listing" | "after the listing",
+  use: "acquire" | "enqueue" = "acquire",
+  overrides: Partial<AcquireCommand> = {},
+): Promise<void> {
+  const { joinKey } = DirectoryObject.prototype;
+  let isAsked = false;
+  replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, ...args) {
+    if (where === "after the listing") await joinKey.apply(this, args);
+    isAsked = true;
+    // As long as the key waits for this answer, it has nothing but what it has stored.
+    return new Promise(() => {});
+  });
+  const first = command({ session: "first", request: "r1", ...overrides });
+  const lost = expect((async () => keyStub(name)[use](first))()).rejects.toThrow();
+  await until(() => isAsked);
+  await expect(runInDurableObject(keyStub(name), (_, state) => state.abort("lost"))).rejects.toThrow();
+  await lost;
+  vi.mocked(DirectoryObject.prototype.joinKey).mockRestore();
+}

@@ -1,0 +1,131 @@
+import { evictDurableObject, reset, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { directoryOfKey } from "../../../src/objects/calls/directories.ts";
+import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
+import { pass, stopClock } from "../clock.ts";
+import { callsAbout } from "../spies.ts";
+import { command, countRows, fresh, grantedToken, keyStub, storedIn, visitKeys, WAIT } from "../support.ts";
+import { crashInFounding } from "./crash-in-founding.ts";
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  // A fence from the future, and the shard has new keys begin above it.
+  await reset();
+});
+
+const failing = (work: () => Promise<unknown>) => expect(work()).rejects.toThrow();
+
+describe("a first grant whose key is lost before anybody is told of it", () => {
+  it.each(["before the listing", "after the listing"] as const)("stands: nobody knows (%s)", async (where) => {
+    const name = fresh("key");
+    await crashInFounding(name, where);
+    expect(await storedIn(keyStub(name))).toEqual(["record key"]);
+    expect((await keyStub(name).describe())?.holders.map(({ session }) => session)).toEqual(["first"]);
+    expect(await keyStub(name).acquire(command())).toEqual({ status: "timeout" });
+    expect(await directoryOfKey(env, name).lists(name)).toBe(true);
+    // The same request again gets the same hold.
+    const token = grantedToken(await keyStub(name).acquire(command({ session: "first", request: "r1" })));
+    expect(await keyStub(name).release(token, "first")).toEqual({ status: "released" });
+  });
+
+  it.each(["before the listing", "after the listing"] as const)("goes when its session leaves (%s)", async (where) => {
+    const name = fresh("key");
+    await crashInFounding(name, where);
+    await keyStub(name).leave("first", { keepsReported: false });
+    expect((await keyStub(name).acquire(command())).status).toBe("granted");
+  });
+
+  it("never has a lower fence than the key's earlier lives, with the clock set back", async () => {
+    const name = fresh("key");
+    stopClock();
+    pass(3_600_000);
+    const first = grantedToken(await keyStub(name).acquire(command()));
+    await keyStub(name).release(first, "");
+    pass(130_000);
+    await visitKeys(name);
+    // The key's own clock never goes back while it is awake.
+    await evictDurableObject(keyStub(name));
+    pass(-3_730_000);
+    await crashInFounding(name, "after the listing");
+    const again = async () => keyStub(name).acquire(command({ session: "first", request: "r1" }));
+    // It has not been listed, so it was not spoken of.
+    await expect(again()).rejects.toThrow("before its first hold has ended");
+    await keyStub(name).leave("first", { keepsReported: false });
+    expect(first < grantedToken(await again())).toBe(true);
+  });
+});
+
+describe("a key whose first hold has lasted longer than its memory", () => {
+  async function heldAsleep() {
+    stopClock();
+    const name = fresh("key");
+    const held = grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 3_000 })));
+    await evictDurableObject(keyStub(name));
+    return { name, held };
+  }
+
+  it("answers its holder although the directory is out of reach", async () => {
+    const { name, held } = await heldAsleep();
+    vi.spyOn(DirectoryObject.prototype, "joinKey").mockRejectedValue(new Error("unreachable"));
+    await failing(async () => keyStub(name).acquire(command(WAIT)));
+    expect(await keyStub(name).renew(held, 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
+    // Who shows the token was told of the grant, so the key must be listed.
+    expect((await keyStub(name).acquire(command(WAIT))).status).toBe("queued");
+    expect(await keyStub(name).release(held, "")).toEqual({ status: "released" });
+  });
+
+  it("keeps its holder although the directory has lost its data, and is listed again", async () => {
+    const { name, held } = await heldAsleep();
+    await runInDurableObject(directoryOfKey(env, name), (_, { storage }) => storage.deleteAll());
+    await evictDurableObject(directoryOfKey(env, name));
+    expect((await keyStub(name).acquire(command())).status).toBe("timeout");
+    expect(await keyStub(name).renew(held, 50)).toEqual({ status: "renewed", leaseSeconds: 50 });
+    expect(await directoryOfKey(env, name).lists(name)).toBe(true);
+  });
+
+  it("does not ask the directory again when it is given back", async () => {
+    const { name, held } = await heldAsleep();
+    const join = vi.spyOn(DirectoryObject.prototype, "joinKey");
+    const counts = await Promise.all([keyStub(name), directoryOfKey(env, name)].map(countRows));
+    expect(await keyStub(name).release(held, "")).toEqual({ status: "released" });
+    expect(counts.map((count) => count())).toEqual([1, 0]);
+    await evictDurableObject(keyStub(name));
+    expect((await keyStub(name).acquire(command())).status).toBe("granted");
+    expect(callsAbout(join, name)).toEqual([]);
+  });
+});
+
+describe("a first grant", () => {
+  it("has a higher fence than all of the key's earlier lives, with the clock set back", async () => {
+    const name = fresh("key");
+    stopClock();
+    pass(3_600_000);
+    const first = grantedToken(await keyStub(name).acquire(command()));
+    await keyStub(name).release(first, "");
+    pass(130_000);
+    await visitKeys(name);
+    expect(await storedIn(keyStub(name))).toEqual([]);
+    pass(-3_730_000);
+    const second = grantedToken(await keyStub(name).acquire(command()));
+    expect(first < second).toBe(true);
+    await evictDurableObject(keyStub(name));
+    await keyStub(name).release(second, "");
+    expect(second < grantedToken(await keyStub(name).acquire(command()))).toBe(true);
+  });
+
+  it("has its whole lease, however long the directory takes to list the key", async () => {
+    const name = fresh("key");
+    stopClock();
+    const { joinKey } = DirectoryObject.prototype;
+    vi.spyOn(DirectoryObject.prototype, "joinKey").mockImplementation(function (this: DirectoryObject, ...args) {
+      if (args[0] === name) pass(5_000);
+      return joinKey.apply(this, args);
+    });
+    const token = grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 2 })));
+    expect((await keyStub(name).describe())?.holders[0]?.expiresAt).toBe(Date.now() + 2_000);
+    await evictDurableObject(keyStub(name));
+    expect(await keyStub(name).renew(token, 3)).toEqual({ status: "renewed", leaseSeconds: 3 });
+  });
+});
