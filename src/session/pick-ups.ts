@@ -54,6 +54,21 @@ export class PickUps {
     );
   }
 
+  /** Asks the key whether a wait is over, as a notice says. The client is told if it is. */
+  confirmEnd(entry: TrackedRequest, notice: number, end: Outcome): void {
+    this.#pickUp(
+      entry,
+      (outcome) => {
+        const found = this.#outcomeOf(entry, outcome);
+        const answer = outcome.status === end.status || outcome.status === "unknown" ? end : found;
+        const isTold = answer !== undefined && !this.#host.isOver() && this.#isOpen(entry);
+        this.#context.emit({ type: "answerNotice", notice, answer: isTold ? "taken" : "later" });
+        if (isTold) this.#host.answer(entry, answer);
+      },
+      (error) => this.#context.emit({ type: "failNotice", notice, error }),
+    );
+  }
+
   /**
    * Asks a key that did not answer again, for a while: it may have recorded the pick-up and will then not notify again.
    */

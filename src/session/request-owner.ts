@@ -12,4 +12,6 @@ export interface RequestOwner {
   dropped(entry: TrackedRequest): void;
   /** The answer to a notice about a request that is not known, or no longer. */
   unknown(notice: Notice): NoticeAnswer;
+  /** The client may have made this request before, on another socket. */
+  mayRepeat?(request: string): boolean;
 }

@@ -161,10 +161,15 @@ export class Requests {
       // A repeated request is on its way to the key, which must not have forgotten the first when that arrives.
       else if (!entry.isQueued) reply("later");
       else {
-        this.#holdings.drop(notice.key, notice.request);
         const { kind: status, refusal } = notice;
-        this.#answer(entry, refusal ? { status, refusal } : { status });
-        reply("taken");
+        const end = refusal ? { status, refusal } : { status };
+        // The end may be that of the first one: the repeated one may wait again.
+        if (this.#owner.mayRepeat?.(entry.id)) this.#pickUps.confirmEnd(entry, number, end);
+        else {
+          this.#holdings.drop(notice.key, notice.request);
+          this.#answer(entry, end);
+          reply("taken");
+        }
       }
     }
   }

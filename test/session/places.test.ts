@@ -185,9 +185,10 @@ describe("a request that is repeated on another socket", () => {
   });
 });
 
-describe("a request that has been told of its end, and whose key grants it all the same", () => {
-  it("is left at the end: the end was that of the first one, and the news of it came late", () => {
-    const { session, say, effects, call, answer } = opened();
+describe("a request that is repeated, and whose first one has ended meanwhile", () => {
+  function repeated() {
+    const socket = opened();
+    const { session, say, effects, call, answer } = socket;
     say("@r session\n_\nresume\n@1 l\nkey\n3 60\n");
     call();
     session.detach();
@@ -195,12 +196,48 @@ describe("a request that has been told of its end, and whose key grants it all t
     session.opened(CLIENT);
     effects();
     say("@1 l\nkey\n3 60\n");
-    const { ask, ...repeated } = call();
-    answer({ ask, ...repeated }, { status: "queued" });
-    const request = ask.type === "acquire" ? ask.command.request : "";
+    const made = call();
+    answer(made, { status: "queued" });
+    // It may have been granted while the client was away.
+    answer(call(), { status: "queued" });
+    const request = made.ask.type === "acquire" ? made.ask.command.request : "";
     session.notice(1, { key: "key", request, kind: "timeout" });
-    session.notice(2, { key: "key", request, kind: "granted", mayBeTold: true });
-    expect(effects()).toContainEqual({ type: "answerNotice", notice: 2, answer: "later" });
+    return { ...socket, request, pickUp: call() };
+  }
+
+  it("goes on waiting if the news of that end comes late", () => {
+    const { session, effects, call, answer, request, pickUp } = repeated();
+    expect(pickUp.ask.type).toBe("pickUp");
+    answer(pickUp, { status: "queued" });
+    const done = effects();
+    expect(done).toContainEqual({ type: "answerNotice", notice: 1, answer: "later" });
+    expect(done.filter(({ type }) => type === "send")).toEqual([]);
+    session.notice(2, { key: "key", request, kind: "granted" });
+    answer(call(), { status: "granted", token: "f".repeat(32), leaseSeconds: 60 });
+    expect(effects()).toContainEqual({ type: "send", line: `@1 ok ${"f".repeat(32)} 60\n` });
+  });
+
+  it.each(["timeout", "unknown"] as const)("is over if the key says so: %s", (status) => {
+    const { effects, answer, pickUp } = repeated();
+    answer(pickUp, { status });
+    const done = effects();
+    expect(done).toContainEqual({ type: "answerNotice", notice: 1, answer: "taken" });
+    expect(done).toContainEqual({ type: "send", line: "@1 timeout\n" });
+  });
+});
+
+describe("a request that a resumed client has yet to repeat", () => {
+  it("is left at the end if its key has granted it", () => {
+    const { session, say, effects, call } = opened();
+    say("@r session\n_\nresume\n@1 l\nkey\n3 60\n");
+    const { ask } = call();
+    const request = ask.type === "acquire" ? ask.command.request : "";
+    session.detach();
+    session.resume(1, true);
+    session.opened(CLIENT);
+    effects();
+    session.notice(1, { key: "key", request, kind: "granted", mayBeTold: true });
+    expect(effects()).toContainEqual({ type: "answerNotice", notice: 1, answer: "later" });
     session.end();
     expect(call().ask).toMatchObject({ type: "leave" });
   });

@@ -191,11 +191,14 @@ export class Conversation implements SocketConversation {
     this.#closeIfDone();
   }
 
+  mayRepeat(request: string): boolean {
+    return this.#standing.isResumed && this.#names.isOfTag(request);
+  }
+
   /** A resumed client may still repeat the request. It has the grace period to do so. */
   unknown({ request }: Notice): NoticeAnswer {
     const { config, now } = this.#context;
-    const { isResumed, openedAt } = this.#standing;
-    const mayComeAgain = isResumed && now < openedAt + config.resumeGraceMs && this.#names.isOfTag(request);
+    const mayComeAgain = now < this.#standing.openedAt + config.resumeGraceMs && this.mayRepeat(request);
     return mayComeAgain ? "later" : "gone";
   }
 
