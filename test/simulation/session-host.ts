@@ -37,6 +37,8 @@ export abstract class SessionHost<Kind extends Machine = Machine> {
   isInDoubt = false;
   #alarm = Number.POSITIVE_INFINITY;
   #timer = Number.POSITIVE_INFINITY;
+  /** Timers go with the memory of their object. */
+  #timerLife = 0;
   #lastNotice = 0;
   readonly #notices = new Map<number, (answer: NoticeAnswer | undefined) => void>();
 
@@ -202,9 +204,10 @@ export abstract class SessionHost<Kind extends Machine = Machine> {
 
   #arm(machine: Kind): void {
     const at = machine.context.timers.next - this.#skew;
-    if (at === this.#timer || at === Number.POSITIVE_INFINITY) return;
-    this.#timer = at;
     const { life } = this;
+    if ((at === this.#timer && life === this.#timerLife) || at === Number.POSITIVE_INFINITY) return;
+    this.#timer = at;
+    this.#timerLife = life;
     this.world.schedule.at(at, () => {
       if (this.life !== life || this.#timer !== at) return;
       this.#timer = Number.POSITIVE_INFINITY;
