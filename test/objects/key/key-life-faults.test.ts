@@ -14,7 +14,7 @@ import { Schedule } from "../../simulation/schedule.ts";
 import { pass, stopClock } from "../clock.ts";
 import { command, grantedToken, keyStub, loseRows, storedIn } from "../support.ts";
 
-const SEEDS = 20;
+const SEEDS = 10;
 const STEPS = 40;
 const GONE = "rows are gone";
 

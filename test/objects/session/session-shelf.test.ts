@@ -116,8 +116,8 @@ describe("locks are released when their client goes", () => {
   it("also after several sleeps with new keys in between, more than fit", async () => {
     const { key, client, object } = await holder();
     const keys = [key];
-    for (let sleep = 0; sleep < 4; sleep += 1) {
-      for (let n = 0; n < 12; n += 1) {
+    for (let sleep = 0; sleep < 2; sleep += 1) {
+      for (let n = 0; n < 24; n += 1) {
         const next = `${fresh("key")}-${"é".repeat(100)}`;
         tokenOf(await client.ask(`l\n${next}\n0 3600\n`));
         keys.push(next);

@@ -81,7 +81,7 @@ async function heldFor(lease: number) {
 
 describe("telling keys that their leases are watched", () => {
   it("is made up for when the client is back and watches, if the object was lost before", async () => {
-    const { key, client, token, object } = await heldFor(5);
+    const { key, client, token, object } = await heldFor(2);
     const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
       throw new Error("unreachable");
     });
