@@ -80,6 +80,7 @@ export default defineConfig({
             "test/bench/*.test.ts",
           ],
           isolate: false,
+          testTimeout: 60_000,
           maxWorkers: CORES,
         },
       },

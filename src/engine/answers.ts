@@ -5,7 +5,7 @@ import type { NoticeAnswer } from "./output.ts";
 import type { Slot } from "./slots.ts";
 import { Waiter, type WaitQueue } from "./waiters.ts";
 
-/** What sessions say to notices, and what becomes known of waits and offered holds in other ways. */
+/** What sessions say to notices, what else becomes known of waits and offered holds, and the end of sessions. */
 export class Answers {
   readonly #books: Bookkeeping;
   readonly #holds: Holds;
@@ -41,6 +41,28 @@ export class Answers {
     for (const subject of requests.ofSession(session)) {
       if (subject instanceof Waiter && subject.waitRequest !== undefined) this.#holds.interruptWait(subject, now);
     }
+  }
+
+  /** The session has ended, and with it all its waits. */
+  withdrawWaits(session: string, now: number): void {
+    const { requests, records } = this.#books;
+    records.takeLapse(session);
+    for (const subject of requests.ofSession(session)) {
+      if (subject instanceof Waiter && !subject.slot) this.#queue.remove(subject, now);
+    }
+  }
+
+  /** The session has ended: what it has goes, except, with `keepsReported`, holds whose token the client has. */
+  endHolds(session: string, keepsReported: boolean, context: CommandContext): void {
+    const { requests, records } = this.#books;
+    records.takeLapse(session);
+    for (const subject of requests.ofSession(session)) {
+      if (subject instanceof Waiter) {
+        if (subject.outcome) this.#queue.settle(subject);
+      } else if (keepsReported && subject.mayBeKnown) this.#holds.clearRecord(subject);
+      else this.#holds.end(subject, "left", context.now);
+    }
+    this.#holds.promote(context);
   }
 
   /** Whoever shows a token has it. */

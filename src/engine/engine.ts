@@ -19,6 +19,7 @@ import type {
 } from "./commands.ts";
 import type { Fence } from "./fence.ts";
 import { Holds } from "./holds.ts";
+import { Idleness } from "./idleness.ts";
 import { Notices } from "./notices.ts";
 import type { KeyEvent, NoticeAnswer, Observation } from "./output.ts";
 import { RelayHolds } from "./relay-holds.ts";
@@ -33,7 +34,7 @@ import {
   type RemoveOutcome,
   SessionlessHolds,
 } from "./sessionless.ts";
-import { earliestWake, FEW_HOLDS, Slot, watchAll } from "./slots.ts";
+import { Slot, watchAll } from "./slots.ts";
 import type { Changes, StoredKey } from "./storage.ts";
 import { holderViews, type KeyView, newestHolds, type ReportedHold, tagOf, waiterViews } from "./views.ts";
 import { Waiter, WaitQueue } from "./waiters.ts";
@@ -46,7 +47,7 @@ import { Waiter, WaitQueue } from "./waiters.ts";
  * statistics are collected for `takeChanges`, `takeEvents` and `takeObservations`.
  *
  * This class decides what each command does. How it is done is cut by subject: holding in `Holds`, queueing in
- * `WaitQueue`, notifying in `Notices`, and what sessions say to that in `Answers`.
+ * `WaitQueue`, notifying in `Notices`, what sessions say to that in `Answers`, sleeping and pruning in `Idleness`.
  */
 export class KeyEngine {
   readonly #books: Bookkeeping;
@@ -54,6 +55,7 @@ export class KeyEngine {
   readonly #queue: WaitQueue;
   readonly #holds: Holds;
   readonly #answers: Answers;
+  readonly #idleness: Idleness;
   readonly #sessionless: SessionlessHolds;
   /** What other deployments ask, and what they hold. */
   readonly relays: RelayHolds;
@@ -66,6 +68,7 @@ export class KeyEngine {
     this.#queue = new WaitQueue(this.#books, this.#notices);
     this.#holds = new Holds(stored, this.#books, this.#notices, this.#queue);
     this.#answers = new Answers(this.#books, this.#holds, this.#queue, (...given) => this.cancel(...given));
+    this.#idleness = new Idleness(this.#books, this.#holds, this.#queue);
     this.#sessionless = new SessionlessHolds(this.#books, this.#holds);
     const tick = (context: CommandContext) => this.tick(context);
     this.relays = new RelayHolds(this.#holds, tick, (context) => this.#resetIfPrunable(1, context));
@@ -229,7 +232,7 @@ export class KeyEngine {
     const standing = this.#sessionless.standing(command, context.now);
     if (standing) return standing;
     const { request, waitMs } = command;
-    const isRefused = waitMs === 0 && this.limit === 1 && !this.#isIdle && !this.#books.requests.has(request);
+    const isRefused = waitMs === 0 && this.limit === 1 && !this.#idleness.isIdle && !this.#books.requests.has(request);
     if (isRefused) this.#holds.wanted.tell();
     const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, context);
     return this.#sessionless.claimOutcome(outcome, request, context.now);
@@ -279,20 +282,9 @@ export class KeyEngine {
    * `keepsReported`, holds whose token the client has stay until they are released or expire.
    */
   leave(session: string, { keepsReported }: { keepsReported: boolean }, context: CommandContext): void {
-    const { requests, records } = this.#books;
-    records.takeLapse(session);
-    for (const subject of requests.ofSession(session)) {
-      if (subject instanceof Waiter && !subject.slot) this.#queue.remove(subject, context.now);
-    }
+    this.#answers.withdrawWaits(session, context.now);
     this.tick(context);
-    records.takeLapse(session);
-    for (const subject of requests.ofSession(session)) {
-      if (subject instanceof Waiter) {
-        if (subject.outcome) this.#queue.settle(subject);
-      } else if (keepsReported && subject.mayBeKnown) this.#holds.clearRecord(subject);
-      else this.#holds.end(subject, "left", context.now);
-    }
-    this.#holds.promote(context);
+    this.#answers.endHolds(session, keepsReported, context);
   }
 
   /** Lets time pass: ends what has expired, moves the queue up, repeats unanswered notices. */
@@ -324,25 +316,22 @@ export class KeyEngine {
 
   /** When the key was last used, if nobody holds it or waits for it. */
   get idleSince(): number | undefined {
-    return this.#isIdle ? this.#books.lastActivity : undefined;
+    return this.#idleness.since;
   }
 
   /** True if the key has been idle for long enough to be forgotten, except for its fence. */
   isPrunable({ now, gcMaxIdleMs }: Pick<CommandContext, "now" | "gcMaxIdleMs">): boolean {
-    return this.#isIdle && now - this.#books.lastActivity > gcMaxIdleMs;
+    return this.#idleness.isLongerThan(gcMaxIdleMs, { now });
   }
 
   /** A session has yet to be told how its wait ended: nothing may be deleted. */
   get hasNews(): boolean {
-    return this.#books.requests.size > this.#holds.count + this.#queue.length;
+    return this.#idleness.hasNews;
   }
 
   /** When the key must be woken; an idle key may be kept `graceMs` longer than necessary. */
-  nextWake({ gcMaxIdleMs, graceMs }: { gcMaxIdleMs: number; graceMs: number }): number {
-    const isDone = this.#isIdle && !this.hasNews;
-    const idleEnds = isDone ? this.#books.lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
-    const mustLook = this.#queue.length > 0 || this.hasNews || this.#holds.count > FEW_HOLDS;
-    return Math.min(mustLook ? this.#books.deadlines.earliest() : earliestWake(this.#holds), idleEnds);
+  nextWake(times: { gcMaxIdleMs: number; graceMs: number }): number {
+    return this.#idleness.nextWake(times);
   }
 
   /** The key as it is now; `detail` adds the waiters. Shows up to 100 holders, or `maxHolders`. */
@@ -374,10 +363,6 @@ export class KeyEngine {
 
   takeObservations(): readonly Observation[] {
     return this.#books.output.takeObservations();
-  }
-
-  get #isIdle(): boolean {
-    return this.#holds.count === 0 && this.#queue.length === 0;
   }
 
   #isQueueFull({ maxWaiters }: CommandContext): boolean {

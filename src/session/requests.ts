@@ -84,8 +84,8 @@ export class Requests {
   }
 
   /** Begins a request that is carried out without a key. */
-  beginReport(entry: TrackedRequest): void {
-    this.table.add(entry);
+  beginReport(id: string, tag: string | undefined): void {
+    this.table.add(newRequest({ id, key: undefined, type: "report", tag }));
   }
 
   /** Withdraws a request, whatever its state. The client is not told. */

@@ -11,7 +11,7 @@ import { LineReader } from "../../protocols/godistlock/lines.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
 import type { SessionContext } from "../context.ts";
 import type { Loss } from "../effects.ts";
-import { newRequest, type TrackedRequest } from "../request-table.ts";
+import type { TrackedRequest } from "../request-table.ts";
 import type { Requests } from "../requests.ts";
 import { allows, type Rights, rightsOf } from "../rights.ts";
 import type { ConversationHost, SocketConversation } from "../socket-conversation.ts";
@@ -306,7 +306,7 @@ export class GodistlockConversation implements SocketConversation {
   #report(nonce: string): void {
     const id = this.#newId();
     this.#reports.set(id, nonce);
-    this.#requests.beginReport(newRequest({ id, key: undefined, type: "report", tag: id }));
+    this.#requests.beginReport(id, id);
     this.#context.emit({ type: "report", id, ask: { type: "counts" }, scope: this.#rights.scope });
   }
 

@@ -322,18 +322,16 @@ export class Conversation implements SocketConversation {
   /** Withdraws a request of this client. If it has already been answered, there is nothing to withdraw. */
   #cancel(tag: string | undefined, target: string): void {
     const entry = this.#requests.table.tagged(target);
-    if (!entry) {
-      this.#replies.ok(tag);
-      return;
-    }
     const id = this.#names.next();
-    this.#requests.beginReport(newRequest({ id, key: undefined, type: "report", tag }));
-    this.#requests.cancel(entry, () => this.#requests.reported(id, { status: "ok" }));
+    this.#requests.beginReport(id, tag);
+    const done = () => this.#requests.reported(id, { status: "ok" });
+    if (entry) this.#requests.cancel(entry, done);
+    else done();
   }
 
   #report(tag: string | undefined, ask: ReportRequest): void {
     const id = this.#names.next();
-    this.#requests.beginReport(newRequest({ id, key: undefined, type: "report", tag }));
+    this.#requests.beginReport(id, tag);
     this.#context.emit({ type: "report", id, ask, scope: this.#standing.rights.scope });
   }
 
@@ -380,16 +378,13 @@ export class Conversation implements SocketConversation {
     this.#revision += 1;
   }
 
-  /** Refuses a failed handshake: answers after a pause, and closes after another. Nothing is executed. */
+  /** Refuses a failed handshake. Nothing is executed. */
   #refuse(): void {
     this.#isInputClosed = true;
     this.#isRefused = true;
     this.#backlog.clear();
-    this.#handshake.wrong(() => {
-      if (this.#isOver) return;
-      this.#replies.answer(undefined, { status: "auth" });
-      this.#handshake.pause(() => this.#close(CLOSE.auth));
-    });
+    const answer = () => !this.#isOver && this.#replies.answer(undefined, { status: "auth" });
+    this.#handshake.refuse(answer, () => this.#close(CLOSE.auth));
   }
 
   #closeIfDone(): void {

@@ -26,7 +26,7 @@ export class Handshake {
         then(principal);
       };
       // On an open service only the admin token can be shown: this was a wrong one.
-      if (principal?.type === "open") this.wrong(end);
+      if (principal?.type === "open") this.#wrong(end);
       else end();
     };
     this.#context.emit({ type: "authenticate", secret });
@@ -36,12 +36,20 @@ export class Handshake {
     this.#then?.(principal);
   }
 
-  wrong(then: () => void): void {
-    this.#context.emit({ type: "count", happening: { type: "auth_failed" } });
-    this.pause(then);
+  /** A credential is wrong, or another request has come first: the answer after a pause, and the end after another. */
+  refuse(answer: () => void, end: () => void): void {
+    this.#wrong(() => {
+      answer();
+      this.#pause(end);
+    });
   }
 
-  pause(then: () => void): void {
+  #wrong(then: () => void): void {
+    this.#context.emit({ type: "count", happening: { type: "auth_failed" } });
+    this.#pause(then);
+  }
+
+  #pause(then: () => void): void {
     this.#context.timers.at(this.#context.now + AUTH_FAILURE_PAUSE_MS, then);
   }
 }

@@ -5,6 +5,16 @@ import { DirectoryObject } from "../../../src/objects/directory/directory-object
 import { replaceNext } from "../spies.ts";
 import { command, keyStub, until } from "../support.ts";
 
+/** The directory lists the key, and its answer to the key is lost. */
+export async function loseListing(name: string): Promise<void> {
+  const { joinKey } = DirectoryObject.prototype;
+  replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, ...args) {
+    await joinKey.apply(this, args);
+    throw new Error("the answer is lost");
+  });
+  await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("the answer is lost");
+}
+
 /**
  * The key's object is lost after it has stored its first grant: before or after the directory has listed the key, and
  * before it has answered. `use` is the command that founds the key.

@@ -15,6 +15,18 @@ afterEach(async () => {
   await reset();
 });
 
+/** A key that was used and pruned while the clock was ahead by an hour. */
+async function prunedInTheFuture() {
+  const name = fresh("key");
+  stopClock();
+  pass(3_600_000);
+  const first = grantedToken(await keyStub(name).acquire(command()));
+  await keyStub(name).release(first, "");
+  pass(130_000);
+  await visitKeys(name);
+  return { name, first };
+}
+
 const failing = (work: () => Promise<unknown>) => expect(work()).rejects.toThrow();
 
 describe("a first grant whose key is lost before anybody is told of it", () => {
@@ -38,13 +50,7 @@ describe("a first grant whose key is lost before anybody is told of it", () => {
   });
 
   it("never has a lower fence than the key's earlier lives, with the clock set back", async () => {
-    const name = fresh("key");
-    stopClock();
-    pass(3_600_000);
-    const first = grantedToken(await keyStub(name).acquire(command()));
-    await keyStub(name).release(first, "");
-    pass(130_000);
-    await visitKeys(name);
+    const { name, first } = await prunedInTheFuture();
     // The key's own clock never goes back while it is awake.
     await evictDurableObject(keyStub(name));
     pass(-3_730_000);
@@ -99,13 +105,7 @@ describe("a key whose first hold has lasted longer than its memory", () => {
 
 describe("a first grant", () => {
   it("has a higher fence than all of the key's earlier lives, with the clock set back", async () => {
-    const name = fresh("key");
-    stopClock();
-    pass(3_600_000);
-    const first = grantedToken(await keyStub(name).acquire(command()));
-    await keyStub(name).release(first, "");
-    pass(130_000);
-    await visitKeys(name);
+    const { name, first } = await prunedInTheFuture();
     expect(await storedIn(keyStub(name))).toEqual([]);
     pass(-3_730_000);
     const second = grantedToken(await keyStub(name).acquire(command()));

@@ -7,6 +7,7 @@ import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { pass, stopClock } from "../clock.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
 import { command, countRows, fresh, grantedToken, keyStub, loseRows, storedIn, visitKeys } from "../support.ts";
+import { loseListing } from "./crash-in-founding.ts";
 
 beforeEach(() => {
   stopClock();
@@ -32,12 +33,7 @@ async function idle() {
 /** A key that the directory lists, and that does not know it and has granted nothing. */
 async function unfounded() {
   const name = fresh("key");
-  const { joinKey } = DirectoryObject.prototype;
-  replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, ...args) {
-    await joinKey.apply(this, args);
-    throw new Error("the answer is lost");
-  });
-  await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("the answer is lost");
+  await loseListing(name);
   pass(130_000);
   return name;
 }
@@ -184,12 +180,7 @@ describe("a key that is being pruned", () => {
   it("and joins again, and does not hear that it did, joins once more after a crash and is missed", async () => {
     const { name } = await idle();
     await evictDurableObject(keyStub(name));
-    const { joinKey } = DirectoryObject.prototype;
-    replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, ...args) {
-      await joinKey.apply(this, args);
-      throw new Error("the answer is lost");
-    });
-    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("the answer is lost");
+    await loseListing(name);
     await evictDurableObject(keyStub(name));
     pass(5);
     grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 1_000 })));
