@@ -2,7 +2,7 @@ import type { LockTarget } from "./locks/host.ts";
 import { MAX_CLAIMS } from "./wire.ts";
 
 /**
- * Why a lock is not its holder's any more. `expired`: its lease or `maxHold` is over; `stolen`: an administrator took it; `released`: somebody
+ * Why a lock was lost. `expired`: its lease or `maxHold` is over; `stolen`: an administrator took it; `released`: somebody
  * else released it, with its token; `disconnected`: the service was out of reach for too long, or the client was closed.
  */
 export type LossReason = "expired" | "stolen" | "released" | "disconnected";
@@ -42,7 +42,7 @@ export class AcquireTimeoutError extends LockError {
   }
 }
 
-/** The lock is not held any more, without its holder's doing. */
+/** The lock has been lost, by no action of its holder. */
 export class LockLostError extends LockError {
   override readonly name = "LockLostError";
   /** What happened to the lock. */

@@ -9,7 +9,7 @@ export type Message =
 
 /** Close codes of the protocol. The client leaves, and its session with it. */
 export const DONE = 1000;
-/** The server: the session that was asked for is not there any more. */
+/** The server: the session that was asked for is gone. */
 export const GONE = 4410;
 /** The client gives this connection up and comes back on another. */
 export const PARTED = 4412;

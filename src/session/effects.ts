@@ -83,7 +83,7 @@ export type Effect =
   | { readonly type: "kept" }
   /** The client has left: its session is no longer listed, and its keys are being left. */
   | { readonly type: "ended" }
-  /** No key is being left any more. If not all have been, the alarm continues. */
+  /** Keys are no longer being left. If not all have been, the alarm continues. */
   | { readonly type: "left"; readonly isAll: boolean }
   /**
    * The answer to a request made without a socket, or to its poll. `gone`: the session has ended. `waits`: its client has

@@ -34,7 +34,7 @@ export interface TrackedRequest {
   isCancelling: boolean;
   /** While withdrawing: the same request again, to be made when the withdrawal is over. */
   next: (() => void) | undefined;
-  /** While withdrawing: what follows once the key has confirmed it, or cannot be asked any more. */
+  /** While withdrawing: what follows once the key has confirmed it, or can no longer be asked. */
   readonly whenWithdrawn: (() => void)[];
   /**
    * How a request without a socket waits. `call`: in its call, which is answered. `due`: the call has returned, and a
@@ -169,7 +169,7 @@ export class RequestTable {
     else if (entry.state !== "withdrawing") this.remove(entry);
   }
 
-  /** The client need not be answered any more, or has been. */
+  /** The client no longer needs an answer, or has one. */
   unlist(entry: TrackedRequest): void {
     if (!this.isListed(entry)) return;
     if (entry.tag !== undefined) this.#tags.delete(entry.tag);

@@ -11,13 +11,13 @@ export interface Request {
   readonly arg?: string;
   /** It may end in a hold or a place in the queue, which somebody then has to give back. */
   readonly isClaim?: true;
-  /** It is sent also when nobody waits for the answer any more. */
+  /** Sent even if the caller no longer waits for the answer. */
   readonly mustArrive?: true;
   /** It is not sent at all: its answer is its turn in this queue. Who takes it from there says whether it was still wanted. */
   readonly queue?: Turn[];
 }
 
-/** Gives somebody a turn. False if he does not want it any more. */
+/** Gives a caller its turn. False if the caller no longer wants it. */
 export type Turn = () => boolean;
 
 /** When a caller stops waiting for an answer. */
@@ -51,7 +51,7 @@ interface Call extends Request {
 /** On whose connection requests are made. */
 export interface Caller
   extends Pick<Channel, "clock" | "isReady" | "nextTag" | "send" | "proved" | "demand" | "refresh"> {
-  /** Takes back what an answer gave to somebody who does not want it any more. */
+  /** Takes back what an answer gave to a caller that no longer wants it. */
   discard(request: Request, answer: Answer): void;
 }
 
@@ -158,13 +158,13 @@ export class Calls {
     if (call.queue) return;
     call.lastSentAt = momentOf(this.#caller.clock);
     call.firstSentAt ??= call.lastSentAt;
-    // A steal that nobody wants any more takes nothing from anybody; what it may have got comes back all the same.
+    // An abandoned steal must take nothing; what it may have got is given back all the same.
     const [command, arg] = call.isAbandoned && call.command === "steal" ? harmless(call) : [commandOf(call), call.arg];
     this.#caller.send(frameOf(call.tag, command, call.key, arg));
     if (call.isAbandoned && call.isClaim) this.#cancel(call);
   }
 
-  /** The answer interests nobody any more. A claim is taken back, but stays known until that is certain. */
+  /** The answer is no longer needed. A claim is taken back, but stays known until that is certain. */
   #abandon(call: Call): void {
     if (call.isAbandoned) return;
     call.isAbandoned = true;

@@ -6,7 +6,7 @@ export interface Patient {
   beat(): void;
   /** What was sent at that moment has been answered. */
   proved(sentAt: Moment): void;
-  /** Nobody answers any more. */
+  /** The server has stopped answering. */
   drop(): void;
 }
 

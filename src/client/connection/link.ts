@@ -33,11 +33,11 @@ export interface LinkEvents {
   message(message: Message): void;
   /** What was sent at that moment has been answered. */
   proved(sentAt: Moment): void;
-  /** Nothing comes any more. Told once, unless the client itself closed it. */
+  /** The connection has ended. Told once, unless the client itself closed it. */
   ended(end: LinkEnd): void;
 }
 
-/** One socket, from its opening to its end: shows who we are, asks for the session, and notices when nobody is there any more. */
+/** One socket, from its opening to its end: shows who we are, asks for the session, and notices when the server is gone. */
 export class Link implements Patient {
   readonly #options: LinkOptions;
   readonly #events: LinkEvents;

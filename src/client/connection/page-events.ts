@@ -5,7 +5,7 @@ type Page = Target & { readonly visibilityState?: string };
 export interface PageEvents {
   /** Time may have passed without it, or the network is back. */
   returned(): void;
-  /** Nobody looks at it any more. It comes before all that follows. */
+  /** The page is hidden. It comes before all that follows. */
   hidden(): void;
   /** It stands still from now on. */
   frozen(): void;

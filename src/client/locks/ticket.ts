@@ -113,7 +113,7 @@ export class Ticket implements AsyncDisposable {
     const [host, place] = [this.#host, this.#place];
     const since = momentOf(host.clock);
     const ask = (ms: number | undefined) => {
-      // It must arrive also if nobody waits any more: to be taken back there, and the place with it.
+      // It must arrive even if the caller has given up: to be taken back there, and the place with it.
       const request = { command: "w", ...place, arg: waitArg(ms), isClaim: true, mustArrive: true } as const;
       return host.ask(request, patienceOf(host, this.key, { timeout: ms, signal }));
     };

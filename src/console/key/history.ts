@@ -8,7 +8,7 @@ export interface GrantRecord {
   readonly label?: string;
   /** RFC 3339, by the key's clock. */
   readonly granted_at: string;
-  /** Absent where it is not known any more. */
+  /** Absent where it is no longer known. */
   readonly waited_s?: number;
   /** Absent, like `ended`, while the hold stands. */
   readonly held_s?: number;

@@ -21,7 +21,7 @@ export interface Timeline {
 }
 
 const SPANS_S = [15, 30, 60, 120, 300, 900, 3_600];
-/** More than this is not read at a glance any more. */
+/** More than this cannot be read at a glance. */
 const MAX_LANES = 10;
 /** A slot is handed over within the same millisecond, which sums of seconds miss by a hair. */
 const AT_ONCE_S = 0.0005;

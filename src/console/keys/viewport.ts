@@ -52,7 +52,7 @@ export function useRowsInView(
   return rows;
 }
 
-/** The row of this key, or of the next one if it is not there any more. */
+/** The row of this key, or of the next one if it is gone. */
 function rowAt(entries: readonly KeyEntry[], key: string): number {
   const row = entries.findIndex((entry) => compareKeys(entry.key, key) >= 0);
   return row === -1 ? entries.length : row;

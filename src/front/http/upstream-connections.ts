@@ -136,7 +136,7 @@ export class UpstreamConnection {
     this.#socket.resume();
   }
 
-  /** Ends a request that is not to be answered any more. */
+  /** Ends a request that no longer needs an answer. */
   hangUp(events: ExchangeEvents): void {
     // The connection may serve another request by now.
     if (this.#events !== events) return;

@@ -152,7 +152,7 @@ export class Player {
     this.#tell({ type: "lapsed" });
   }
 
-  /** What it knew of a key that is not played with any more. */
+  /** What it knew of a key that is no longer played with. */
   forget(): void {
     this.#problem = undefined;
     this.#stand(NOTHING);

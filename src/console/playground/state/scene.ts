@@ -166,7 +166,7 @@ export class Scene {
     await Promise.all([this.#observer.close(), ...this.#players.map((player) => player.close())]);
   }
 
-  /** A page that is gone must not be drawn any more. */
+  /** A page that is gone must no longer be drawn. */
   #changed(): void {
     if (!this.#isOver) this.#options.changed();
   }
