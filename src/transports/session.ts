@@ -1,8 +1,14 @@
 import { callAwake } from "../objects/awake/resting.ts";
-import { newSessionId } from "../objects/calls/session-names.ts";
+import { newSocketSession, objectNameOf } from "../objects/calls/session-names.ts";
 import type { Env } from "../objects/env.ts";
 import { objectsOf } from "../objects/placement.ts";
-import { type ClientEntry, ENTRY_HEADER, encodeEntry, RESUME_HEADER } from "../objects/session/client-entry.ts";
+import {
+  type ClientEntry,
+  ENTRY_HEADER,
+  encodeEntry,
+  RESUME_HEADER,
+  SESSION_HEADER,
+} from "../objects/session/client-entry.ts";
 
 /** What a client shows to resume a session that has lost its socket. */
 export interface Credential {
@@ -12,7 +18,7 @@ export interface Credential {
 
 /** Opens a new session for one client. A reply without a `webSocket` is a refusal. */
 export function openSession(env: Env, entry: ClientEntry): Promise<Response> {
-  return knock(env, newSessionId(), entry, {});
+  return knock(env, newSocketSession(env, entry), entry, {});
 }
 
 /** Resumes the client's earlier session. */
@@ -21,6 +27,7 @@ export function resumeSession(env: Env, entry: ClientEntry, { session, secret }:
 }
 
 function knock(env: Env, session: string, entry: ClientEntry, more: Record<string, string>): Promise<Response> {
-  const headers = { Upgrade: "websocket", [ENTRY_HEADER]: encodeEntry(entry), ...more };
-  return callAwake(() => objectsOf(env, "SESSION").getByName(session).fetch("http://session/", { headers }));
+  const headers = { Upgrade: "websocket", [SESSION_HEADER]: session, [ENTRY_HEADER]: encodeEntry(entry), ...more };
+  const name = objectNameOf(session);
+  return callAwake(() => objectsOf(env, "SESSION").getByName(name).fetch("http://session/", { headers }));
 }

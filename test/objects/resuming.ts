@@ -15,15 +15,23 @@ export const ENTRY: ClientEntry = {
 };
 const ADMIN: ClientEntry = { ...ENTRY, rights: { ...ALL_BUT_ADMIN, isAdmin: true } };
 
+export interface Resumable {
+  readonly client: Client;
+  readonly credential: Credential;
+}
+
+/** With `isShared`, sessions share objects, as those of a self-hosted server do. */
+const environment = ({ isShared = false }) => (isShared ? { ...env, SELF_HOSTED: "true" } : env);
+
 /** A client whose session outlives its socket; an administrator's, who may steal. */
-export async function resumable(): Promise<{ client: Client; credential: Credential }> {
-  const client = await Client.on(openSession(env, ADMIN));
+export async function resumable(options = {}): Promise<Resumable> {
+  const client = await Client.on(openSession(environment(options), ADMIN));
   const [, session = "", secret = ""] =
     /^@s ok ([0-9a-f]{32})\.([0-9a-f]{32}) 10$/.exec(await client.ask("@s session\n_\nresume\n")) ?? [];
   return { client, credential: { session, secret } };
 }
 
-export const plain = () => Client.on(openSession(env, ADMIN));
+export const plain = (options = {}) => Client.on(openSession(environment(options), ADMIN));
 
 /** The client is back on another socket. */
 export const resume = (credential: Credential) => Client.on(resumeSession(env, ADMIN, credential));

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { AnswerWindow } from "./answer-window.ts";
+import { FIRST_FRAME } from "./first-message.ts";
 import { clientCloseFrame, FrameReader } from "./frames.ts";
 import { MessageMeter } from "./message-meter.ts";
 import { Outbox } from "./outbox.ts";
@@ -61,6 +62,7 @@ export function splice(client: Duplex, upstream: Socket, writeTimeoutMs: number)
   };
   const outbox = new Outbox(client, writeTimeoutMs, { drained: readOn, stalled: cut });
 
+  upstream.write(FIRST_FRAME);
   client.on("data", (bytes: Buffer) => {
     if (upstream.destroyed) return;
     pass(bytes);

@@ -8,6 +8,7 @@ import { plainIp } from "../system/addresses.ts";
 import { reasonOf } from "../system/failure.ts";
 import { reach } from "../workerd/reach.ts";
 import type { Upstream } from "../workerd/supervisor.ts";
+import { FIRST_MESSAGE } from "./first-message.ts";
 import { watchHangUp } from "./hang-up.ts";
 import { Pump } from "./pump.ts";
 import type { TcpProtocol } from "./tcp-protocols.ts";
@@ -91,6 +92,7 @@ export class TcpFront {
     }
     const socket = this.#open(connection, address);
     socket.once("open", release).once("close", release);
+    socket.once("open", () => socket.send(FIRST_MESSAGE));
     const pump = new Pump(client, socket, writeTimeoutMs, {
       refused: (reason) => {
         log(`a TCP connection was not let in: ${reason}`);

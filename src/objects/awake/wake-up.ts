@@ -1,8 +1,20 @@
 /** The platform stores alarms as 64-bit nanoseconds and accepts none beyond the year 2189; a lease may last longer. */
 const FARTHEST_MS = 30 * 24 * 3600 * 1000;
 
+/** Wakes an object, or one of the sessions in it. */
+export interface Alarm {
+  /** Whether it is due within `ms`, or overdue. */
+  isNear(ms: number): boolean;
+  /** Makes sure that it fires at `time` or earlier. Infinity does nothing. */
+  by(time: number): void;
+  /** Has it fire at `time`. */
+  set(time: number): void;
+  /** It has fired, or is no longer needed. */
+  clear(): void;
+}
+
 /** An object's one alarm. Setting it costs a row, so an early alarm is kept: the object checks again when it wakes. */
-export class WakeUp {
+export class WakeUp implements Alarm {
   readonly #storage: DurableObjectStorage;
   readonly #book: (time: number) => number;
   #at: number | undefined;

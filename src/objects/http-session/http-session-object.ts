@@ -54,7 +54,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     this.#callers = new Callers(host);
     this.#idleLimit = new IdleLimit(host);
     this.#life = new SessionLife(host);
-    if (this.#session.hasBegun) ctx.blockConcurrencyWhile(() => this.#own.wakeUp.recall());
+    if (this.#session.hasBegun) ctx.blockConcurrencyWhile(() => host.wakeUp.recall());
   }
 
   /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */

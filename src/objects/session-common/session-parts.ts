@@ -4,10 +4,11 @@ import { versionName } from "../../protocols/godistlock/relay.ts";
 import type { SessionOrigin } from "../../session/context.ts";
 import { VERSION } from "../../version.ts";
 import type { Activity } from "../awake/activity.ts";
-import { WakeUp } from "../awake/wake-up.ts";
+import type { Alarm } from "../awake/wake-up.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
 import { configOf, type Env } from "../env.ts";
 import { StorageHealth } from "../storage-probe.ts";
+import type { SessionRows } from "./session-rows.ts";
 import { SessionStore } from "./session-store.ts";
 
 /** What every session has, whatever its protocol. */
@@ -17,22 +18,21 @@ export interface SessionParts {
   readonly keys: RemoteKeys;
   readonly store: SessionStore;
   readonly storage: StorageHealth;
-  readonly wakeUp: WakeUp;
+  readonly wakeUp: Alarm;
   /** Everything the session does, except listening to its socket. */
   readonly activity: Activity;
   readonly origin: SessionOrigin;
 }
 
-/** `book` may defer the session's alarms. */
-export function sessionPartsOf(
-  ctx: DurableObjectState,
-  env: Env,
-  activity: Activity,
-  book?: (time: number) => number,
-): SessionParts {
-  const store = new SessionStore(ctx.storage);
-  // Objects of sessions are only ever addressed by name.
-  const session = ctx.id.name as string;
+/** What an object has for a session. */
+interface Place {
+  readonly session: string;
+  readonly rows: SessionRows;
+  readonly wakeUp: Alarm;
+}
+
+export function sessionPartsOf({ session, rows, wakeUp }: Place, env: Env, activity: Activity): SessionParts {
+  const store = new SessionStore(rows);
   const config = configOf(env);
   const storage = new StorageHealth(env);
   const random = () => randomHex(16);
@@ -43,7 +43,7 @@ export function sessionPartsOf(
     keys: new RemoteKeys(env),
     store,
     storage,
-    wakeUp: new WakeUp(ctx.storage, book),
+    wakeUp,
     activity,
     origin: {
       session,

@@ -5,7 +5,7 @@ import type { Effect } from "../../session/effects.ts";
 import type { KeyOutcome } from "../../session/key-calls.ts";
 import type { Activity } from "../awake/activity.ts";
 import { WakeTimer } from "../awake/wake-timer.ts";
-import type { WakeUp } from "../awake/wake-up.ts";
+import type { Alarm } from "../awake/wake-up.ts";
 import type { RemoteKeys } from "../calls/remote-keys.ts";
 import type { StorageHealth } from "../storage-probe.ts";
 import type { SessionStore } from "./session-store.ts";
@@ -32,7 +32,7 @@ export interface RunnerParts {
   readonly keys: RemoteKeys;
   readonly store: SessionStore;
   readonly storage: StorageHealth;
-  readonly wakeUp: WakeUp;
+  readonly wakeUp: Alarm;
   /** Everything the session does, except listening to its socket. */
   readonly activity: Activity;
   readonly handlers: EffectHandlers;
@@ -82,6 +82,11 @@ export class SessionRunner {
     this.#notices.set(number, answer);
     this.run(() => command(number));
     return answer.promise;
+  }
+
+  /** Nothing happens by itself from here on: another runner may be at work on the same session. */
+  stop(): void {
+    this.#timer.at(Number.POSITIVE_INFINITY);
   }
 
   /** Resolves when all keys have been left and nothing is stored, or when none of the rest can be reached now. */

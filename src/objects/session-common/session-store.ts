@@ -1,11 +1,11 @@
 import type { RecordName, SessionRecords } from "../../session/effects.ts";
+import type { SessionRows } from "./session-rows.ts";
 
 /**
  * What a session keeps in storage: the keys it has used, so that nothing stays behind on them when its client leaves,
  * a few values, and state too large for its socket. Nothing is stored, not even a table, until there is something to
  * keep.
  */
-const KEYS = "CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY) WITHOUT ROWID";
 const SPILL = "state";
 
 /** Keeps a few keys where they cost nothing and outlive a sleep, as the attachment of a socket does. */
@@ -19,16 +19,15 @@ const MAX_SHELVED = 4_096;
 const PER_KEY = 8;
 
 export class SessionStore implements SessionRecords {
-  readonly #storage: DurableObjectStorage;
-  #hasTable: boolean | undefined;
+  readonly #rows: SessionRows;
   /** The session has ended: nothing may be stored any longer. */
   #isDeleted = false;
   /** Set while the session has a socket and ends with it. */
   #shelf: KeyShelf | undefined;
   #shelved = new Set<string>();
 
-  constructor(storage: DurableObjectStorage) {
-    this.#storage = storage;
+  constructor(rows: SessionRows) {
+    this.#rows = rows;
   }
 
   /**
@@ -44,19 +43,15 @@ export class SessionStore implements SessionRecords {
   /** Stores a key. The first time costs one row, or nothing if it fits on the shelf; later times nothing. */
   storeKey(key: string): void {
     if (this.#isDeleted || this.#shelved.has(key) || this.#shelve(key)) return;
-    this.#writeKey(key);
+    this.#rows.addKey(key);
   }
 
   hasKey(key: string): boolean {
-    if (this.#shelved.has(key)) return true;
-    if (!this.#tableExists) return false;
-    return this.#storage.sql.exec("SELECT 1 FROM keys WHERE key = ?", key).toArray().length > 0;
+    return this.#shelved.has(key) || this.#rows.hasKey(key);
   }
 
   keys(): string[] {
-    if (!this.#tableExists) return [...this.#shelved];
-    const stored = this.#storage.sql.exec<{ key: string }>("SELECT key FROM keys").toArray();
-    return [...new Set([...this.#shelved, ...stored.map(({ key }) => key)])];
+    return [...new Set([...this.#shelved, ...this.#rows.keys()])];
   }
 
   forget(keys: readonly string[]): void {
@@ -64,42 +59,39 @@ export class SessionStore implements SessionRecords {
     let isShelfChanged = false;
     for (const key of keys) {
       if (this.#shelved.delete(key)) isShelfChanged = true;
-      else if (this.#tableExists) this.#storage.sql.exec("DELETE FROM keys WHERE key = ?", key);
+      else this.#rows.removeKey(key);
     }
     if (isShelfChanged) this.#shelf?.keep(this.#shelved);
   }
 
   get(name: RecordName): unknown {
-    return this.#storage.kv.get(name);
+    return this.#rows.get(name);
   }
 
   put(name: RecordName, value: unknown): void {
     if (this.#isDeleted) return;
     // From here on the keys are needed without the socket.
     if (name === "resumption" || name === "ending") this.#unshelve();
-    this.#storage.kv.put(name, value);
+    this.#rows.put(name, value);
   }
 
   spill(state: unknown): void {
-    this.#storage.kv.put(SPILL, state);
+    this.#rows.put(SPILL, state);
   }
 
   unspill(): void {
-    this.#storage.kv.delete(SPILL);
+    this.#rows.delete(SPILL);
   }
 
   spilled(): unknown {
-    return this.#storage.kv.get(SPILL);
+    return this.#rows.get(SPILL);
   }
 
   async deleteAll(): Promise<void> {
     this.#isDeleted = true;
-    this.#hasTable = false;
     this.#shelf = undefined;
     this.#shelved.clear();
-    // Deleting from an empty database makes the platform write a new one (workerd 2026-11), which is most of the cost
-    // of a connection that only asks something.
-    if (this.#hasAnything()) await this.#storage.deleteAll();
+    await this.#rows.deleteAll();
   }
 
   get #mayShelve(): boolean {
@@ -118,24 +110,9 @@ export class SessionStore implements SessionRecords {
   }
 
   #unshelve(): void {
-    for (const key of this.#shelved) this.#writeKey(key);
+    for (const key of this.#shelved) this.#rows.addKey(key);
     this.#shelved.clear();
     this.#shelf?.keep(this.#shelved);
     this.#shelf = undefined;
-  }
-
-  #writeKey(key: string): void {
-    if (!this.#tableExists) this.#storage.sql.exec(KEYS);
-    this.#hasTable = true;
-    this.#storage.sql.exec("INSERT OR IGNORE INTO keys VALUES (?)", key);
-  }
-
-  get #tableExists(): boolean {
-    this.#hasTable ??= this.#storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'keys'").toArray().length > 0;
-    return this.#hasTable;
-  }
-
-  #hasAnything(): boolean {
-    return this.#storage.sql.exec("SELECT 1 FROM sqlite_master LIMIT 1").toArray().length > 0;
   }
 }

@@ -22,7 +22,7 @@ export class Arrivals {
 
   /** Opens the session on a WebSocket, or resumes it. A refusal is a 503 with the reason in a header. */
   async receive(headers: Headers, { mayResume }: { readonly mayResume: boolean }): Promise<Response> {
-    const { ctx, session, runner } = this.#host;
+    const { place, session, runner } = this.#host;
     const entry = decodeEntry(headers);
     const secret = headers.get(RESUME_HEADER);
     const reason = secret === null ? await this.#admit(entry) : mayResume ? await this.#resume(secret) : "session_gone";
@@ -31,7 +31,7 @@ export class Arrivals {
     if (refusal) return new Response(null, { status: 503, headers: { [REFUSAL_HEADER]: refusal } });
     const { 0: theirs, 1: ours } = new WebSocketPair();
     try {
-      ctx.acceptWebSocket(ours);
+      place.accept(ours);
       this.#open(ours, entry);
     } finally {
       if (!session.conversation) runner.run(() => session.opening(false));
@@ -56,8 +56,8 @@ export class Arrivals {
 
   /** Continues on a socket that has outlived the object's sleep. Without one, the session has lost its socket. */
   restore(): void {
-    const { ctx, own, session, runner, sockets } = this.#host;
-    const [socket] = ctx.getWebSockets();
+    const { place, own, session, runner, sockets } = this.#host;
+    const [socket] = place.sockets();
     if (!socket) {
       if (session.resumption.isOn && !session.isOver) runner.run(() => session.loseSocket());
       return;
@@ -97,8 +97,9 @@ export class Arrivals {
   }
 
   #open(socket: WebSocket, entry: ClientEntry): void {
-    const { own, session, runner, sockets, telemetry } = this.#host;
-    sockets.listenTo(SessionSocket.open(socket, own.store, entry));
+    const { place, own, session, runner, sockets, telemetry } = this.#host;
+    const sharer = place.isShared ? own.session : undefined;
+    sockets.listenTo(SessionSocket.open(socket, own.store, entry, sharer));
     const { protocol = "dflockd", isAuthenticated, rights } = entry;
     const client = { protocol, isAuthenticated, rights, resumableFrom: resumableFrom(entry) };
     runner.run(() => session.opened(client));

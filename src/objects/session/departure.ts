@@ -30,7 +30,7 @@ export class Departure {
   }
 
   async closed(socket: WebSocket, code: number): Promise<void> {
-    const { ctx, session, runner, sockets, telemetry } = this.#host;
+    const { place, session, runner, sockets, telemetry } = this.#host;
     sockets.closed(socket);
     answerClose(socket, code);
     if (sockets.isReplaced(socket)) return;
@@ -45,8 +45,7 @@ export class Departure {
     await telemetry.settled();
     // A socket on which no message ever arrived keeps its TCP connection when the server closes first (workerd
     // 2026-11). Nothing is left of the session here: dropping the object drops the connection.
-    await ctx.storage.sync();
-    ctx.abort("session over");
+    await place.abandon();
   }
 
   async broken(socket: WebSocket): Promise<void> {
@@ -62,11 +61,11 @@ export class Departure {
 
   /** The session ends: leaves its keys and the directory. */
   begin(): void {
-    const { ctx, own, sockets, telemetry } = this.#host;
+    const { place, own, sockets, telemetry } = this.#host;
     sockets.drop();
     telemetry.log("debug", "session_ended");
     this.#ending = own.activity.during(() => this.#leave());
-    ctx.waitUntil(this.#ending);
+    place.waitUntil(this.#ending);
   }
 
   /** Resolves when the keys that can be reached have been left, and the session is no longer listed. */

@@ -5,6 +5,7 @@ import type { Env } from "../env.ts";
 import { type SessionParts, sessionPartsOf } from "../session-common/session-parts.ts";
 import { type EffectHandlers, SessionRunner } from "../session-common/session-runner.ts";
 import { ClientSockets } from "./client-sockets.ts";
+import type { HostPlace } from "./host-place.ts";
 import { Keepalives } from "./keepalives.ts";
 import { Listing } from "./listing.ts";
 import { pacedCalls, ReturnTurns } from "./paced-returns.ts";
@@ -12,7 +13,7 @@ import { SessionTelemetry } from "./session-telemetry.ts";
 
 /** What the parts of a session's host share. */
 export interface HostParts {
-  readonly ctx: DurableObjectState;
+  readonly place: HostPlace;
   readonly env: Env;
   readonly own: SessionParts;
   readonly session: SocketSession;
@@ -24,19 +25,14 @@ export interface HostParts {
   readonly telemetry: SessionTelemetry;
 }
 
-export function hostPartsOf(
-  ctx: DurableObjectState,
-  env: Env,
-  activity: Activity,
-  handlers: EffectHandlers,
-): HostParts {
-  const own = sessionPartsOf(ctx, env, activity);
+export function hostPartsOf(place: HostPlace, env: Env, activity: Activity, handlers: EffectHandlers): HostParts {
+  const own = sessionPartsOf(place, env, activity);
   const session = new SocketSession(own.origin);
-  const telemetry = new SessionTelemetry(ctx, env, { session: own.session, debug: own.config.debug });
+  const telemetry = new SessionTelemetry(place, env, { session: own.session, debug: own.config.debug });
   const sockets = new ClientSockets(own.store, (bytes) => runner.run(() => session.received(bytes)));
   const turns = new ReturnTurns(own.config.resumeGraceMs);
   // A request that waits for its turn sends nothing, however long that takes.
-  const keepalives = new Keepalives(ctx, () => session.requests.table.atWork > turns.waiting);
+  const keepalives = new Keepalives(place.autoResponse, () => session.requests.table.atWork > turns.waiting);
   const runner = new SessionRunner(session, {
     ...own,
     handlers,
@@ -51,5 +47,5 @@ export function hostPartsOf(
     pace: pacedCalls({ own, session, keepalives, turns }),
   });
   const listing = new Listing(env, own);
-  return { ctx, env, own, session, runner, sockets, keepalives, listing, turns, telemetry };
+  return { place, env, own, session, runner, sockets, keepalives, listing, turns, telemetry };
 }

@@ -1,3 +1,5 @@
+import type { AutoResponse } from "./host-place.ts";
+
 /** The client's keep-alive request and its response. */
 const REQUEST = "@keepalive ping\n_\n_\n";
 const RESPONSE = "@keepalive ok\n";
@@ -10,28 +12,30 @@ const LOOK_EVERY_MS = 500;
  * 2026-11).
  */
 export class Keepalives {
-  readonly #ctx: DurableObjectState;
+  readonly #platform: AutoResponse | undefined;
   readonly #isAtWork: () => boolean;
   /** A timer is set that turns automatic responses on again. */
   #isWatching = false;
   /** The session has worked since that timer was set. */
   #hasWorked = false;
 
-  constructor(ctx: DurableObjectState, isAtWork: () => boolean) {
-    this.#ctx = ctx;
+  /** Without the platform's help the session answers all keep-alives itself. */
+  constructor(platform: AutoResponse | undefined, isAtWork: () => boolean) {
+    this.#platform = platform;
     this.#isAtWork = isAtWork;
   }
 
   /** Turns automatic responses on, unless the session is busy: they come back by themselves then. */
   begin(): void {
-    if (!this.#isWatching) this.#ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(REQUEST, RESPONSE));
+    if (!this.#isWatching)
+      this.#platform?.setWebSocketAutoResponse(new WebSocketRequestResponsePair(REQUEST, RESPONSE));
   }
 
   /** Turns automatic responses off while the session is busy. Costs next to nothing while it stays busy. */
   atWork(): void {
     this.#hasWorked = true;
-    if (this.#isWatching || this.#ctx.getWebSocketAutoResponse() === null) return;
-    this.#ctx.setWebSocketAutoResponse();
+    if (!this.#platform || this.#isWatching || this.#platform.getWebSocketAutoResponse() === null) return;
+    this.#platform.setWebSocketAutoResponse();
     this.#watch();
   }
 

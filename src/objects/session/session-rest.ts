@@ -1,4 +1,4 @@
-import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
+import { WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
 import type { HostParts } from "./host-parts.ts";
 
 /** How often a session without a client checks for a report in flight and an open socket before it rests anyway. */
@@ -20,7 +20,7 @@ export class SessionRest {
   soon(): void {
     if (this.#isAboutTo || !this.#mayRest) return;
     this.#isAboutTo = true;
-    this.#host.ctx.waitUntil(
+    this.#host.place.waitUntil(
       this.#rest().finally(() => {
         this.#isAboutTo = false;
       }),
@@ -28,13 +28,16 @@ export class SessionRest {
   }
 
   async #rest(): Promise<void> {
-    const { ctx, own, telemetry } = this.#host;
+    const { place, own, telemetry } = this.#host;
     for (let looks = 1; this.#mayRest; looks++) {
       const { begun } = own.activity;
       await telemetry.settled();
-      await settled(ctx);
-      const isQuiet = telemetry.isQuiet && ctx.getWebSockets().length === 0;
-      if ((isQuiet || looks >= MAX_LOOKS) && own.activity.begun === begun && this.#mayRest) rest(ctx);
+      await place.settled();
+      const isQuiet = telemetry.isQuiet && place.sockets().length === 0;
+      if ((isQuiet || looks >= MAX_LOOKS) && own.activity.begun === begun && this.#mayRest) {
+        place.rest();
+        return;
+      }
     }
   }
 

@@ -19,12 +19,15 @@ interface Attachment {
   readonly state: SocketState | undefined;
   /** Keys that the session has used; absent if there are none. Earlier versions have none here. */
   readonly keys?: readonly string[];
+  /** The session that it belongs to, if several share the object. */
+  readonly session?: string;
 }
 
 /** One socket of a session: its input and output, and the state kept with it while the object sleeps. */
 export class SessionSocket implements KeyShelf {
   readonly entry: ClientEntry;
   readonly #id: string;
+  readonly #session: string | undefined;
   readonly #socket: WebSocket;
   readonly #store: SessionStore;
   readonly #window = new ReceiveWindow();
@@ -41,15 +44,21 @@ export class SessionSocket implements KeyShelf {
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
   #isOver = false;
 
-  private constructor(socket: WebSocket, store: SessionStore, { id, entry }: Pick<Attachment, "id" | "entry">) {
+  private constructor(
+    socket: WebSocket,
+    store: SessionStore,
+    { id, entry, session }: Pick<Attachment, "id" | "entry" | "session">,
+  ) {
     this.#socket = socket;
     this.#store = store;
     this.#id = id;
+    this.#session = session;
     this.entry = entry;
   }
 
-  static open(socket: WebSocket, store: SessionStore, entry: ClientEntry): SessionSocket {
-    return new SessionSocket(socket, store, { id: randomHex(8), entry });
+  /** `session` is set if several share the object. */
+  static open(socket: WebSocket, store: SessionStore, entry: ClientEntry, session?: string): SessionSocket {
+    return new SessionSocket(socket, store, { id: randomHex(8), entry, ...(session !== undefined && { session }) });
   }
 
   /** The connection of a socket that has outlived a sleep, and its saved state unless that has another version. */
@@ -69,6 +78,11 @@ export class SessionSocket implements KeyShelf {
   /** How the client of a socket connected; for a socket that wakes its object by closing, this is the only source. */
   static entryOf(socket: WebSocket): ClientEntry | undefined {
     return (socket.deserializeAttachment() as Attachment | null)?.entry;
+  }
+
+  /** The session of such a socket, if several share the object. */
+  static sessionOf(socket: WebSocket): string | undefined {
+    return (socket.deserializeAttachment() as Attachment | null)?.session;
   }
 
   /** The phase that the client of such a socket had reached. */
@@ -175,7 +189,14 @@ export class SessionSocket implements KeyShelf {
   #attach(state: SocketState | undefined): void {
     // The rights are part of the state too, which may be too large for a socket.
     const entry = { ...this.entry, rights: ALL_BUT_ADMIN };
-    const attachment = { id: this.#id, entry, state, ...(this.#keys.length > 0 && { keys: this.#keys }) };
+    const session = this.#session;
+    const attachment = {
+      id: this.#id,
+      entry,
+      state,
+      ...(this.#keys.length > 0 && { keys: this.#keys }),
+      ...(session !== undefined && { session }),
+    };
     this.#socket.serializeAttachment(attachment satisfies Attachment);
     this.#attached = attachment;
   }

@@ -5,25 +5,30 @@ import type { Transport } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
 import { countAnswer } from "../metrics/count-answer.ts";
 import { Meter } from "../metrics/meter.ts";
+import type { HostPlace } from "./host-place.ts";
 
 /** What a session counts and logs. */
 export class SessionTelemetry {
-  readonly #ctx: DurableObjectState;
+  readonly #place: Pick<HostPlace, "waitUntil">;
   readonly #env: Env;
   readonly #session: string;
   readonly #isDebugging: boolean;
   /** Undefined until something is counted. */
   #meter: Meter | undefined;
 
-  constructor(ctx: DurableObjectState, env: Env, { session, debug }: { readonly session: string; debug: boolean }) {
-    this.#ctx = ctx;
+  constructor(
+    place: Pick<HostPlace, "waitUntil">,
+    env: Env,
+    { session, debug }: { readonly session: string; debug: boolean },
+  ) {
+    this.#place = place;
     this.#env = env;
     this.#session = session;
     this.#isDebugging = debug;
   }
 
   count(happening: Happening, transport: Transport = "ws"): void {
-    this.#meter ??= new Meter(this.#env, (promise) => this.#ctx.waitUntil(promise));
+    this.#meter ??= new Meter(this.#env, (promise) => this.#place.waitUntil(promise));
     if (happening.type === "answered") countAnswer(this.#meter, happening.status);
     else if (happening.type === "protocol_error")
       this.#meter.count("protocol_errors_total", { code: String(happening.code) });
