@@ -54,6 +54,6 @@ export function momentOf(clock: Clock): Moment {
  * How long ago a moment was: what the clock says that says more. A sleep or a clock set forward or back can thus make
  * it longer than it was, never shorter.
  */
-export function elapsedMs(clock: Clock, since: Moment): number {
-  return Math.max(clock.wall() - since.wall, clock.steady() - since.steady);
+export function elapsedMs(clock: Clock, since: Moment, now = momentOf(clock)): number {
+  return Math.max(now.wall - since.wall, now.steady - since.steady);
 }

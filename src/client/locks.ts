@@ -1,7 +1,7 @@
 import { Client } from "./client.ts";
 import type { ChannelOptions } from "./connection/channel.ts";
 import type { Status } from "./connection/status.ts";
-import { AcquireTimeoutError, CapacityError } from "./errors.ts";
+import type { LockError } from "./errors.ts";
 import {
   type AcquireOptions,
   acquire,
@@ -93,8 +93,7 @@ export class Locks implements AsyncDisposable {
       return await acquire(this.#client, key, { ...options, timeout: 0 });
     } catch (error) {
       // A queue that is full stands before a key that is not free.
-      const isTaken = error instanceof CapacityError && error.code === "max_waiters";
-      if (isTaken || error instanceof AcquireTimeoutError) return null;
+      if (/^(timeout|max_waiters)$/.test((error as LockError).code)) return null;
       throw error;
     }
   }

@@ -26,7 +26,7 @@ export const MAX_CLAIMS = 512;
 /** Answered by the platform itself, without waking the session: cheap enough for a heartbeat. */
 export const KEEPALIVE_TAG = "keepalive";
 
-export const FOREVER_MS = Number.POSITIVE_INFINITY;
+export const FOREVER_MS = Infinity;
 
 /** A request of the wire protocol, as the text of one WebSocket frame. */
 export function frameOf(tag: string, command: string, key = "_", arg = "_"): string {
@@ -44,7 +44,8 @@ export function messageOf(line: string): Message {
 /** Whether the service takes it as a key. */
 export function isKey(key: unknown): boolean {
   const isClean = typeof key === "string" && key !== "" && !/[ \t\r\n]|[\uD800-\uDFFF]/u.test(key);
-  return isClean && new TextEncoder().encode(key).length <= MAX_KEY_BYTES;
+  // No character takes more than three bytes for each of its units.
+  return isClean && (key.length * 3 <= MAX_KEY_BYTES || new TextEncoder().encode(key).length <= MAX_KEY_BYTES);
 }
 
 /** The argument of a claim's limit: nothing for a lock. */

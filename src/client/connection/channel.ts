@@ -127,7 +127,7 @@ export abstract class Channel implements LinkEvents {
    * they report it as gone, which would end the session: better to give the socket up while there is time.
    */
   part(): void {
-    this.#link?.drop("the page was frozen");
+    this.#link?.drop("page frozen");
   }
 
   /** The page may never run again: leaves with the session, and connects again should the page come back. */
@@ -137,7 +137,7 @@ export abstract class Channel implements LinkEvents {
     this.#state = "idle";
     this.#link = undefined;
     this.#standstill.end();
-    this.#problem = "the page was left";
+    this.#problem = "page left";
     this.#partWith(link);
     this.interrupted();
     this.#forget();
@@ -269,7 +269,7 @@ export abstract class Channel implements LinkEvents {
     if (leftMs > 0) this.#cancelGrace = this.clock.after(leftMs, () => this.#checkGrace());
     else {
       this.#isOverdue = true;
-      this.gone(new ConnectionError("out of reach too long", this.#problem));
+      this.gone(new ConnectionError("out of reach", this.#problem));
       // Gives its turn to those that can still save their sessions, if many wait to be let in.
       this.#link?.drop();
     }

@@ -3,7 +3,7 @@ import type { Answer, Patience } from "../connection/calls.ts";
 import { AcquireTimeoutError, ConnectionError, errorOf, LockLostError } from "../errors.ts";
 import { leaseArg, limitArg, WANTED, waitArg } from "../wire.ts";
 import { ANSWERED_WITHIN_MS, giveBack, type Host, type LockTarget } from "./host.ts";
-import { Lease } from "./lease.ts";
+import { leaseOf } from "./lease.ts";
 import { Lock } from "./lock.ts";
 
 /** What is asked for. Times are milliseconds. */
@@ -95,15 +95,15 @@ export async function take(
 ): Promise<Lock> {
   if (status !== "ok") throw errorOf(status, place, timeout);
   const [token = ""] = rest.split(" ");
-  let lease = new Lease(host.clock, rest.slice(token.length), sentAt);
+  let lease = leaseOf(host.clock, rest.slice(token.length), sentAt);
   try {
     signal?.throwIfAborted();
-    if (lease.isDue || host.isLapsed) {
-      const renewal = { command: "n", ...place, arg: `${token} ${lease.seconds}` } as const;
+    if (lease.elapsedMs() >= lease.ms / 3 || host.isLapsed) {
+      const renewal = { command: "n", ...place, arg: `${token} ${lease.ms / 1000}` } as const;
       const patience = patienceOf(host, place.key, { signal, timeout: leftMs(host, timeout, sentAt) });
       const confirmed = await host.ask(renewal, patience);
       if (confirmed.status !== "ok") throw new LockLostError(place.key, "expired");
-      lease = new Lease(host.clock, confirmed.rest, confirmed.sentAt);
+      lease = leaseOf(host.clock, confirmed.rest, confirmed.sentAt);
     }
   } catch (error) {
     void giveBack(host, place, token);

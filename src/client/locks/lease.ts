@@ -1,4 +1,4 @@
-import { type Clock, elapsedMs, type Moment } from "../clock.ts";
+import { type Clock, elapsedMs as elapsedSince, type Moment } from "../clock.ts";
 import { SAFE_PART } from "../limits.ts";
 import { WANTED } from "../wire.ts";
 
@@ -6,36 +6,18 @@ import { WANTED } from "../wire.ts";
  * For how long a lock is surely held. The service counts a lease from when it carried the request out, we count it from
  * when the request was sent: our end of it comes first.
  */
-export class Lease {
-  readonly seconds: number;
+export interface Lease {
+  readonly ms: number;
   /** The service has said so to a holder that asked. */
   readonly isWanted: boolean;
-  readonly #clock: Clock;
-  readonly #since: Moment;
-
-  /** `text`: the seconds, and whether somebody else wants the key. */
-  constructor(clock: Clock, text: string, sentAt: Moment) {
-    this.#clock = clock;
-    this.seconds = Number.parseInt(text, 10);
-    this.isWanted = text.endsWith(WANTED);
-    this.#since = sentAt;
-  }
-
-  get ms(): number {
-    return this.seconds * 1000;
-  }
-
-  get elapsedMs(): number {
-    return elapsedMs(this.#clock, this.#since);
-  }
-
+  elapsedMs(now?: Moment): number;
   /** Not positive: it may be somebody else's by now. */
-  get remainingMs(): number {
-    return this.ms * SAFE_PART - this.elapsedMs;
-  }
+  remainingMs(now?: Moment): number;
+}
 
-  /** A third of it is over. */
-  get isDue(): boolean {
-    return this.elapsedMs >= this.ms / 3;
-  }
+/** `text`: the seconds, and whether somebody else wants the key. */
+export function leaseOf(clock: Clock, text: string, sentAt: Moment): Lease {
+  const ms = Number.parseInt(text, 10) * 1000;
+  const elapsedMs = (now?: Moment) => elapsedSince(clock, sentAt, now);
+  return { ms, isWanted: text.endsWith(WANTED), elapsedMs, remainingMs: (now) => ms * SAFE_PART - elapsedMs(now) };
 }

@@ -3,7 +3,7 @@ import { LockLostError, type LossReason } from "../errors.ts";
 import { RELEASED_WITHIN_MS } from "../limits.ts";
 import { FOREVER_MS } from "../wire.ts";
 import { giveBack, type Host, type LockTarget } from "./host.ts";
-import { Lease } from "./lease.ts";
+import { type Lease, leaseOf } from "./lease.ts";
 
 /** What the service knows of a lock. A sticky one is taken over by one `Lock` after the other. */
 export interface Hold {
@@ -12,6 +12,8 @@ export interface Hold {
   lease: Lease;
   /** The `Lock` that has it now. */
   lock?: Lock;
+  /** Stops the timer, which is for whoever has it when it fires. */
+  stop?: (() => void) | undefined;
   isRenewing?: boolean;
   /** The service has refused a renewal or a release, and is asked once more. */
   isRefused?: boolean;
@@ -44,12 +46,12 @@ export class Lock implements AsyncDisposable {
   readonly #hold: Hold;
   readonly #options: HoldOptions;
   readonly #heldSince: Moment;
-  readonly #maxHold: number;
-  readonly #losing = new AbortController();
+  #loss: LockLostError | undefined;
   #tellLost: (error: LockLostError) => void = () => {};
+  /** Made when somebody asks for it: most locks last too short a time. */
+  #losing: AbortController | undefined;
   #isOver = false;
   #released: Promise<boolean> | undefined;
-  #cancelTimer: () => void = () => {};
 
   /** @internal */
   constructor(host: Host, hold: Hold, options: HoldOptions) {
@@ -60,13 +62,12 @@ export class Lock implements AsyncDisposable {
     this.isWanted = hold.lease.isWanted;
     this.key = hold.place.key;
     this.#heldSince = momentOf(host.clock);
-    this.#maxHold = options.maxHold ?? FOREVER_MS;
     this.lost = new Promise((resolve) => {
       this.#tellLost = resolve;
     });
     host.hold(this);
     // One that lasts no longer than a short callback has no time for its timer: a renewal may be due.
-    this.check();
+    this.check(this.#heldSince);
   }
 
   /** What proves the hold to the service: whoever knows it may release it. Not shown when the lock is logged. */
@@ -76,6 +77,8 @@ export class Lock implements AsyncDisposable {
 
   /** Aborts when the lock is lost, with a `LockLostError`; not when it is released. */
   get signal(): AbortSignal {
+    this.#losing ??= new AbortController();
+    if (this.#loss) this.#losing.abort(this.#loss);
     return this.#losing.signal;
   }
 
@@ -94,13 +97,13 @@ export class Lock implements AsyncDisposable {
    * of `maxHold`. Counted as `isHeld` counts: the service keeps the lock a little longer. It may be lost before: see `isHeld`.
    */
   get expiresAt(): number {
-    return Math.floor(this.#host.clock.wall() + Math.min(this.#hold.lease.remainingMs, this.#leftMs));
+    return Math.floor(this.#host.clock.wall() + Math.min(this.#hold.lease.remainingMs(), this.#leftMs()));
   }
 
   /** False as soon as the lock may be somebody else's, by the clock, even if nobody has been told yet. */
   get isHeld(): boolean {
     const { isRefused, lease } = this.#hold;
-    return !this.#isOver && !isRefused && lease.remainingMs > 0 && !this.#host.isLapsed;
+    return !this.#isOver && !isRefused && lease.remainingMs() > 0 && !this.#host.isLapsed;
   }
 
   /**
@@ -133,7 +136,7 @@ export class Lock implements AsyncDisposable {
   async conclude(): Promise<LockLostError | undefined> {
     const wasOver = this.#isOver;
     const wasHeld = this.isHeld;
-    if ((await this.release()) || wasOver) return this.signal.reason;
+    if ((await this.release()) || wasOver) return this.#loss;
     // A loss may still be on its way. But the word for a refusal is also that for a failure: one alone is not believed.
     if (this.#hold.isRefused && (await this.#giveBack())) return undefined;
     if (wasHeld && !this.#hold.isRefused) return undefined;
@@ -141,13 +144,15 @@ export class Lock implements AsyncDisposable {
   }
 
   /** Judges by the clocks what is due, however late it is called. @internal */
-  check(): void {
+  check(now = momentOf(this.#host.clock)): void {
     if (this.#isOver) return;
-    if (this.#hold.lease.remainingMs <= 0) this.giveUp(this.#ownReason);
-    else if (this.#leftMs <= 0) this.giveUp("expired");
+    const { lease } = this.#hold;
+    if (lease.remainingMs(now) <= 0) this.giveUp(this.#ownReason);
+    else if (this.#leftMs(now) <= 0) this.giveUp("expired");
     else {
-      if (this.#hold.lease.isDue) this.#renewOrProbe();
-      this.#arm();
+      // A third of it is over.
+      if (lease.elapsedMs(now) >= lease.ms / 3) this.#renewOrProbe();
+      this.#arm(now);
     }
   }
 
@@ -164,7 +169,7 @@ export class Lock implements AsyncDisposable {
 
   /** This `Lock` is over, but not what it stood for: another takes it over. @internal */
   pass(): Hold {
-    this.#end();
+    this.#end(false);
     return this.#hold;
   }
 
@@ -172,9 +177,9 @@ export class Lock implements AsyncDisposable {
   lose(reason: LossReason): void {
     if (this.#isOver) return;
     this.#end();
-    const error = new LockLostError(this.key, reason);
-    this.#tellLost(error);
-    this.#losing.abort(error);
+    this.#loss = new LockLostError(this.key, reason);
+    this.#tellLost(this.#loss);
+    this.#losing?.abort(this.#loss);
   }
 
   /** Why the lock is lost, as far as the client alone can tell. */
@@ -183,15 +188,16 @@ export class Lock implements AsyncDisposable {
   }
 
   /** Of the longest hold. */
-  get #leftMs(): number {
-    return this.#maxHold - elapsedMs(this.#host.clock, this.#heldSince);
+  #leftMs(now?: Moment): number {
+    const { maxHold = FOREVER_MS } = this.#options;
+    return maxHold - elapsedMs(this.#host.clock, this.#heldSince, now);
   }
 
   #renewOrProbe(): void {
     const { isRenewing, lease } = this.#hold;
     if (!isRenewing) {
       if (this.#host.isReady) void this.#renew();
-    } else if (lease.elapsedMs >= (lease.ms * 2) / 3) this.#host.suspect();
+    } else if (lease.elapsedMs() >= (lease.ms * 2) / 3) this.#host.suspect();
   }
 
   async #renew(): Promise<void> {
@@ -200,15 +206,14 @@ export class Lock implements AsyncDisposable {
     const now = () => hold.lock as Lock;
     hold.isRenewing = true;
     try {
-      const arg = `${hold.token} ${hold.lease.seconds}`;
-      const request = { command: "n", ...hold.place, arg } as const;
+      const request = { command: "n", ...hold.place, arg: `${hold.token} ${hold.lease.ms / 1000}` } as const;
       let answer = await host.ask(request);
       // The same word says that the service had a failure: one alone is not believed.
       hold.isRefused = answer.status === "error";
       if (hold.isRefused && !now().#isOver) answer = await host.ask(request);
       if (now().#isOver) return;
       hold.isRefused = answer.status === "error";
-      if (answer.status === "ok") hold.lease = new Lease(host.clock, answer.rest, answer.sentAt);
+      if (answer.status === "ok") hold.lease = leaseOf(host.clock, answer.rest, answer.sentAt);
       else if (hold.isRefused) now().giveUp("expired");
       if (hold.lease.isWanted) now().want();
     } catch {
@@ -234,21 +239,28 @@ export class Lock implements AsyncDisposable {
     return isGiven;
   }
 
-  #end(): void {
+  #end(isDone = true): void {
     this.#isOver = true;
-    this.#cancelTimer();
+    if (isDone) this.#hold.stop?.();
     this.#host.drop(this);
     this.#options.ended?.();
   }
 
   /** Sleeps until the next third of the lease, its end, or the end of the longest hold. */
-  #arm(): void {
-    const { elapsedMs: passedMs, ms, remainingMs } = this.#hold.lease;
-    const thirdMs = ms / 3;
-    const nextThirdMs = thirdMs - (passedMs % thirdMs);
-    this.#cancelTimer();
-    const sleepMs = Math.max(1, Math.ceil(Math.min(nextThirdMs, remainingMs, this.#leftMs)));
-    this.#cancelTimer = this.#host.clock.after(sleepMs, () => this.check());
+  #arm(now = momentOf(this.#host.clock)): void {
+    const hold = this.#hold;
+    const { lease, stop } = hold;
+    const thirdMs = lease.ms / 3;
+    const leftMs = this.#leftMs(now);
+    // A timer that is set fires before the next third is over. Setting another would be most of a short sticky hold's cost.
+    if (stop && leftMs > thirdMs) return;
+    stop?.();
+    const nextThirdMs = thirdMs - (lease.elapsedMs(now) % thirdMs);
+    const sleepMs = Math.max(1, Math.ceil(Math.min(nextThirdMs, lease.remainingMs(now), leftMs)));
+    hold.stop = this.#host.clock.after(sleepMs, () => {
+      hold.stop = undefined;
+      hold.lock?.check();
+    });
   }
 }
 

@@ -57,11 +57,12 @@ export function staysOf(host: Host): Stays {
       }
       if (clock.steady() - busySince > MAX_BUSY_MS) await pause;
       const kept = idle.get(name);
+      const isKept = kept?.isHeld;
       // In doubt, nothing is lost by asking for another.
-      if (!kept?.isHeld) kept?.want();
+      if (!isKept) kept?.want();
       let lock: Lock;
       try {
-        lock = kept?.isHeld
+        lock = isKept
           ? new Lock(host, kept.pass(), { maxHold, ended })
           : await acquire(host, key, { ...options, timeout }, ended);
       } catch (error) {

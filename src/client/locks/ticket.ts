@@ -97,7 +97,7 @@ export class Ticket implements AsyncDisposable {
    * Gives up the place, and ends a wait for it with an `AbortError`. Does nothing once the wait is over: the lock has an end of its own. Never rejects.
    */
   async leave(): Promise<void> {
-    this.#leaving?.abort(new DOMException("the place was given up", "AbortError"));
+    this.#leaving?.abort(new DOMException("given up", "AbortError"));
     if (this.#isOver || this.#session.end) return;
     this.#isOver = true;
     await leavePlace(this.#host, this.#place);

@@ -80,14 +80,13 @@ export function webLocks(locks: Locks): WebLocks {
     request,
     async query() {
       const { locks: all } = await locks.stats();
-      const reports: KeyReport[] = [];
+      const reports: (KeyReport | null)[] = [];
       for (let from = 0; from < all.length; from += ASKED_AT_ONCE) {
         const some = all.slice(from, from + ASKED_AT_ONCE);
-        for (const report of await Promise.all(some.map(({ key }) => locks.query(key))))
-          if (report) reports.push(report);
+        reports.push(...(await Promise.all(some.map(({ key }) => locks.query(key)))));
       }
       const infos = (part: "held_by" | "queue") =>
-        reports.flatMap((report) => report[part].map((member) => infoOf(report.key, member)));
+        reports.flatMap((report) => report?.[part].map((member) => infoOf(report.key, member)) ?? []);
       return { held: infos("held_by"), pending: infos("queue") };
     },
   };
@@ -102,7 +101,7 @@ function checkSupport(name: string, { mode = "exclusive", ifAvailable, steal, si
     (name.startsWith("-") && `name must not begin with a hyphen: ${shownAs(name)}`) ||
     (mode !== "exclusive" && `option "mode" must be "exclusive", not ${shownAs(mode)}`) ||
     ([ifAvailable, signal, steal].filter(Boolean).length > 1 &&
-      'only one of the options "ifAvailable", "signal", "steal" may be given');
+      'only one of "ifAvailable", "signal" and "steal" may be set');
   if (problem) throw new DOMException(`request: ${problem}`, "NotSupportedError");
 }
 
