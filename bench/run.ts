@@ -12,12 +12,13 @@ import { HAND_OVER_LIMIT, type HandOverReport, handOverLines, measureHandOvers }
 import { type Case, Crew, type Result, type Server } from "./measure.ts";
 import { type Options, readOptions, type Section, USAGE, UsageError } from "./options.ts";
 import { report } from "./page/run.ts";
+import { DFLOCKD } from "./peers/peers.ts";
 import { measureQuorum, type QuorumReport, quorumLines } from "./quorum.ts";
 import { ratioOf } from "./ratio.ts";
 import { AIM, type CaseReport, caseLines, heading, isLikeForLike, ratioToFloor, rowsLine, verdict } from "./report.ts";
 import { countRows } from "./rows.ts";
 import { Lab, type RunningServer } from "./servers.ts";
-import { measureSticky, STICKY_LIMIT, stickyLines } from "./sticky.ts";
+import { measureSticky, STICKY_AIM, STICKY_LIMIT, stickyLines } from "./sticky.ts";
 import { inTurns } from "./turns.ts";
 
 const stop = new AbortController();
@@ -57,7 +58,7 @@ async function measureAll(lab: Lab, options: Options): Promise<void> {
   const handOvers = has("hand-over") ? await reportHandOvers(holdfast, options) : undefined;
   const door = has("door") ? await reportDoor(lab, holdfast, options) : undefined;
   const quorum = has("quorum") ? await reportQuorum(lab, options) : undefined;
-  const sticky = has("sticky") ? await reportSticky(holdfast, options) : undefined;
+  const sticky = has("sticky") ? await reportSticky(lab, holdfast, options) : undefined;
   const fresh = has("fresh") ? await reportFresh(lab, holdfast, options) : undefined;
   if (isStopped()) return;
   console.log(`\n${loadLine()}`);
@@ -124,10 +125,10 @@ async function reportQuorum(lab: Lab, options: Options) {
   return { reports };
 }
 
-async function reportSticky(holdfast: Server, options: Options) {
-  const report = await measureSticky(holdfast, options, isStopped);
+async function reportSticky(lab: Lab, holdfast: Server, options: Options) {
+  const report = await measureSticky(holdfast, await lab.startPeer(DFLOCKD), options, isStopped);
   if (!isStopped()) console.log(`\n${stickyLines(report).join("\n")}`);
-  return { limit: STICKY_LIMIT, ...report };
+  return { limit: STICKY_LIMIT, aim: STICKY_AIM, ...report };
 }
 
 async function reportFresh(lab: Lab, holdfast: RunningServer, options: Options) {

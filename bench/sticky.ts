@@ -1,10 +1,12 @@
 /** Sticky locks beside plain ones, with the real client: cycles per second, and how soon a waiter elsewhere is served. */
 import { performance } from "node:perf_hooks";
 import { connect, type Lock, type Locks } from "../src/client/index.ts";
-import type { Server } from "./measure.ts";
+import { Crew, type Server } from "./measure.ts";
 import type { Options } from "./options.ts";
 import { inWords, type Ratio, ratioOf } from "./ratio.ts";
 
+/** A sticky cycle sends nothing: so many of them for each of a server that keeps its locks in memory. */
+export const STICKY_AIM = 10;
 /** Someone who waits elsewhere has the lock within so many round trips of the end of the running callback. */
 export const STICKY_LIMIT = 2;
 const WARM_UP_MS = 300;
@@ -19,6 +21,9 @@ export interface StickyReport {
   readonly plainPerSecond: number;
   readonly stickyPerSecond: number;
   readonly stickyToPlain: Ratio;
+  /** Plain cycles of dflockd, over TCP, in the same turns; undefined where it is not installed. */
+  readonly dflockdPerSecond: number | undefined;
+  readonly stickyToDflockd: Ratio | undefined;
   /** Processor time of the client for a sticky cycle, in microseconds. It hardly depends on what else is running. */
   readonly stickyCpuUs: number;
 }
@@ -30,13 +35,20 @@ export interface StickyHandOver {
   readonly roundTrips: number;
 }
 
-export async function measureSticky(server: Server, options: Options, isStopped: () => boolean) {
+export async function measureSticky(
+  server: Server,
+  dflockd: Server | undefined,
+  options: Options,
+  isStopped: () => boolean,
+) {
   const { host = "", port = 0 } = server.addresses.ws ?? {};
   const open = () => connect(`http://${host}:${port}`);
   const reports: StickyReport[] = [];
   for (const count of options.clients) {
     const clients = Array.from({ length: count }, open);
     await Promise.all(clients.map((locks) => locks.ready()));
+    const crew = dflockd && (await Crew.connect(dflockd, { transport: "tcp", pattern: "own", clients: count }));
+    await crew?.warmUp(WARM_UP_MS, isStopped);
     const turns = { plain: [] as number[], sticky: [] as number[], cpuUs: [] as number[] };
     const turnMs = (options.seconds / options.rounds) * 1000;
     for (let round = -1; round < options.rounds && !isStopped(); round++) {
@@ -46,12 +58,23 @@ export async function measureSticky(server: Server, options: Options, isStopped:
         turns[sticky ? "sticky" : "plain"].push(perSecond);
         if (sticky) turns.cpuUs.push(cpuUs);
       }
+      if (round >= 0) await crew?.work(turnMs, isStopped);
     }
+    crew?.close();
     await Promise.all(clients.map((locks) => locks.close()));
     if (isStopped()) break;
     const [plainPerSecond, stickyPerSecond] = [median(turns.plain), median(turns.sticky)];
     const [stickyToPlain, stickyCpuUs] = [ratioOf(turns.sticky, turns.plain), median(turns.cpuUs)];
-    reports.push({ clients: count, plainPerSecond, stickyPerSecond, stickyToPlain, stickyCpuUs });
+    const memory = crew?.result();
+    reports.push({
+      clients: count,
+      plainPerSecond,
+      stickyPerSecond,
+      stickyToPlain,
+      dflockdPerSecond: memory && median(memory.turns),
+      stickyToDflockd: memory && ratioOf(turns.sticky, memory.turns),
+      stickyCpuUs,
+    });
   }
   return { reports, handOver: isStopped() ? undefined : await measureHandOver(open) };
 }
@@ -112,16 +135,27 @@ async function measureHandOver(open: () => Locks): Promise<StickyHandOver> {
 const median = (values: readonly number[]) =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 
+function beside(report: StickyReport | undefined): string {
+  if (!report?.stickyToDflockd) return "beside dflockd: not measured, it is not installed";
+  const { clients, stickyToDflockd } = report;
+  return (
+    `beside dflockd with ${clients} clients: ${inWords(stickyToDflockd)} times its cycles: the aim of ${STICKY_AIM} is ` +
+    `${stickyToDflockd.median >= STICKY_AIM ? "MET" : "MISSED"}`
+  );
+}
+
 export function stickyLines({ reports, handOver }: Awaited<ReturnType<typeof measureSticky>>): string[] {
   const rate = (value: number) => value.toFixed(0).padStart(10);
   return [
     "sticky locks beside plain ones, with the client, own keys, all clients in one process: cycles/s",
-    `${"clients".padEnd(8)}${"plain".padStart(10)}${"sticky".padStart(10)}${"cpu µs".padStart(8)}  sticky / plain`,
+    `${"clients".padEnd(8)}${"plain".padStart(10)}${"sticky".padStart(10)}${"dflockd".padStart(10)}${"cpu µs".padStart(8)}  sticky / plain, sticky / dflockd`,
     ...reports.map(
-      ({ clients, plainPerSecond, stickyPerSecond, stickyToPlain, stickyCpuUs }) =>
+      ({ clients, plainPerSecond, stickyPerSecond, dflockdPerSecond, stickyToPlain, stickyToDflockd, stickyCpuUs }) =>
         `${String(clients).padEnd(8)}${rate(plainPerSecond)}${rate(stickyPerSecond)}` +
-        `${stickyCpuUs.toFixed(1).padStart(8)}  ${inWords(stickyToPlain)}`,
+        `${dflockdPerSecond === undefined ? "-".padStart(10) : rate(dflockdPerSecond)}` +
+        `${stickyCpuUs.toFixed(1).padStart(8)}  ${inWords(stickyToPlain)}${stickyToDflockd ? `, ${inWords(stickyToDflockd)}` : ""}`,
     ),
+    beside(reports.at(-1)),
     handOver
       ? `a waiter elsewhere has the lock ${handOver.handOverMs.toFixed(2)} ms after the running callback ends, ` +
         `${handOver.roundTrips.toFixed(2)} round trips of ${handOver.roundTripMs.toFixed(2)} ms: ` +

@@ -34,6 +34,17 @@ const REDIS = {
 
 const redisArguments = (port: number, folder: string) => ["--port", `${port}`, "--bind", HOST, "--dir", folder];
 
+export const DFLOCKD: Peer = {
+  name: "dflockd",
+  program: "dflockd",
+  promise: "in memory: a crash forgets it; a queue; a fence",
+  isDurable: false,
+  version: (output) => /(\d+\.\d+\.\d+)/.exec(output)?.[1],
+  // It takes 1,024 keys otherwise, and cuts off clients that rest while others have their turn.
+  arguments: (port) => ["--host", HOST, "--port", `${port}`, "--max-locks", "1000000", "--read-timeout", "3600"],
+  open: (address) => openClient("tcp", address),
+};
+
 export const PEERS: readonly Peer[] = [
   {
     ...REDIS,
@@ -65,15 +76,7 @@ export const PEERS: readonly Peer[] = [
     isDurable: false,
     arguments: redisArguments,
   },
-  {
-    name: "dflockd",
-    program: "dflockd",
-    promise: "in memory: a crash forgets it; a queue; a fence",
-    isDurable: false,
-    version: (output) => /(\d+\.\d+\.\d+)/.exec(output)?.[1],
-    arguments: (port) => ["--host", HOST, "--port", `${port}`],
-    open: (address) => openClient("tcp", address),
-  },
+  DFLOCKD,
 ];
 
 /** The program's path, or undefined if it is not installed. */
