@@ -16,7 +16,7 @@ import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
 import { Watching } from "./watching.ts";
-import { Withdrawals } from "./withdrawals.ts";
+import { type Withdrawal, Withdrawals } from "./withdrawals.ts";
 
 /** An older offer may have expired: it is picked up instead. Clocks that differ by more only make this slower. */
 const OFFER_IS_FRESH_MS = 1_000;
@@ -110,13 +110,13 @@ export class Requests {
   }
 
   /** Withdraws a request, also one that is no longer known: the answer may not have reached the client. */
-  withdraw(id: string, key: string, afterwards?: () => void): void {
-    const entry = this.table.get(id) ?? newRequest({ id, key, type: "acquire", tag: undefined });
+  withdraw(id: string, key: string, how: Pick<Withdrawal, "afterwards" | "endsPlace"> = {}): void {
+    const entry = this.table.get(id) ?? this.#withdrawals.ofUnknown(id, key);
     const isUnanswered = this.table.isListed(entry);
     this.table.unlist(entry);
     if (isUnanswered) this.#owner?.dropped(entry);
     this.table.addUnlisted(entry);
-    this.#withdrawals.begin(entry, { afterwards, sparesKnown: true });
+    this.#withdrawals.begin(entry, { ...how, sparesKnown: true });
   }
 
   /** A repeated request may have been granted while its client was away. */
@@ -240,7 +240,7 @@ export class Requests {
     if (request.type === "acquire") this.#holdings.add(request.key, id);
     else if (request.type === "enqueue") {
       this.#holdings.add(request.key, PLACE);
-      this.table.enqueues(request.key);
+      this.table.disownPlace(request.key);
     }
     const { defaultLeaseSeconds } = config;
     this.#context.callKey(request.key, callOf(request, { session, id, defaultLeaseSeconds }, circumstances), {

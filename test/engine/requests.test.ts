@@ -204,6 +204,21 @@ describe("a wait whose client does not know that it is withdrawn", () => {
     expect(story.notices()).toEqual(["behind itself promoted"]);
   });
 
+  it("leaves that hold also if it never arrived, but no place in the queue, nor what that has become", () => {
+    const story = new Story();
+    const { token = "" } = story.enqueue("a");
+    story.cancel("a-w", { placeOf: "a", sparesKnown: true });
+    expect(story.wait("a", { request: "again" })).toMatchObject({ status: "granted", token });
+    story.enqueue("b");
+    story.enqueue("c");
+    story.acquire("d", { wait: 10 });
+    story.cancel("b-w", { placeOf: "b", sparesKnown: true });
+    story.release(token);
+    expect(story.holders()).toEqual(["c"]);
+    story.cancel("c-w", { placeOf: "c", sparesKnown: true });
+    expect(story.holders()).toEqual(["d"]);
+  });
+
   it("gives back a hold that nobody has been told of", () => {
     const story = new Story();
     const token = story.hold("a");

@@ -6,6 +6,9 @@ import { origin, Stored } from "./stored.ts";
 
 const ACQUIRE: KeyRequest = { type: "acquire", key: "key", limit: 1, waitSeconds: 10, leaseSeconds: 5 };
 
+const ENQUEUE: KeyRequest = { type: "enqueue", key: "key", limit: 1, leaseSeconds: 5 };
+const WAIT: KeyRequest = { type: "wait", key: "key", waitSeconds: 5 };
+
 /** An open session, and what it makes its host do. */
 function opened(parked: readonly Parked[] = [], isStorageWell = true) {
   const stored = new Stored();
@@ -39,7 +42,7 @@ describe("the end of a poll", () => {
 describe("a wait that has timed out", () => {
   it("is over once its client has been told, even if the key asks again: the place does not stay", () => {
     const { session, calls, effects } = opened();
-    session.begin("w", { type: "wait", key: "key", waitSeconds: 5 });
+    session.begin("w", WAIT);
     session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
     const notice = { key: "key", request: "w", kind: "timeout", hasPlace: true } as const;
     const hears = (number: number) => {
@@ -72,7 +75,7 @@ describe("a request that is withdrawn while it is carried out", () => {
     const { session, effects } = opened();
     session.begin("r", ACQUIRE);
     effects();
-    session.withdraw("r", "key");
+    session.withdraw("r", "key", { hasLeft: false });
     expect(effects()).toMatchObject([
       { type: "reply", id: "r", outcome: "gone" },
       { type: "callKey", ask: { type: "cancel", request: "r" } },
@@ -80,13 +83,75 @@ describe("a request that is withdrawn while it is carried out", () => {
   });
 });
 
-describe("a request whose client hangs up", () => {
-  it("is withdrawn without a hold that the client knows from its enqueue", () => {
+describe("a `wait` whose client hangs up", () => {
+  const HANGS_UP = { hasLeft: true };
+  const ENDS_PLACE = { type: "cancel", request: "w", sparesKnown: true, placeOf: "s" };
+  const ENDS_ITSELF = { type: "cancel", request: "w", sparesKnown: true };
+
+  it("takes its place with it, though not a hold that the client knows from its `enqueue`", () => {
     const { session, calls } = opened();
-    session.begin("w", { type: "wait", key: "key", waitSeconds: 5 });
+    session.begin("w", WAIT);
     calls();
-    session.withdraw("w", "key");
-    expect(calls()[0]?.ask).toEqual({ type: "cancel", request: "w", sparesKnown: true });
+    session.withdraw("w", "key", HANGS_UP);
+    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_PLACE]);
+  });
+
+  it("takes its place with it however often the key has to be asked", () => {
+    const { session, calls } = opened();
+    session.begin("w", WAIT);
+    calls();
+    session.withdraw("w", "key", HANGS_UP);
+    session.context.keyFailed(calls()[0]?.call ?? 0, "lost");
+    session.tick(session.context.timers.next);
+    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_PLACE]);
+  });
+
+  it("leaves its place if it is withdrawn for another reason", () => {
+    const { session, calls } = opened();
+    session.begin("w", WAIT);
+    calls();
+    session.withdraw("w", "key", { hasLeft: false });
+    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_ITSELF]);
+  });
+
+  it.each([ENQUEUE, WAIT])("leaves the place to a later request: %o", (later) => {
+    const { session, calls } = opened();
+    session.begin("w", WAIT);
+    calls();
+    session.withdraw("w", "key", HANGS_UP);
+    const [cancel] = calls();
+    session.begin("later", later);
+    calls();
+    // The first attempt came before the later request, and nothing is known of it. Another one would come after it.
+    expect(session.context.mayRepeatCall(cancel?.call ?? 0)).toBe(false);
+    session.context.keyFailed(cancel?.call ?? 0, "lost");
+    session.tick(session.context.timers.next);
+    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_ITSELF]);
+  });
+
+  it("takes a place with it that dates from before a restart, and no other", () => {
+    const { session, calls } = opened();
+    session.withdraw("w", "key", HANGS_UP);
+    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_PLACE]);
+    session.begin("e", ENQUEUE);
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    session.withdraw("w2", "key", HANGS_UP);
+    expect(calls().map(({ ask }) => ask)).toEqual([{ ...ENDS_ITSELF, request: "w2" }]);
+  });
+
+  it("does not keep what it is granted in that moment, nor its place if its time is over", () => {
+    for (const kind of ["granted", "timeout"] as const) {
+      const { session, calls, effects } = opened();
+      session.begin("w", WAIT);
+      session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+      const notice = { key: "key", request: "w", kind, hasPlace: true } as const;
+      // Its poll is closing.
+      session.notice(1, notice, false);
+      expect(effects()).toContainEqual({ type: "answerNotice", notice: 1, answer: "gone" });
+      session.pollClosed({ id: "w", key: "key", type: "wait", told: "nothing" }, false);
+      session.notice(2, notice, true);
+      expect(effects()).toContainEqual({ type: "answerNotice", notice: 2, answer: "gone" });
+    }
   });
 });
 
@@ -172,7 +237,7 @@ describe("a request that has to wait", () => {
   });
 
   it.each([
-    ["is withdrawn", (session: PolledSession) => session.withdraw("r", "key"), CANCEL],
+    ["is withdrawn", (session: PolledSession) => session.withdraw("r", "key", { hasLeft: false }), CANCEL],
     ["ends with its session", (session: PolledSession) => session.end(), { type: "ended" }],
   ])("and %s before its call has returned is answered: whoever asked does not wait for ever", (_, end, effect) => {
     const { session, effects, pass } = waiting();
@@ -189,7 +254,7 @@ describe("a request that has to wait", () => {
     session.poll("r");
     expect(effects()).toEqual([LOST]);
     const other = waiting(250);
-    other.session.withdraw("r", "key");
+    other.session.withdraw("r", "key", { hasLeft: false });
     other.effects();
     other.session.poll("r");
     expect(other.effects()).toEqual([LOST]);

@@ -192,10 +192,10 @@ export class KeyModel extends ModelState {
   }
 
   /** A `wait` that never arrived is cancelled: its place goes, or what it has become, unless another `wait` has it. */
-  forgo(session: string, now: number): void {
+  forgo(session: string, now: number, { sparesKnown }: CancelOptions = {}): void {
     this.evaluate(now);
     const { hold, waiter = hold?.unanswered } = this.recordOf(session);
-    if (waiter?.waitRequest) return;
+    if (waiter?.waitRequest || (sparesKnown && hold?.isReported)) return;
     const request = hold?.request ?? waiter?.request;
     if (request !== undefined) this.cancel(request, now);
   }

@@ -142,8 +142,9 @@ export class World {
         return;
       case "forgo": {
         const { id } = this.#client(step.who);
-        const call = { do: "cancel", request: "never arrived", placeOf: id } as const;
-        this.#agree(call, () => this.model.forgo(id, this.now));
+        const how = step.sparesKnown ? ({ sparesKnown: true } as const) : {};
+        const call = { do: "cancel", request: "never arrived", placeOf: id, ...how } as const;
+        this.#agree(call, () => this.model.forgo(id, this.now, how));
         return;
       }
       case "repeat":
