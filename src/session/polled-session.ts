@@ -108,6 +108,13 @@ export class PolledSession implements RequestOwner {
     const { table } = this.requests;
     const isWaitedFor = (entry: TrackedRequest) =>
       entry.type === "wait" && entry.key === key && entry.state !== "withdrawing";
+    // It may be lost on its way and made again. If this one had reached the key meanwhile, it would lose its place, and
+    // never be answered.
+    const isBeingAsked = (entry: TrackedRequest) => isWaitedFor(entry) && entry.state === "sent" && entry.ownsPlace;
+    if (type === "wait" && table.some(isBeingAsked)) {
+      this.context.emit({ type: "reply", id, outcome: { status: "not_enqueued" } });
+      return;
+    }
     const takesOver = type === "wait" && !table.some(isWaitedFor);
     if (takesOver) table.disownPlace(key);
     this.requests.begin(newRequest({ id, key, type, tag: id }), request, { mayWait: true, takesOver });

@@ -246,8 +246,9 @@ export class Requests {
     this.#context.callKey(request.key, callOf(request, { session, id, defaultLeaseSeconds }, circumstances), {
       request,
       isWanted: () => !this.#isOver && this.#isSent(entry),
-      // The current holder may have acquired the key after the steal.
-      isRepeatable: () => !(request.type === "acquire" && request.steals),
+      // The current holder may have acquired the key after the steal, or another `wait` may have the place by now.
+      isRepeatable: () =>
+        !(request.type === "acquire" && request.steals) && (entry.ownsPlace || !circumstances.takesOver),
       failed: (error) => this.#failed(entry, request, error),
       answered: (outcome) => {
         this.#carriedOut(entry, request, outcome);

@@ -155,6 +155,39 @@ describe("a `wait` whose client hangs up", () => {
   });
 });
 
+describe("two `wait`s on one key", () => {
+  const REFUSED = { type: "reply", id: "second", outcome: { status: "not_enqueued" } } as const;
+
+  it("do not both go to the key while it may not have heard of the first: that may be made again", () => {
+    const { session, calls, effects } = opened();
+    session.begin("first", WAIT);
+    const [first] = calls();
+    session.begin("second", WAIT);
+    expect(effects()).toEqual([REFUSED]);
+    expect(session.context.mayRepeatCall(first?.call ?? 0)).toBe(true);
+  });
+
+  it("both go to the key if another place may have been taken in between: then the first is not made again", () => {
+    const { session, calls } = opened();
+    session.begin("first", WAIT);
+    const [first] = calls();
+    session.begin("place", ENQUEUE);
+    session.begin("second", WAIT);
+    expect(calls().map(({ ask }) => ask.type)).toEqual(["enqueue", "wait"]);
+    expect(session.context.mayRepeatCall(first?.call ?? 0)).toBe(false);
+  });
+
+  it("both go to the key if it has the first: it refuses one", () => {
+    const { session, calls, effects } = opened();
+    session.begin("first", WAIT);
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    effects();
+    session.begin("second", WAIT);
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "not_enqueued" });
+    expect(effects()).toEqual([REFUSED]);
+  });
+});
+
 describe("a request whose outcome stays unknown", () => {
   it("is answered, and withdrawn until its key has heard of it", () => {
     const { session, effects, calls } = opened();

@@ -89,6 +89,12 @@ const FAULTS: readonly Fault[] = [
     planted: "this.table.remove(entry);",
   },
   {
+    what: "a `wait` that is made again takes the place from a later one",
+    file: "polled-session.ts",
+    code: 'if (type === "wait" && table.some(isBeingAsked)) {',
+    planted: "if (table.some(() => false)) {",
+  },
+  {
     what: "a pick-up that failed is not repeated",
     file: "pick-ups.ts",
     code: `notice, error });

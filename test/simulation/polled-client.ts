@@ -4,7 +4,10 @@ import { PolledHost, type Reply } from "./polled-host.ts";
 import { Lane } from "./schedule.ts";
 import type { World } from "./world.ts";
 
-/** A client without a socket: takes one lock at a time, at once or in two phases, and now and then hangs up. */
+/**
+ * A client without a socket: takes one lock at a time, at once or in two phases. Now and then it hangs up, or asks the
+ * same `wait` twice.
+ */
 export class PolledClient {
   readonly name: string;
   readonly #world: World;
@@ -55,7 +58,7 @@ export class PolledClient {
       const key = schedule.pick(this.#keys) as string;
       const [waitSeconds, leaseSeconds] = [schedule.pick([0, 2, 20, 900]) ?? 0, schedule.pick([1, 5, 10]) ?? 1];
       const limit = key.startsWith("pool") ? 2 : 1;
-      if (this.#place !== undefined) this.#wait(this.#place, waitSeconds);
+      if (this.#place !== undefined) this.#waitOnceOrTwice(this.#place, waitSeconds);
       else if (schedule.happens(0.3)) this.#enqueue({ type: "enqueue", key, limit, leaseSeconds });
       else this.#acquire({ type: "acquire", key, limit, waitSeconds, leaseSeconds });
     }
@@ -127,6 +130,16 @@ export class PolledClient {
 
   get #isWaiting(): boolean {
     return [...this.#asked].some((asked) => asked.startsWith("wait"));
+  }
+
+  #waitOnceOrTwice(key: string, waitSeconds: number): void {
+    const { schedule } = this.#world;
+    const isTwice = schedule.happens(0.5);
+    this.#wait(key, waitSeconds);
+    if (isTwice)
+      schedule.after(schedule.between(1, 25), () => {
+        if (this.#session && !this.#hasLeft && this.#asked.size > 0) this.#wait(key, waitSeconds);
+      });
   }
 
   #wait(key: string, waitSeconds: number): void {

@@ -1,6 +1,7 @@
-/** `wait` after `enqueue`: clients that leave at any moment. */
+/** `wait` after `enqueue`: clients that leave at any moment, and several `wait`s of one session on one key. */
 import { runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { RemoteKeys } from "../../../src/objects/calls/remote-keys.ts";
 import { HttpSessionObject } from "../../../src/objects/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
@@ -119,5 +120,61 @@ describe("a client that leaves its `wait`", () => {
     enqueued.resolve();
     await soon(() => withdrawals.mock.settledResults.every(({ type }) => type === "fulfilled"));
     expect(await sessionsOn(key)).toEqual([holder.name, next.name, client.name]);
+  });
+});
+
+/** Loses the next call to the key on its way. It is made again when the story says so, unless it may no longer be. */
+function loseNextCall(key: string) {
+  const { ask } = RemoteKeys.prototype;
+  const [lost, isDue] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  replaceNext(RemoteKeys.prototype, "ask", key, async function (this: RemoteKeys, name, call, mayRepeat) {
+    lost.resolve();
+    await isDue.promise;
+    if (!mayRepeat()) throw new Error("lost on its way");
+    return ask.call(this, name, call, mayRepeat);
+  });
+  return { lost: lost.promise, repeat: () => isDue.resolve() };
+}
+
+describe("two `wait`s of one session on one key", () => {
+  it("are both answered if the first is lost on its way and made again after the second", async () => {
+    const { key, client, behind, release } = await placed();
+    const { lost, repeat } = loseNextCall(key);
+    const first = client.wait(key, 60);
+    await lost;
+    const second = client.wait(key, 60);
+    await Promise.race([second, scheduler.wait(300)]);
+    repeat();
+    expect(wordOf(await inTime(second))).toBe("not_enqueued");
+    await release();
+    const token = tokenIn(await inTime(first));
+    expect((await client.release(key, token)).status).toBe(204);
+    tokenIn(await inTime(behind.reply));
+  });
+
+  it("are both answered if the first is left: the second is too late for its place", async () => {
+    const { key, holder, client, next } = await placed();
+    const { lost, repeat } = loseNextCall(key);
+    const leaving = new AbortController();
+    const first = fateOf(client.wait(key, 60, leaving.signal));
+    await lost;
+    leaving.abort();
+    expect(await first).toBe("left");
+    await soon(async () => !(await sessionsOn(key)).includes(client.name));
+    const second = client.wait(key, 60);
+    repeat();
+    expect(wordOf(await inTime(second))).toBe("not_enqueued");
+    expect(await sessionsOn(key)).toEqual([holder.name, next.name]);
+  });
+
+  it("are both answered when their session is deleted", async () => {
+    const { key, holder, client, next } = await placed();
+    const first = client.wait(key, 60);
+    await soon(async () => (await keyStub(key).describe({ detail: true }))?.queue[0]?.deadline !== undefined);
+    const second = client.wait(key, 60);
+    expect((await client.end()).status).toBe(204);
+    expect(wordOf(await inTime(first))).toBe("session_gone");
+    expect(["session_gone", "not_enqueued"]).toContain(wordOf(await inTime(second)));
+    expect(await sessionsOn(key)).toEqual([holder.name, next.name]);
   });
 });
