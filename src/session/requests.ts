@@ -127,7 +127,8 @@ export class Requests {
   storageChecked(id: string, isWell: boolean): void {
     const entry = this.table.get(id);
     const start = entry?.afterCheck;
-    if (!entry || !start) return;
+    // It may have been withdrawn meanwhile.
+    if (!entry || !start || entry.state !== "sent") return;
     entry.afterCheck = undefined;
     if (this.#isOver) this.#dismiss(entry);
     else if (isWell) start();

@@ -83,6 +83,35 @@ describe("a request that is withdrawn while it is carried out", () => {
   });
 });
 
+describe("a request whose client hangs up while the storage is checked", () => {
+  it.each([ACQUIRE, ENQUEUE])("is never made, so that nothing is granted to nobody: %o", (request) => {
+    const { session, calls, effects } = opened([], false);
+    session.begin("r", request);
+    effects();
+    session.withdraw("r", "key", { hasLeft: false });
+    expect(calls().map(({ ask }) => ask.type)).toEqual(["cancel"]);
+    session.requests.storageChecked("r", true);
+    expect(effects()).toEqual([]);
+  });
+});
+
+describe("a request that is polled for twice at once", () => {
+  it("is answered to the first poll; the second is told that there is nothing to wait for", () => {
+    const { session, calls, effects } = opened();
+    session.begin("r", ACQUIRE);
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    session.context.now += 250;
+    session.tick(session.context.now);
+    effects();
+    session.poll("r");
+    session.poll("r");
+    expect(effects()).toMatchObject([{ type: "park" }, { type: "reply", outcome: "lost" }]);
+    const offer = { token: "0".repeat(32), leaseSeconds: 5, at: session.context.now };
+    session.notice(1, { key: "key", request: "r", kind: "granted", offer }, true);
+    expect(effects()).toMatchObject([{ type: "tell", outcome: { status: "ok" } }, { answer: "taken" }]);
+  });
+});
+
 describe("a `wait` whose client hangs up", () => {
   const HANGS_UP = { hasLeft: true };
   const ENDS_PLACE = { type: "cancel", request: "w", sparesKnown: true, placeOf: "s" };

@@ -178,3 +178,28 @@ describe("two `wait`s of one session on one key", () => {
     expect(await sessionsOn(key)).toEqual([holder.name, next.name]);
   });
 });
+
+describe("a `wait` whose session is deleted", () => {
+  it("is answered while it is on its way to its key, and leaves nothing there", async () => {
+    const { key, holder, client, next } = await placed();
+    const { lost, repeat } = loseNextCall(key);
+    const waiting = client.wait(key, 60);
+    await lost;
+    const ending = client.end();
+    repeat();
+    expect((await ending).status).toBe(204);
+    expect(wordOf(await inTime(waiting))).toBe("session_gone");
+    await soon(async () => (await sessionsOn(key)).join() === [holder.name, next.name].join());
+  });
+
+  it("is answered between its call and its poll, and leaves nothing there", async () => {
+    const { key, holder, client, next } = await placed();
+    const { fetch } = HttpSessionObject.prototype;
+    replaceNext(HttpSessionObject.prototype, "fetch", client.name, async function (this: HttpSessionObject, request) {
+      expect((await client.end()).status).toBe(204);
+      return fetch.call(this, request);
+    });
+    expect(wordOf(await inTime(client.wait(key, 60)))).toBe("session_gone");
+    expect(await sessionsOn(key)).toEqual([holder.name, next.name]);
+  });
+});
