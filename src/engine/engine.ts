@@ -214,8 +214,14 @@ export class KeyEngine {
    * `placeOf`: it never arrived, and the place that it was for goes, or what that has become. With `sparesKnown`, a hold
    * stays whose token the client has from `enqueue`.
    */
-  cancel(request: string, context: CommandContext, { placeOf, sparesKnown }: CancelOptions = {}): void {
+  cancel(request: string, context: CommandContext, { placeOf, sparesKnown, sparesPlace }: CancelOptions = {}): void {
+    // Before time passes, as in `wait`.
+    const isUndone = sparesPlace && this.#answers.undoWait(request, context.now);
     this.tick(context);
+    if (isUndone) {
+      this.#holds.promote(context);
+      return;
+    }
     const { requests, records } = this.#books;
     const made = requests.get(request);
     const subject = made ?? (placeOf === undefined ? undefined : records.unclaimed(placeOf));

@@ -244,12 +244,14 @@ export class Requests {
       this.table.disownPlace(request.key);
     }
     const { defaultLeaseSeconds } = config;
-    this.#context.callKey(request.key, callOf(request, { session, id, defaultLeaseSeconds }, circumstances), {
+    // A `wait` may be made later than it was asked: another one may have the place by then.
+    const takesOver = circumstances.takesOver === true && entry.ownsPlace;
+    const call = callOf(request, { session, id, defaultLeaseSeconds }, { ...circumstances, takesOver });
+    this.#context.callKey(request.key, call, {
       request,
       isWanted: () => !this.#isOver && this.#isSent(entry),
-      // The current holder may have acquired the key after the steal, or another `wait` may have the place by now.
-      isRepeatable: () =>
-        !(request.type === "acquire" && request.steals) && (entry.ownsPlace || !circumstances.takesOver),
+      // The current holder may have acquired the key after the steal, or another `wait` the place.
+      isRepeatable: () => !(request.type === "acquire" && request.steals) && (entry.ownsPlace || !takesOver),
       failed: (error) => this.#failed(entry, request, error),
       answered: (outcome) => {
         this.#carriedOut(entry, request, outcome);

@@ -10,7 +10,7 @@ export interface Withdrawal {
   readonly afterwards?: (() => void) | undefined;
   /** The client gives up the place of its `wait`, too: it goes even if the `wait` never reached the key. */
   readonly endsPlace?: boolean;
-  /** A hold stays that the client knows from its `enqueue`. */
+  /** The client did not ask for it: what it knows of stays, a hold from `enqueue` and, unless it has left, its place. */
   readonly sparesKnown?: true;
 }
 
@@ -47,7 +47,11 @@ export class Withdrawals {
     const { id, key = "" } = entry;
     const { sparesKnown } = how;
     const takesPlace = entry.isLeft && entry.ownsPlace;
-    const options = { ...(takesPlace && { placeOf: this.#context.session }), ...(sparesKnown && { sparesKnown }) };
+    const options = {
+      ...(takesPlace && { placeOf: this.#context.session }),
+      ...(sparesKnown && { sparesKnown }),
+      ...(sparesKnown && !entry.isLeft && { sparesPlace: sparesKnown }),
+    };
     entry.isCancelling = true;
     const end = () => {
       entry.isCancelling = false;

@@ -140,7 +140,7 @@ describe("a `wait` whose client hangs up", () => {
     session.begin("w", WAIT);
     calls();
     session.withdraw("w", "key", { hasLeft: false });
-    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_ITSELF]);
+    expect(calls().map(({ ask }) => ask)).toEqual([{ ...ENDS_ITSELF, sparesPlace: true }]);
   });
 
   it.each([ENQUEUE, WAIT])("leaves the place to a later request: %o", (later) => {
@@ -206,6 +206,20 @@ describe("two `wait`s on one key", () => {
     expect(session.context.mayRepeatCall(first?.call ?? 0)).toBe(false);
   });
 
+  it("leave the place to the second if the first comes late, overtaken by its own withdrawal", () => {
+    const { session, calls } = opened();
+    session.withdraw("first", "key", { hasLeft: true });
+    const [withdrawal] = calls();
+    session.begin("first", WAIT);
+    session.begin("place", ENQUEUE);
+    session.begin("second", WAIT);
+    calls();
+    session.context.keyAnswered(withdrawal?.call ?? 0, undefined);
+    expect(calls().map(({ ask }) => ask)).toMatchObject([
+      { type: "wait", command: expect.not.objectContaining({ takesOver: true }) },
+    ]);
+  });
+
   it("both go to the key if it has the first: it refuses one", () => {
     const { session, calls, effects } = opened();
     session.begin("first", WAIT);
@@ -253,7 +267,7 @@ describe("a request that has to wait", () => {
   const WAITS = { type: "reply", id: "r", outcome: "waits" } as const;
   const LOST = { type: "reply", id: "r", outcome: "lost" } as const;
   const PARK = { type: "park", id: "r", key: "key", wait: "acquire" } as const;
-  const CANCEL = { type: "callKey", ask: { type: "cancel", request: "r", sparesKnown: true } } as const;
+  const CANCEL = { type: "callKey", ask: expect.objectContaining({ type: "cancel", request: "r", sparesKnown: true }) };
   const TAKEN = { type: "answerNotice", notice: 1, answer: "taken" } as const;
 
   it("is answered in its call if its turn comes soon, and then is over", () => {

@@ -173,6 +173,8 @@ export class PolledClient {
     const { key } = request;
     let isParked = false;
     let isThere = true;
+    /** The Worker has what it takes for the answer. */
+    let isOver = false;
     const asked = `${request.type} ${id}`;
     this.#asked.add(asked);
     this.#world.tell(`${this.name} asks ${request.type} ${key} as ${id}`);
@@ -219,8 +221,11 @@ export class PolledClient {
         return;
       }
       // The Worker has the answer: it reaches the client, or the client has left.
-      if (isParked) session.pollClosed(id, isThere && reply !== "failed");
-      else if (mayHold && (reply === "lost" || (!isThere && reply !== "gone"))) withdraw();
+      if (isOver) return;
+      isOver = true;
+      const isUnknown = reply === "lost" || reply === "failed";
+      if (isParked && !isUnknown) session.pollClosed(id, isThere);
+      else if (mayHold && (isUnknown || (!isThere && reply !== "gone"))) withdraw();
       if (!isThere) return;
       isThere = false;
       this.#hangUps.delete(hangUp);

@@ -137,7 +137,10 @@ export class World {
       case "cancel":
         this.#cancel(
           (step.isHead && headOf(this.model)) || (at(this.#asked, step.request)?.command.request ?? "unknown"),
-          step.sparesKnown ? { sparesKnown: true } : {},
+          {
+            ...(step.sparesKnown && ({ sparesKnown: true } as const)),
+            ...(step.sparesPlace && ({ sparesPlace: true } as const)),
+          },
         );
         return;
       case "forgo": {

@@ -203,3 +203,22 @@ describe("a `wait` whose session is deleted", () => {
     expect(await sessionsOn(key)).toEqual([holder.name, next.name]);
   });
 });
+
+describe("a `wait` whose session's object is lost while its client is there", () => {
+  it("answers 503 and costs no place: the next `wait` goes on where it was", async () => {
+    const { key, holder, client, next, behind, release } = await placed();
+    const waiting = client.wait(key, 60);
+    await soon(async () => (await client.polls()) === 1);
+    const withdrawals = vi.spyOn(HttpSessionObject.prototype, "withdraw");
+    await reset(client);
+    expect([(await waiting).status, wordOf(await waiting)]).toEqual([503, "unavailable"]);
+    await soon(() => withdrawals.mock.settledResults.some(({ type }) => type === "fulfilled"));
+    expect(await sessionsOn(key)).toEqual([holder.name, client.name, next.name]);
+    const again = client.wait(key, 60);
+    await soon(async () => (await client.polls()) === 1);
+    await release();
+    const token = tokenIn(await inTime(again));
+    expect((await client.release(key, token)).status).toBe(204);
+    tokenIn(await inTime(behind.reply));
+  });
+});
