@@ -43,6 +43,16 @@ export class Answers {
     }
   }
 
+  /** A `wait` becomes as if it had not been made. False if there is none with this id, or it has been answered. */
+  undoWait(request: string, now: number): boolean {
+    const subject = this.#books.requests.get(request);
+    const waiter = subject instanceof Waiter ? subject : subject?.waiter;
+    if (waiter?.waitRequest !== request) return false;
+    this.#holds.interruptWait(waiter, now);
+    this.#queue.forgetWait(waiter);
+    return true;
+  }
+
   /** The session has ended, and with it all its waits. */
   withdrawWaits(session: string, now: number): void {
     const { requests, records } = this.#books;

@@ -72,6 +72,8 @@ export interface CancelOptions {
   readonly placeOf?: string;
   /** The client may not know that its `wait` is withdrawn: a hold that it knew from `enqueue` stays. */
   readonly sparesKnown?: true;
+  /** The client is still there and may ask again: the place of a `wait` stays, as if the `wait` had not been made. */
+  readonly sparesPlace?: true;
 }
 
 export interface Granted {

@@ -211,14 +211,23 @@ export class KeyEngine {
 
   /**
    * Withdraws a request, whatever its state. One that is unknown changes nothing, unless it is a `wait` of the session
-   * `placeOf`: it never arrived, and the place that it was for goes.
+   * `placeOf`: it never arrived, and the place that it was for goes, or what that has become. With `sparesKnown`, a hold
+   * stays whose token the client has from `enqueue`.
    */
-  cancel(request: string, context: CommandContext, { placeOf, sparesKnown }: CancelOptions = {}): void {
+  cancel(request: string, context: CommandContext, { placeOf, sparesKnown, sparesPlace }: CancelOptions = {}): void {
+    // Before time passes, as in `wait`.
+    const isUndone = sparesPlace && this.#answers.undoWait(request, context.now);
     this.tick(context);
+    if (isUndone) {
+      this.#holds.promote(context);
+      return;
+    }
     const { requests, records } = this.#books;
-    const subject = requests.get(request) ?? (placeOf === undefined ? undefined : records.unclaimed(placeOf));
+    const made = requests.get(request);
+    const subject = made ?? (placeOf === undefined ? undefined : records.unclaimed(placeOf));
+    const isKnown = subject instanceof Slot && (made ? subject.wasKnown : subject.isReported);
     if (subject instanceof Waiter) this.#holds.passOver(subject, context);
-    else if (subject && !(sparesKnown && subject.wasKnown)) this.#holds.free(subject, "withdrawn", context);
+    else if (subject && !(sparesKnown && isKnown)) this.#holds.free(subject, "withdrawn", context);
     // As if its `wait` had not been made.
     else if (subject && !records.has(subject.session)) this.#holds.addRecord(subject);
   }

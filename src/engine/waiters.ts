@@ -162,6 +162,15 @@ export class WaitQueue {
     }
   }
 
+  /** The `wait` on a waiter that is still queued is over, and nothing more will be heard of it. */
+  forgetWait(waiter: Waiter): void {
+    if (!waiter.isQueued) return;
+    this.#books.requests.move(waiter, waiter.openRequest, waiter.request);
+    waiter.waitRequest = undefined;
+    this.#books.deadlines.schedule(waiter);
+    this.#books.output.changes.waiters.add(waiter);
+  }
+
   /** Takes the waiter out of the queue: it has been promoted to this slot. */
   promote(waiter: Waiter, slot: Slot): void {
     this.#list.remove(waiter);

@@ -53,6 +53,11 @@ export class Holdings {
     if (endsPlace) this.drop(key, PLACE);
   }
 
+  /** Whether a place was taken on the key since the session's object started, and has not been seen to go. */
+  hasNewPlace(key: string): boolean {
+    return this.#things.get(key)?.has(PLACE) === true;
+  }
+
   drop(key: string, thing: string): void {
     const things = this.#things.get(key);
     if (!things?.delete(thing) || things.size > 0) return;

@@ -105,9 +105,18 @@ export class PolledSession implements RequestOwner {
   /** Carries out a request. If it is not answered soon, its client has to poll. */
   begin(id: string, request: KeyRequest): void {
     const { key, type } = request;
+    const { table } = this.requests;
     const isWaitedFor = (entry: TrackedRequest) =>
       entry.type === "wait" && entry.key === key && entry.state !== "withdrawing";
-    const takesOver = type === "wait" && !this.requests.table.some(isWaitedFor);
+    // It may be lost on its way and made again. If this one had reached the key meanwhile, it would lose its place, and
+    // never be answered.
+    const isBeingAsked = (entry: TrackedRequest) => isWaitedFor(entry) && entry.state === "sent" && entry.ownsPlace;
+    if (type === "wait" && table.some(isBeingAsked)) {
+      this.context.emit({ type: "reply", id, outcome: { status: "not_enqueued" } });
+      return;
+    }
+    const takesOver = type === "wait" && !table.some(isWaitedFor);
+    if (takesOver) table.disownPlace(key);
     this.requests.begin(newRequest({ id, key, type, tag: id }), request, { mayWait: true, takesOver });
   }
 
@@ -132,13 +141,14 @@ export class PolledSession implements RequestOwner {
     this.requests.lost(key, token);
   }
 
-  /** The answer to a request did not reach the client. */
-  withdraw(id: string, key: string): void {
-    this.requests.withdraw(id, key, () => this.context.emit({ type: "withdrawn", id }));
+  /** The answer to a request did not reach the client. `hasLeft`: because the client has hung up. */
+  withdraw(id: string, key: string, { hasLeft }: { readonly hasLeft: boolean }): void {
+    const afterwards = () => this.context.emit({ type: "withdrawn", id });
+    this.requests.withdraw(id, key, { afterwards, endsPlace: hasLeft });
   }
 
   /** The client no longer polls: it has the answer, or has hung up. A grant that it has not is withdrawn. */
-  pollClosed({ id, key, told }: Parked, isDelivered: boolean): void {
+  pollClosed({ id, key, type, told }: Parked, isDelivered: boolean): void {
     if (!this.#isOver) {
       this.#life.saw();
       this.#watch();
@@ -148,11 +158,13 @@ export class PolledSession implements RequestOwner {
     // A close that wakes the object is all that is known of its poll.
     if (told === "refusal" || (told === "grant" && isDelivered)) {
       if (entry) this.requests.table.remove(entry);
-    } else this.requests.withdraw(id, key);
+    } else this.requests.withdraw(id, key, { endsPlace: type === "wait" });
   }
 
   /** `isThere`: the client of the request, if it polls, still does. */
   notice(number: number, notice: Notice, isThere: boolean): void {
+    const entry = this.requests.table.get(notice.request);
+    if (entry && !isThere) entry.isLeft = true;
     if (!this.endIfSilent()) this.requests.notice(number, notice, isThere);
     else {
       const answer = this.requests.answerWithoutClient(notice, true);
@@ -221,9 +233,9 @@ export class PolledSession implements RequestOwner {
     if (poll === "call") this.context.emit({ type: "reply", id, outcome: "gone" });
   }
 
-  /** A restart may have cut off a `wait`: its place stays. A client that leaves is handled by the end of its poll. */
-  unknown({ hasPlace }: Notice): NoticeAnswer {
-    return hasPlace ? "noted" : "gone";
+  /** A restart may have cut off a `wait`: its place stays. That of a client that has left goes. */
+  unknown({ hasPlace, request }: Notice): NoticeAnswer {
+    return hasPlace && !this.requests.table.get(request)?.isLeft ? "noted" : "gone";
   }
 
   /** Has the client poll. */
@@ -232,7 +244,8 @@ export class PolledSession implements RequestOwner {
     const { id, key = "" } = entry;
     entry.poll = "due";
     this.context.emit({ type: "reply", id, outcome: "waits" });
-    entry.timer = timers.at(now + POLL_COMES_WITHIN_MS, () => this.requests.withdraw(id, key));
+    const leave = () => this.requests.withdraw(id, key, { endsPlace: true });
+    entry.timer = timers.at(now + POLL_COMES_WITHIN_MS, leave);
   }
 
   /** Tells the client of a waiting request that the session has ended. */

@@ -22,8 +22,13 @@ export interface TrackedRequest {
   state: RequestState;
   /** The key has answered that the request is in its queue. */
   isQueued: boolean;
-  /** A `wait`, and no `enqueue` came after it: if its session has a place on the key, it is the one it waits in. */
+  /**
+   * A `wait`, and neither an `enqueue` nor a `wait` that takes over came after it: if its session has a place on the key,
+   * it is the one it waits in.
+   */
   ownsPlace: boolean;
+  /** Its client has cancelled it or has left: a `wait` gives up its place. */
+  isLeft: boolean;
   /** Unanswered notices that the request is granted. */
   readonly notices: number[];
   /** How often a grant was begun to be picked up because of a notice. */
@@ -58,7 +63,7 @@ export function newRequest(
   entry: Pick<TrackedRequest, "id" | "key" | "type" | "tag"> & Partial<TrackedRequest>,
 ): TrackedRequest {
   const ownsPlace = entry.type === "wait";
-  const begin = { state: "sent", isQueued: false, ownsPlace, isCancelling: false } as const;
+  const begin = { state: "sent", isQueued: false, ownsPlace, isLeft: false, isCancelling: false } as const;
   const none = { afterCheck: undefined, next: undefined, kept: undefined, timer: undefined };
   return { ...begin, ...none, notices: [], whenWithdrawn: [], offers: 0, poll: "call", ...entry };
 }
@@ -145,8 +150,11 @@ export class RequestTable {
     if (entry.isQueued) this.#revision += 1;
   }
 
-  /** The session may have a new place on this key from now on, which none of the `wait`s so far is about. */
-  enqueues(key: string): void {
+  /**
+   * The session may have a new place on this key from now on, which none of the `wait`s so far is about. Or it has the
+   * same one, which a new `wait` takes over from them.
+   */
+  disownPlace(key: string): void {
     for (const entry of this.#entries.values()) if (entry.key === key) entry.ownsPlace = false;
   }
 

@@ -16,7 +16,7 @@ import { PickUps } from "./pick-ups.ts";
 import type { RequestOwner } from "./request-owner.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
 import { Watching } from "./watching.ts";
-import { Withdrawals } from "./withdrawals.ts";
+import { type Withdrawal, Withdrawals } from "./withdrawals.ts";
 
 /** An older offer may have expired: it is picked up instead. Clocks that differ by more only make this slower. */
 const OFFER_IS_FRESH_MS = 1_000;
@@ -110,13 +110,13 @@ export class Requests {
   }
 
   /** Withdraws a request, also one that is no longer known: the answer may not have reached the client. */
-  withdraw(id: string, key: string, afterwards?: () => void): void {
-    const entry = this.table.get(id) ?? newRequest({ id, key, type: "acquire", tag: undefined });
+  withdraw(id: string, key: string, how: Pick<Withdrawal, "afterwards" | "endsPlace"> = {}): void {
+    const entry = this.table.get(id) ?? this.#withdrawals.ofUnknown(id, key);
     const isUnanswered = this.table.isListed(entry);
     this.table.unlist(entry);
     if (isUnanswered) this.#owner?.dropped(entry);
     this.table.addUnlisted(entry);
-    this.#withdrawals.begin(entry, { afterwards, sparesKnown: true });
+    this.#withdrawals.begin(entry, { ...how, sparesKnown: true });
   }
 
   /** A repeated request may have been granted while its client was away. */
@@ -127,7 +127,8 @@ export class Requests {
   storageChecked(id: string, isWell: boolean): void {
     const entry = this.table.get(id);
     const start = entry?.afterCheck;
-    if (!entry || !start) return;
+    // It may have been withdrawn meanwhile.
+    if (!entry || !start || entry.state !== "sent") return;
     entry.afterCheck = undefined;
     if (this.#isOver) this.#dismiss(entry);
     else if (isWell) start();
@@ -240,14 +241,17 @@ export class Requests {
     if (request.type === "acquire") this.#holdings.add(request.key, id);
     else if (request.type === "enqueue") {
       this.#holdings.add(request.key, PLACE);
-      this.table.enqueues(request.key);
+      this.table.disownPlace(request.key);
     }
     const { defaultLeaseSeconds } = config;
-    this.#context.callKey(request.key, callOf(request, { session, id, defaultLeaseSeconds }, circumstances), {
+    // A `wait` may be made later than it was asked: another one may have the place by then.
+    const takesOver = circumstances.takesOver === true && entry.ownsPlace;
+    const call = callOf(request, { session, id, defaultLeaseSeconds }, { ...circumstances, takesOver });
+    this.#context.callKey(request.key, call, {
       request,
       isWanted: () => !this.#isOver && this.#isSent(entry),
-      // The current holder may have acquired the key after the steal.
-      isRepeatable: () => !(request.type === "acquire" && request.steals),
+      // The current holder may have acquired the key after the steal, or another `wait` the place.
+      isRepeatable: () => !(request.type === "acquire" && request.steals) && (entry.ownsPlace || !takesOver),
       failed: (error) => this.#failed(entry, request, error),
       answered: (outcome) => {
         this.#carriedOut(entry, request, outcome);

@@ -1,6 +1,6 @@
 import type { SessionContext } from "./context.ts";
 import type { Holdings } from "./holdings.ts";
-import type { RequestTable, TrackedRequest } from "./request-table.ts";
+import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
 
 /** Pauses between retries for a key that does not answer. */
 export const RETRY_PAUSES_MS = [200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000];
@@ -10,6 +10,7 @@ export interface Withdrawal {
   readonly afterwards?: (() => void) | undefined;
   /** The client gives up the place of its `wait`, too: it goes even if the `wait` never reached the key. */
   readonly endsPlace?: boolean;
+  /** The client did not ask for it: what it knows of stays, a hold from `enqueue` and, unless it has left, its place. */
   readonly sparesKnown?: true;
 }
 
@@ -25,18 +26,32 @@ export class Withdrawals {
     this.#table = table;
   }
 
+  /**
+   * A request that is only known from its withdrawal. It may date from an earlier life of the session, and so may its
+   * place: one that was taken in this life is another one.
+   */
+  ofUnknown(id: string, key: string): TrackedRequest {
+    const ownsPlace = !this.#holdings.hasNewPlace(key);
+    return newRequest({ id, key, type: "acquire", tag: undefined, ownsPlace });
+  }
+
   begin(entry: TrackedRequest, withdrawal: Withdrawal = {}): void {
     this.#context.timers.stop(entry.timer);
     this.#table.withdrawing(entry);
+    entry.isLeft ||= withdrawal.endsPlace === true;
     entry.next = undefined;
     this.#attempt(entry, 0, withdrawal);
   }
 
   #attempt(entry: TrackedRequest, attempt: number, { afterwards = () => {}, ...how }: Withdrawal): void {
     const { id, key = "" } = entry;
-    const { endsPlace = false, sparesKnown } = how;
-    const takesPlace = endsPlace && entry.ownsPlace;
-    const options = { ...(takesPlace && { placeOf: this.#context.session }), ...(sparesKnown && { sparesKnown }) };
+    const { sparesKnown } = how;
+    const takesPlace = entry.isLeft && entry.ownsPlace;
+    const options = {
+      ...(takesPlace && { placeOf: this.#context.session }),
+      ...(sparesKnown && { sparesKnown }),
+      ...(sparesKnown && !entry.isLeft && { sparesPlace: sparesKnown }),
+    };
     entry.isCancelling = true;
     const end = () => {
       entry.isCancelling = false;

@@ -176,6 +176,74 @@ describe("a request that is cancelled", () => {
   });
 });
 
+describe("a wait that is withdrawn although its client is there", () => {
+  const SPARED = { sparesKnown: true, sparesPlace: true } as const;
+
+  /** B waits in its place, behind A and ahead of C. */
+  function waiting() {
+    const story = new Story();
+    const token = story.hold("a");
+    story.enqueue("b", { lease: 9 });
+    story.wait("b", { wait: 10 });
+    story.acquire("c", { wait: 60 });
+    story.notices();
+    return { story, token };
+  }
+
+  it("leaves the place as it was, even after a reload, and the next wait need not take over", () => {
+    const { story, token } = waiting();
+    story.cancel("b-w", SPARED);
+    story.reload();
+    story.later(11).tick();
+    expect(story.notices()).toEqual([]);
+    expect(story.wait("b", { request: "again", wait: 10 })).toEqual({ status: "queued" });
+    story.release(token);
+    expect(story.notices()).toEqual(["again granted"]);
+    expect(story.pickUp("again")).toMatchObject({ status: "granted", leaseSeconds: 9 });
+  });
+
+  it("leaves the place if its time is over, and nobody was told", () => {
+    const { story, token } = waiting();
+    story.later(11).tick();
+    story.cancel("b-w", SPARED);
+    story.release(token);
+    expect(story.holders()).toEqual(["b"]);
+    expect(story.wait("b", { request: "again" }).status).toBe("granted");
+  });
+
+  it("leaves what the place has become, for as long as its lease", () => {
+    for (const asksAgain of [true, false]) {
+      const { story, token } = waiting();
+      story.release(token);
+      story.cancel("b-w", SPARED);
+      expect(story.holders()).toEqual(["b"]);
+      if (asksAgain)
+        expect(story.wait("b", { request: "again" })).toMatchObject({ status: "granted", leaseSeconds: 9 });
+      story.later(9).tick();
+      expect(story.holders()).toEqual(["c"]);
+      expect(story.wait("b", { request: "late" }).status).toBe(asksAgain ? "not_enqueued" : "lease_expired");
+    }
+  });
+
+  it("leaves nothing once its client has left", () => {
+    const { story, token } = waiting();
+    story.cancel("b-w", SPARED);
+    story.cancel("b-w", { sparesKnown: true, placeOf: "b" });
+    story.release(token);
+    expect(story.holders()).toEqual(["c"]);
+  });
+
+  it("leaves nothing if it was no wait", () => {
+    const { story, token } = waiting();
+    story.cancel("c-l", SPARED);
+    story.enqueue("d");
+    story.cancel("d-e", SPARED);
+    story.cancel("b-w");
+    story.release(token);
+    expect(story.holders()).toEqual([]);
+  });
+});
+
 describe("a wait whose client does not know that it is withdrawn", () => {
   it("leaves a hold that the client knows from its enqueue, and that the next wait gets, even after a reload", () => {
     const story = new Story();
@@ -202,6 +270,21 @@ describe("a wait whose client does not know that it is withdrawn", () => {
     expect([story.holders(), story.waiting()]).toEqual([["a"], 1]);
     story.release(token ?? "");
     expect(story.notices()).toEqual(["behind itself promoted"]);
+  });
+
+  it("leaves that hold also if it never arrived, but no place in the queue, nor what that has become", () => {
+    const story = new Story();
+    const { token = "" } = story.enqueue("a");
+    story.cancel("a-w", { placeOf: "a", sparesKnown: true });
+    expect(story.wait("a", { request: "again" })).toMatchObject({ status: "granted", token });
+    story.enqueue("b");
+    story.enqueue("c");
+    story.acquire("d", { wait: 10 });
+    story.cancel("b-w", { placeOf: "b", sparesKnown: true });
+    story.release(token);
+    expect(story.holders()).toEqual(["c"]);
+    story.cancel("c-w", { placeOf: "c", sparesKnown: true });
+    expect(story.holders()).toEqual(["d"]);
   });
 
   it("gives back a hold that nobody has been told of", () => {

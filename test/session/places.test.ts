@@ -254,12 +254,13 @@ describe("a request that is cancelled", () => {
 });
 
 describe("a `wait` whose outcome stays unknown", () => {
-  it("leaves its client a place that it did not reach, and a hold that the client may know", () => {
+  it("leaves its client its place, and a hold that the client may know", () => {
     const { session, say, call, lose } = placed();
     say("@2 w\nkey\n60\n");
     lose(call());
     const cancel = call();
-    expect(cancel.ask).toEqual({ type: "cancel", request: expect.any(String), sparesKnown: true });
+    const spares = { sparesKnown: true, sparesPlace: true };
+    expect(cancel.ask).toEqual({ type: "cancel", request: expect.any(String), ...spares });
     lose(cancel);
     session.tick(session.context.timers.next);
     expect(call().ask).toEqual(cancel.ask);

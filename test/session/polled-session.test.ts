@@ -6,6 +6,9 @@ import { origin, Stored } from "./stored.ts";
 
 const ACQUIRE: KeyRequest = { type: "acquire", key: "key", limit: 1, waitSeconds: 10, leaseSeconds: 5 };
 
+const ENQUEUE: KeyRequest = { type: "enqueue", key: "key", limit: 1, leaseSeconds: 5 };
+const WAIT: KeyRequest = { type: "wait", key: "key", waitSeconds: 5 };
+
 /** An open session, and what it makes its host do. */
 function opened(parked: readonly Parked[] = [], isStorageWell = true) {
   const stored = new Stored();
@@ -39,7 +42,7 @@ describe("the end of a poll", () => {
 describe("a wait that has timed out", () => {
   it("is over once its client has been told, even if the key asks again: the place does not stay", () => {
     const { session, calls, effects } = opened();
-    session.begin("w", { type: "wait", key: "key", waitSeconds: 5 });
+    session.begin("w", WAIT);
     session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
     const notice = { key: "key", request: "w", kind: "timeout", hasPlace: true } as const;
     const hears = (number: number) => {
@@ -72,7 +75,7 @@ describe("a request that is withdrawn while it is carried out", () => {
     const { session, effects } = opened();
     session.begin("r", ACQUIRE);
     effects();
-    session.withdraw("r", "key");
+    session.withdraw("r", "key", { hasLeft: false });
     expect(effects()).toMatchObject([
       { type: "reply", id: "r", outcome: "gone" },
       { type: "callKey", ask: { type: "cancel", request: "r" } },
@@ -80,13 +83,151 @@ describe("a request that is withdrawn while it is carried out", () => {
   });
 });
 
-describe("a request whose client hangs up", () => {
-  it("is withdrawn without a hold that the client knows from its enqueue", () => {
+describe("a request whose client hangs up while the storage is checked", () => {
+  it.each([ACQUIRE, ENQUEUE])("is never made, so that nothing is granted to nobody: %o", (request) => {
+    const { session, calls, effects } = opened([], false);
+    session.begin("r", request);
+    effects();
+    session.withdraw("r", "key", { hasLeft: false });
+    expect(calls().map(({ ask }) => ask.type)).toEqual(["cancel"]);
+    session.requests.storageChecked("r", true);
+    expect(effects()).toEqual([]);
+  });
+});
+
+describe("a request that is polled for twice at once", () => {
+  it("is answered to the first poll; the second is told that there is nothing to wait for", () => {
+    const { session, calls, effects } = opened();
+    session.begin("r", ACQUIRE);
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    session.context.now += 250;
+    session.tick(session.context.now);
+    effects();
+    session.poll("r");
+    session.poll("r");
+    expect(effects()).toMatchObject([{ type: "park" }, { type: "reply", outcome: "lost" }]);
+    const offer = { token: "0".repeat(32), leaseSeconds: 5, at: session.context.now };
+    session.notice(1, { key: "key", request: "r", kind: "granted", offer }, true);
+    expect(effects()).toMatchObject([{ type: "tell", outcome: { status: "ok" } }, { answer: "taken" }]);
+  });
+});
+
+describe("a `wait` whose client hangs up", () => {
+  const HANGS_UP = { hasLeft: true };
+  const ENDS_PLACE = { type: "cancel", request: "w", sparesKnown: true, placeOf: "s" };
+  const ENDS_ITSELF = { type: "cancel", request: "w", sparesKnown: true };
+
+  it("takes its place with it, though not a hold that the client knows from its `enqueue`", () => {
     const { session, calls } = opened();
-    session.begin("w", { type: "wait", key: "key", waitSeconds: 5 });
+    session.begin("w", WAIT);
     calls();
-    session.withdraw("w", "key");
-    expect(calls()[0]?.ask).toEqual({ type: "cancel", request: "w", sparesKnown: true });
+    session.withdraw("w", "key", HANGS_UP);
+    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_PLACE]);
+  });
+
+  it("takes its place with it however often the key has to be asked", () => {
+    const { session, calls } = opened();
+    session.begin("w", WAIT);
+    calls();
+    session.withdraw("w", "key", HANGS_UP);
+    session.context.keyFailed(calls()[0]?.call ?? 0, "lost");
+    session.tick(session.context.timers.next);
+    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_PLACE]);
+  });
+
+  it("leaves its place if it is withdrawn for another reason", () => {
+    const { session, calls } = opened();
+    session.begin("w", WAIT);
+    calls();
+    session.withdraw("w", "key", { hasLeft: false });
+    expect(calls().map(({ ask }) => ask)).toEqual([{ ...ENDS_ITSELF, sparesPlace: true }]);
+  });
+
+  it.each([ENQUEUE, WAIT])("leaves the place to a later request: %o", (later) => {
+    const { session, calls } = opened();
+    session.begin("w", WAIT);
+    calls();
+    session.withdraw("w", "key", HANGS_UP);
+    const [cancel] = calls();
+    session.begin("later", later);
+    calls();
+    // The first attempt came before the later request, and nothing is known of it. Another one would come after it.
+    expect(session.context.mayRepeatCall(cancel?.call ?? 0)).toBe(false);
+    session.context.keyFailed(cancel?.call ?? 0, "lost");
+    session.tick(session.context.timers.next);
+    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_ITSELF]);
+  });
+
+  it("takes a place with it that dates from before a restart, and no other", () => {
+    const { session, calls } = opened();
+    session.withdraw("w", "key", HANGS_UP);
+    expect(calls().map(({ ask }) => ask)).toEqual([ENDS_PLACE]);
+    session.begin("e", ENQUEUE);
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    session.withdraw("w2", "key", HANGS_UP);
+    expect(calls().map(({ ask }) => ask)).toEqual([{ ...ENDS_ITSELF, request: "w2" }]);
+  });
+
+  it("does not keep what it is granted in that moment, nor its place if its time is over", () => {
+    for (const kind of ["granted", "timeout"] as const) {
+      const { session, calls, effects } = opened();
+      session.begin("w", WAIT);
+      session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+      const notice = { key: "key", request: "w", kind, hasPlace: true } as const;
+      // Its poll is closing.
+      session.notice(1, notice, false);
+      expect(effects()).toContainEqual({ type: "answerNotice", notice: 1, answer: "gone" });
+      session.pollClosed({ id: "w", key: "key", type: "wait", told: "nothing" }, false);
+      session.notice(2, notice, true);
+      expect(effects()).toContainEqual({ type: "answerNotice", notice: 2, answer: "gone" });
+    }
+  });
+});
+
+describe("two `wait`s on one key", () => {
+  const REFUSED = { type: "reply", id: "second", outcome: { status: "not_enqueued" } } as const;
+
+  it("do not both go to the key while it may not have heard of the first: that may be made again", () => {
+    const { session, calls, effects } = opened();
+    session.begin("first", WAIT);
+    const [first] = calls();
+    session.begin("second", WAIT);
+    expect(effects()).toEqual([REFUSED]);
+    expect(session.context.mayRepeatCall(first?.call ?? 0)).toBe(true);
+  });
+
+  it("both go to the key if another place may have been taken in between: then the first is not made again", () => {
+    const { session, calls } = opened();
+    session.begin("first", WAIT);
+    const [first] = calls();
+    session.begin("place", ENQUEUE);
+    session.begin("second", WAIT);
+    expect(calls().map(({ ask }) => ask.type)).toEqual(["enqueue", "wait"]);
+    expect(session.context.mayRepeatCall(first?.call ?? 0)).toBe(false);
+  });
+
+  it("leave the place to the second if the first comes late, overtaken by its own withdrawal", () => {
+    const { session, calls } = opened();
+    session.withdraw("first", "key", { hasLeft: true });
+    const [withdrawal] = calls();
+    session.begin("first", WAIT);
+    session.begin("place", ENQUEUE);
+    session.begin("second", WAIT);
+    calls();
+    session.context.keyAnswered(withdrawal?.call ?? 0, undefined);
+    expect(calls().map(({ ask }) => ask)).toMatchObject([
+      { type: "wait", command: expect.not.objectContaining({ takesOver: true }) },
+    ]);
+  });
+
+  it("both go to the key if it has the first: it refuses one", () => {
+    const { session, calls, effects } = opened();
+    session.begin("first", WAIT);
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "queued" });
+    effects();
+    session.begin("second", WAIT);
+    session.context.keyAnswered(calls()[0]?.call ?? 0, { status: "not_enqueued" });
+    expect(effects()).toEqual([REFUSED]);
   });
 });
 
@@ -126,7 +267,7 @@ describe("a request that has to wait", () => {
   const WAITS = { type: "reply", id: "r", outcome: "waits" } as const;
   const LOST = { type: "reply", id: "r", outcome: "lost" } as const;
   const PARK = { type: "park", id: "r", key: "key", wait: "acquire" } as const;
-  const CANCEL = { type: "callKey", ask: { type: "cancel", request: "r", sparesKnown: true } } as const;
+  const CANCEL = { type: "callKey", ask: expect.objectContaining({ type: "cancel", request: "r", sparesKnown: true }) };
   const TAKEN = { type: "answerNotice", notice: 1, answer: "taken" } as const;
 
   it("is answered in its call if its turn comes soon, and then is over", () => {
@@ -172,7 +313,7 @@ describe("a request that has to wait", () => {
   });
 
   it.each([
-    ["is withdrawn", (session: PolledSession) => session.withdraw("r", "key"), CANCEL],
+    ["is withdrawn", (session: PolledSession) => session.withdraw("r", "key", { hasLeft: false }), CANCEL],
     ["ends with its session", (session: PolledSession) => session.end(), { type: "ended" }],
   ])("and %s before its call has returned is answered: whoever asked does not wait for ever", (_, end, effect) => {
     const { session, effects, pass } = waiting();
@@ -189,7 +330,7 @@ describe("a request that has to wait", () => {
     session.poll("r");
     expect(effects()).toEqual([LOST]);
     const other = waiting(250);
-    other.session.withdraw("r", "key");
+    other.session.withdraw("r", "key", { hasLeft: false });
     other.effects();
     other.session.poll("r");
     expect(other.effects()).toEqual([LOST]);

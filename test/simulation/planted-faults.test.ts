@@ -73,20 +73,26 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a client that hangs up stays in the queue",
     file: "polled-session.ts",
-    code: "else this.requests.withdraw(id, key);",
+    code: 'else this.requests.withdraw(id, key, { endsPlace: type === "wait" });',
     planted: "else if (entry) this.requests.table.remove(entry);",
   },
   {
     what: "a request that nobody comes to poll for stays in the queue",
     file: "polled-session.ts",
-    code: "entry.timer = timers.at(now + POLL_COMES_WITHIN_MS, () => this.requests.withdraw(id, key));",
-    planted: "entry.timer = timers.at(now + POLL_COMES_WITHIN_MS, () => {});",
+    code: "entry.timer = timers.at(now + POLL_COMES_WITHIN_MS, leave);",
+    planted: "",
   },
   {
     what: "a client that hangs up before it polls stays in the queue",
     file: "requests.ts",
-    code: "this.table.addUnlisted(entry);\n    this.#withdrawals.begin(entry, { afterwards, sparesKnown: true });",
+    code: "this.table.addUnlisted(entry);\n    this.#withdrawals.begin(entry, { ...how, sparesKnown: true });",
     planted: "this.table.remove(entry);",
+  },
+  {
+    what: "a `wait` that is made again takes the place from a later one",
+    file: "polled-session.ts",
+    code: 'if (type === "wait" && table.some(isBeingAsked)) {',
+    planted: "if (table.some(() => false)) {",
   },
   {
     what: "a pick-up that failed is not repeated",

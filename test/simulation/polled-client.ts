@@ -4,7 +4,10 @@ import { PolledHost, type Reply } from "./polled-host.ts";
 import { Lane } from "./schedule.ts";
 import type { World } from "./world.ts";
 
-/** A client without a socket: takes one lock at a time, at once or in two phases, and now and then hangs up. */
+/**
+ * A client without a socket: takes one lock at a time, at once or in two phases. Now and then it hangs up, or asks the
+ * same `wait` twice.
+ */
 export class PolledClient {
   readonly name: string;
   readonly #world: World;
@@ -12,7 +15,7 @@ export class PolledClient {
   #session: PolledHost | undefined;
   #sessions = 0;
   #lastId = 0;
-  #asked: string | undefined;
+  readonly #asked = new Set<string>();
   #held: { readonly key: string; readonly token: string } | undefined;
   /** The key on which it has a place, as far as it knows. */
   #place: string | undefined;
@@ -28,7 +31,7 @@ export class PolledClient {
   }
 
   get unanswered(): readonly string[] {
-    return this.#asked === undefined ? [] : [`${this.name} ${this.#asked}`];
+    return [...this.#asked].map((asked) => `${this.name} ${asked}`);
   }
 
   /** The session it has, and for how many locks it waits there. */
@@ -36,14 +39,14 @@ export class PolledClient {
     if (!this.#session || this.#isInDoubt) return undefined;
     return {
       session: this.#session.name,
-      count: (this.#asked === undefined ? 0 : 1) + (this.#place === undefined ? 0 : 1),
+      count: this.#asked.size + (this.#place === undefined ? 0 : 1),
     };
   }
 
   /** Does the next thing, unless something is under way. */
   act(): void {
     const { schedule } = this.#world;
-    if (this.#hasLeft || this.#asked !== undefined) return;
+    if (this.#hasLeft || this.#asked.size > 0) return;
     if (!this.#session) {
       if (this.#isLeaving) this.#hasLeft = true;
       else this.#open();
@@ -55,7 +58,7 @@ export class PolledClient {
       const key = schedule.pick(this.#keys) as string;
       const [waitSeconds, leaseSeconds] = [schedule.pick([0, 2, 20, 900]) ?? 0, schedule.pick([1, 5, 10]) ?? 1];
       const limit = key.startsWith("pool") ? 2 : 1;
-      if (this.#place !== undefined) this.#wait(this.#place, waitSeconds);
+      if (this.#place !== undefined) this.#waitOnceOrTwice(this.#place, waitSeconds);
       else if (schedule.happens(0.3)) this.#enqueue({ type: "enqueue", key, limit, leaseSeconds });
       else this.#acquire({ type: "acquire", key, limit, waitSeconds, leaseSeconds });
     }
@@ -73,20 +76,20 @@ export class PolledClient {
   vanish(): void {
     this.#world.tell(`${this.name} vanishes`);
     this.#hasLeft = true;
-    this.#asked = undefined;
-    this.#hangUp?.();
+    this.#asked.clear();
+    for (const hangUp of [...this.#hangUps]) hangUp();
   }
 
-  #hangUp: (() => void) | undefined;
+  readonly #hangUps = new Set<() => void>();
 
   #open(): void {
     this.#sessions += 1;
     const session = new PolledHost(this.#world, `http:${this.name}${this.#sessions}`);
-    this.#asked = "open";
+    this.#asked.add("open");
     this.#soon(() =>
       session.open((isOpen) =>
         this.#soon(() => {
-          this.#asked = undefined;
+          this.#asked.delete("open");
           if (!isOpen) return;
           this.#session = session;
           this.#isInDoubt = false;
@@ -97,11 +100,11 @@ export class PolledClient {
   }
 
   #end(session: PolledHost): void {
-    this.#asked = "end";
+    this.#asked.add("end");
     this.#soon(() =>
       session.end(() =>
         this.#soon(() => {
-          this.#asked = undefined;
+          this.#asked.delete("end");
           this.#session = undefined;
           this.#hasLeft = true;
         }),
@@ -125,10 +128,25 @@ export class PolledClient {
     });
   }
 
+  get #isWaiting(): boolean {
+    return [...this.#asked].some((asked) => asked.startsWith("wait"));
+  }
+
+  #waitOnceOrTwice(key: string, waitSeconds: number): void {
+    const { schedule } = this.#world;
+    const isTwice = schedule.happens(0.5);
+    this.#wait(key, waitSeconds);
+    if (isTwice)
+      schedule.after(schedule.between(1, 25), () => {
+        if (this.#session && !this.#hasLeft && this.#asked.size > 0) this.#wait(key, waitSeconds);
+      });
+  }
+
   #wait(key: string, waitSeconds: number): void {
     this.#request({ type: "wait", key, waitSeconds }, (reply) => {
       if (typeof reply !== "object") return;
-      if (reply.status !== "unavailable" && reply.status !== "error") this.#place = undefined;
+      const isOver = reply.status !== "unavailable" && reply.status !== "error";
+      if (isOver && !this.#isWaiting) this.#place = undefined;
       this.#comeUp(key, reply);
     });
   }
@@ -155,21 +173,26 @@ export class PolledClient {
     const { key } = request;
     let isParked = false;
     let isThere = true;
-    this.#asked = `${request.type} ${id}`;
+    /** The Worker has what it takes for the answer. */
+    let isOver = false;
+    const asked = `${request.type} ${id}`;
+    this.#asked.add(asked);
     this.#world.tell(`${this.name} asks ${request.type} ${key} as ${id}`);
+    const mayHold = request.type !== "release";
+    const withdraw = () => session.withdraw(id, key, { hasLeft: !isThere && request.type === "wait" });
     const hangUp = () => {
       isThere = false;
-      this.#hangUp = undefined;
+      this.#hangUps.delete(hangUp);
       this.#soon(() => {
         if (isParked) session.pollClosed(id, false);
-        else session.withdraw(id, key);
+        else if (mayHold) withdraw();
       });
     };
-    this.#hangUp = hangUp;
-    /** Who does not wait for the answer to a `wait` gives up its place. */
+    this.#hangUps.add(hangUp);
+    /** Who does not wait for the answer to a `wait` gives up its place, unless another one has it. */
     const leave = () => {
-      this.#asked = undefined;
-      if (request.type === "wait") this.#place = undefined;
+      this.#asked.delete(asked);
+      if (request.type === "wait" && !this.#isWaiting) this.#place = undefined;
     };
     const hangUpWithin = (ms: number) => {
       if (this.#isLeaving) return;
@@ -187,24 +210,26 @@ export class PolledClient {
         else if (schedule.happens(0.3)) hangUpWithin(3_000);
         return;
       }
-      if (reply === "waits") {
-        if (!isThere) return;
+      if (reply === "waits" && isThere) {
         if (schedule.happens(0.9)) session.poll(id, hearLater);
         else {
           this.#world.tell(`${this.name} and its Worker end, and do not poll for ${id}`);
-          [isThere, this.#hangUp] = [false, undefined];
+          isThere = false;
+          this.#hangUps.delete(hangUp);
           leave();
         }
         return;
       }
       // The Worker has the answer: it reaches the client, or the client has left.
-      const isGranted = typeof reply === "object" && reply.token !== undefined;
-      if (isParked) session.pollClosed(id, isThere && reply !== "failed");
-      else if (reply === "lost" || (isGranted && !isThere)) session.withdraw(id, key);
+      if (isOver) return;
+      isOver = true;
+      const isUnknown = reply === "lost" || reply === "failed";
+      if (isParked && !isUnknown) session.pollClosed(id, isThere);
+      else if (mayHold && (isUnknown || (!isThere && reply !== "gone"))) withdraw();
       if (!isThere) return;
       isThere = false;
-      this.#hangUp = undefined;
-      this.#asked = undefined;
+      this.#hangUps.delete(hangUp);
+      this.#asked.delete(asked);
       this.#world.tell(`${this.name} hears ${typeof reply === "string" ? reply : reply.status} for ${id}`);
       if (reply === "gone") this.#session = undefined;
       if (reply === "failed" || reply === "lost") this.#isInDoubt = true;
@@ -215,7 +240,7 @@ export class PolledClient {
     const replies = new Lane(schedule);
     const hearLater = (reply: Reply) => replies.send(this.#world.delay(), () => hear(reply));
     this.#soon(() => session.request(id, request, hearLater));
-    if (request.type === "acquire" && schedule.happens(0.1)) hangUpWithin(400);
+    if (mayHold && schedule.happens(0.15)) hangUpWithin(schedule.pick([40, 400]) ?? 0);
   }
 
   #soon(call: () => void): void {

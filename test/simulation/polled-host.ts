@@ -49,9 +49,9 @@ export class PolledHost extends SessionHost<PolledSession> {
     this.run((session) => session.pollClosed(poll.parked, isDelivered));
   }
 
-  /** The answer to a request has not reached its client. */
-  withdraw(id: string, key: string): void {
-    this.run((session) => session.withdraw(id, key));
+  /** The answer to a request has not reached its client. `hasLeft`: it has hung up. */
+  withdraw(id: string, key: string, how: { readonly hasLeft: boolean }): void {
+    this.run((session) => session.withdraw(id, key, how));
   }
 
   protected override load(origin: SessionOrigin): PolledSession {

@@ -96,7 +96,7 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
   }
   const { signal } = context.req.raw;
   const waitUntil = (work: Promise<unknown>) => context.executionCtx.waitUntil(work);
-  const withdraw = () => waitUntil(takeBack(askSession, ask).catch(logged("withdrawal_failed")));
+  const withdraw = () => waitUntil(takeBack(askSession, ask, signal.aborted).catch(logged("withdrawal_failed")));
   try {
     const end = await endOf(askSession, ask, signal);
     if (end.type === "answered" && !signal.aborted) return replyOf(context, ask.request, end.outcome);
@@ -127,9 +127,10 @@ async function isGivenBack(context: AppContext, { request, label }: Ask): Promis
   return isGiven;
 }
 
-/** Has a session withdraw a request, retrying if it cannot be reached. */
-async function takeBack(askSession: AskSession, { request, id }: Ask): Promise<void> {
-  const withdraw = () => askSession((session) => session.withdraw(request.key, id));
+/** Has a session withdraw a request, retrying if it cannot be reached. A `wait` that its client has left ends its place. */
+async function takeBack(askSession: AskSession, { request, id }: Ask, isAborted: boolean): Promise<void> {
+  const hasLeft = isAborted && request.type === "wait";
+  const withdraw = () => askSession((session) => session.withdraw(request.key, id, { hasLeft }));
   for (const pauseMs of WITHDRAWAL_PAUSES_MS) {
     try {
       return await withdraw();

@@ -8,7 +8,7 @@ type Result = Performed | Polled | { readonly type: "parked"; readonly socket: W
 /** Callers that wait for what becomes of a request, or for its withdrawal, by its id. */
 export class Callers {
   readonly #host: HostParts;
-  readonly #results = new Map<string, (result: Result) => void>();
+  readonly #results = new Map<string, ((result: Result) => void)[]>();
   readonly #withdrawals = new Map<string, (() => void)[]>();
 
   constructor(host: HostParts) {
@@ -18,7 +18,7 @@ export class Callers {
   /** Runs a command that makes or polls for a request. */
   result(id: string, command: () => void): Promise<Result> {
     const { promise, resolve } = Promise.withResolvers<Result>();
-    this.#results.set(id, resolve);
+    this.#results.set(id, [...(this.#results.get(id) ?? []), resolve]);
     this.#host.runner.run(command);
     return promise;
   }
@@ -33,7 +33,7 @@ export class Callers {
 
   resolve(id: string, result: Result): void {
     if (result.type === "answered") countAnswer(this.#host.meter, result.outcome.status);
-    this.#results.get(id)?.(result);
+    for (const resolve of this.#results.get(id) ?? []) resolve(result);
     this.#results.delete(id);
   }
 

@@ -97,9 +97,9 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     });
   }
 
-  /** Withdraws a request whose answer did not reach the client. */
-  withdraw(key: string, id: string): Promise<void> {
-    return this.#idleLimit.atWork(() => this.#callers.withdrawal(id, () => this.#session.withdraw(id, key)));
+  /** Withdraws a request whose answer did not reach the client. `hasLeft`: because the client has hung up. */
+  withdraw(key: string, id: string, how = { hasLeft: false }): Promise<void> {
+    return this.#idleLimit.atWork(() => this.#callers.withdrawal(id, () => this.#session.withdraw(id, key, how)));
   }
 
   override webSocketClose(socket: WebSocket, code: number): Promise<void> {

@@ -172,8 +172,13 @@ export class KeyModel extends ModelState {
     return waiters.some((waiter) => openRequestOf(waiter) === request) ? { status: "queued" } : undefined;
   }
 
-  cancel(request: string, now: number, { sparesKnown }: CancelOptions = {}): void {
+  cancel(request: string, now: number, { sparesKnown, sparesPlace }: CancelOptions = {}): void {
+    const isUndone = sparesPlace && this.undoWait(request, now);
     this.evaluate(now);
+    if (isUndone) {
+      this.promote(now);
+      return;
+    }
     const hold = this.holds.find((held) => held.request === request);
     if (sparesKnown && hold?.wasKnown) {
       hold.isRecord ||= !this.hasRecord(hold.session);
@@ -192,10 +197,10 @@ export class KeyModel extends ModelState {
   }
 
   /** A `wait` that never arrived is cancelled: its place goes, or what it has become, unless another `wait` has it. */
-  forgo(session: string, now: number): void {
+  forgo(session: string, now: number, { sparesKnown }: CancelOptions = {}): void {
     this.evaluate(now);
     const { hold, waiter = hold?.unanswered } = this.recordOf(session);
-    if (waiter?.waitRequest) return;
+    if (waiter?.waitRequest || (sparesKnown && hold?.isReported)) return;
     const request = hold?.request ?? waiter?.request;
     if (request !== undefined) this.cancel(request, now);
   }
@@ -248,6 +253,20 @@ export class KeyModel extends ModelState {
     for (const end of [...this.ended]) {
       if (end.waiter.session === session && end.waiter.waitRequest) this.interruptEnded(end, now);
     }
+  }
+
+  /** The `wait` is as if it had not been made. False if there is none, or it has been answered. */
+  private undoWait(request: string, now: number): boolean {
+    const hold = this.holds.find(({ unanswered }) => unanswered?.waitRequest === request);
+    const end = this.ended.find(({ waiter }) => waiter.waitRequest === request);
+    if (hold) this.interruptHold(hold, now);
+    if (end) this.interruptEnded(end, now);
+    const waiter = this.queue.find(({ waitRequest }) => waitRequest === request);
+    if (waiter) {
+      waiter.deadline = NEVER;
+      waiter.waitRequest = undefined;
+    }
+    return hold !== undefined || end !== undefined || waiter !== undefined;
   }
 
   private interruptHold(hold: Hold, now: number): void {

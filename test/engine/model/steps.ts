@@ -66,8 +66,14 @@ export type Step =
     }
   | { readonly step: "remove"; readonly kind: string; readonly which: Selected }
   | { readonly step: "misuse"; readonly who: Pick; readonly token: Pick }
-  | { readonly step: "cancel"; readonly request: Pick; readonly isHead: boolean; readonly sparesKnown: boolean }
-  | { readonly step: "forgo"; readonly who: Pick }
+  | {
+      readonly step: "cancel";
+      readonly request: Pick;
+      readonly isHead: boolean;
+      readonly sparesKnown: boolean;
+      readonly sparesPlace: boolean;
+    }
+  | { readonly step: "forgo"; readonly who: Pick; readonly sparesKnown: boolean }
   | { readonly step: "repeat"; readonly request: Pick }
   | { readonly step: "leave"; readonly who: Pick; readonly keepsReported: boolean }
   | { readonly step: "jump"; readonly jump: Jump }
@@ -149,9 +155,15 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ step: fc.constant("misuse"), who, token: recent }) },
   {
     weight: 4,
-    arbitrary: fc.record({ step: fc.constant("cancel"), request: recent, isHead: seldom, sparesKnown: fc.boolean() }),
+    arbitrary: fc.record({
+      step: fc.constant("cancel"),
+      request: recent,
+      isHead: seldom,
+      sparesKnown: fc.boolean(),
+      sparesPlace: fc.boolean(),
+    }),
   },
-  { weight: 3, arbitrary: fc.record({ step: fc.constant("forgo"), who }) },
+  { weight: 3, arbitrary: fc.record({ step: fc.constant("forgo"), who, sparesKnown: fc.boolean() }) },
   { weight: 2, arbitrary: fc.record({ step: fc.constant("repeat"), request: recent }) },
   { weight: 3, arbitrary: fc.record({ step: fc.constant("leave"), who, keepsReported: fc.boolean() }) },
   { weight: 14, arbitrary: fc.record({ step: fc.constant("jump"), jump }) },

@@ -137,13 +137,17 @@ export class World {
       case "cancel":
         this.#cancel(
           (step.isHead && headOf(this.model)) || (at(this.#asked, step.request)?.command.request ?? "unknown"),
-          step.sparesKnown ? { sparesKnown: true } : {},
+          {
+            ...(step.sparesKnown && ({ sparesKnown: true } as const)),
+            ...(step.sparesPlace && ({ sparesPlace: true } as const)),
+          },
         );
         return;
       case "forgo": {
         const { id } = this.#client(step.who);
-        const call = { do: "cancel", request: "never arrived", placeOf: id } as const;
-        this.#agree(call, () => this.model.forgo(id, this.now));
+        const how = step.sparesKnown ? ({ sparesKnown: true } as const) : {};
+        const call = { do: "cancel", request: "never arrived", placeOf: id, ...how } as const;
+        this.#agree(call, () => this.model.forgo(id, this.now, how));
         return;
       }
       case "repeat":

@@ -88,6 +88,25 @@ describe("a client that leaves its poll", () => {
     expect(callsAbout(polls, client.name)).toEqual([]);
   });
 
+  it("as the lock is granted in its call, without a poll, leaves the lock to the next", async () => {
+    const [client, holder, next] = [await RestClient.open(), await RestClient.open(), await RestClient.open()];
+    const key = fresh("key");
+    const token = await holder.hold(key);
+    const leaving = new AbortController();
+    const { perform } = HttpSessionObject.prototype;
+    replaceNext(HttpSessionObject.prototype, "perform", client.name, async function (this: HttpSessionObject, ask) {
+      const performed = await perform.call(this, ask);
+      expect(performed).toMatchObject({ type: "answered", outcome: { status: "ok" } });
+      leaving.abort();
+      await scheduler.wait(20);
+      return performed;
+    });
+    const { reply } = await client.queue(key, leaving.signal);
+    expect((await holder.release(key, token)).status).toBe(204);
+    expect(await fateOf(reply)).toBe("left");
+    tokenIn(await next.acquire(key, 3));
+  });
+
   it("loses the place it had enqueued for, and a second wait finds none", async () => {
     const [client, holder, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
     await holder.hold(key);

@@ -390,7 +390,7 @@ async function pollByHand(client: RestClient, key: string) {
   const heard: { type: string; outcome?: { status: string } }[] = [];
   socket.addEventListener("message", ({ data }) => heard.push(JSON.parse(String(data))));
   socket.accept();
-  return { socket, heard };
+  return { socket, heard, id };
 }
 
 describe("a Worker that holds a poll", () => {
@@ -405,6 +405,30 @@ describe("a Worker that holds a poll", () => {
     expect(heard[0]?.outcome?.status).toBe("ok");
     socket.close(1011);
     tokenIn(await behind.reply);
+  });
+});
+
+describe("a request that is put to its session twice at once", () => {
+  it("is carried out once, and both are answered", async () => {
+    const [client, key] = [await RestClient.open(), fresh("key")];
+    const request = { type: "acquire", key, limit: 1, waitSeconds: 0, leaseSeconds: undefined } as const;
+    const ask = { id: fresh("ask"), request, label: undefined };
+    const [one, other] = await Promise.all([client.object.perform(ask), client.object.perform(ask)]);
+    expect(one).toMatchObject({ type: "answered", outcome: { status: "ok" } });
+    expect(other).toEqual(one);
+  });
+
+  it("and polled for twice is answered with one grant to one of both", async () => {
+    const [holder, waiter, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
+    const token = await holder.hold(key);
+    const { socket, heard, id } = await pollByHand(waiter, key);
+    const again = await waiter.object.fetch("http://session/", { headers: { [POLL_HEADER]: id } });
+    expect(await again.json()).toEqual({ type: "lost" });
+    await holder.release(key, token);
+    await soon(() => heard.length === 1);
+    expect(heard[0]?.outcome?.status).toBe("ok");
+    socket.close(1000);
+    expect(await holderOf(key)).toBe(waiter.name);
   });
 });
 
