@@ -190,6 +190,11 @@ export class RequestTable {
     if (this.has(entry)) this.#entries.delete(entry.id);
   }
 
+  /** The client has left: its `wait`s give up their places. */
+  leave(): void {
+    for (const entry of this.#entries.values()) entry.isLeft = true;
+  }
+
   /** Records a request that is only known from its withdrawal. */
   addUnlisted(entry: TrackedRequest): void {
     this.#entries.set(entry.id, entry);

@@ -69,6 +69,7 @@ export class Requests {
   /** The session has ended. A grant that still arrives is withdrawn. `owner` stays if it has to be told. */
   end({ keepsOwner }: { readonly keepsOwner: boolean }): void {
     this.#isOver = true;
+    this.table.leave();
     if (!keepsOwner) this.#owner = undefined;
   }
 
@@ -116,7 +117,8 @@ export class Requests {
     this.table.unlist(entry);
     if (isUnanswered) this.#owner?.dropped(entry);
     this.table.addUnlisted(entry);
-    this.#withdrawals.begin(entry, { ...how, sparesKnown: true });
+    const endsPlace = how.endsPlace === true || this.#isOver;
+    this.#withdrawals.begin(entry, { ...how, endsPlace, sparesKnown: true });
   }
 
   /** A repeated request may have been granted while its client was away. */

@@ -1,5 +1,5 @@
 import type { SessionContext } from "./context.ts";
-import type { Holdings } from "./holdings.ts";
+import { type Holdings, PLACE } from "./holdings.ts";
 import { newRequest, type RequestTable, type TrackedRequest } from "./request-table.ts";
 
 /** Pauses between retries for a key that does not answer. */
@@ -47,10 +47,11 @@ export class Withdrawals {
     const { id, key = "" } = entry;
     const { sparesKnown } = how;
     const takesPlace = entry.isLeft && entry.ownsPlace;
+    const sparesPlace = entry.isLeft ? undefined : sparesKnown;
     const options = {
       ...(takesPlace && { placeOf: this.#context.session }),
       ...(sparesKnown && { sparesKnown }),
-      ...(sparesKnown && !entry.isLeft && { sparesPlace: sparesKnown }),
+      ...(sparesPlace && { sparesPlace }),
     };
     entry.isCancelling = true;
     const end = () => {
@@ -67,6 +68,8 @@ export class Withdrawals {
         // A place that was taken meanwhile is another one.
         isRepeatable: () => entry.ownsPlace || !takesPlace,
         answered: () => {
+          // The place stands: the session has to leave it in the end.
+          if (sparesPlace && entry.type === "wait") this.#holdings.add(key, PLACE);
           this.#holdings.drop(key, id);
           end();
         },

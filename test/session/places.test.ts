@@ -266,6 +266,18 @@ describe("a `wait` whose outcome stays unknown", () => {
     expect(call().ask).toEqual(cancel.ask);
   });
 
+  it("leaves no place once the session has ended, even if the key cannot be left", () => {
+    const { session, say, effects, call, lose } = placed();
+    say("@2 w\nkey\n60\n");
+    lose(call());
+    const cancel = call();
+    session.end();
+    effects();
+    lose(cancel);
+    session.tick(session.context.timers.next);
+    expect(call().ask).toEqual({ type: "cancel", request: expect.any(String), sparesKnown: true, placeOf: "s" });
+  });
+
   it("leaves nothing if its client then cancels it", () => {
     const { say, call, lose } = placed();
     say("@2 w\nkey\n60\n");

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Effect } from "../../src/session/effects.ts";
-import type { KeyRequest } from "../../src/session/key-calls.ts";
+import type { KeyOutcome, KeyRequest } from "../../src/session/key-calls.ts";
 import { type Parked, PolledSession } from "../../src/session/polled-session.ts";
 import { origin, Stored } from "./stored.ts";
 
@@ -141,6 +141,19 @@ describe("a `wait` whose client hangs up", () => {
     calls();
     session.withdraw("w", "key", { hasLeft: false });
     expect(calls().map(({ ask }) => ask)).toEqual([{ ...ENDS_ITSELF, sparesPlace: true }]);
+  });
+
+  it("leaves a place that the session leaves when it ends", () => {
+    const { session, calls } = opened();
+    const answer = (outcome: KeyOutcome) => session.context.keyAnswered(calls()[0]?.call ?? 0, outcome);
+    session.begin("e", ENQUEUE);
+    answer({ status: "queued" });
+    session.begin("w", WAIT);
+    answer({ status: "queued" });
+    session.withdraw("w", "key", { hasLeft: false });
+    answer(undefined);
+    session.end();
+    expect(calls()).toMatchObject([{ key: "key", ask: { type: "leave" } }]);
   });
 
   it.each([ENQUEUE, WAIT])("leaves the place to a later request: %o", (later) => {

@@ -85,8 +85,8 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a client that hangs up before it polls stays in the queue",
     file: "requests.ts",
-    code: "this.table.addUnlisted(entry);\n    this.#withdrawals.begin(entry, { ...how, sparesKnown: true });",
-    planted: "this.table.remove(entry);",
+    code: "this.#withdrawals.begin(entry, { ...how, endsPlace, sparesKnown: true });",
+    planted: "if (!endsPlace || endsPlace) this.table.remove(entry);",
   },
   {
     what: "a `wait` that is made again takes the place from a later one",
