@@ -28,7 +28,11 @@ export class SessionObject extends DurableObject<Env> {
     if (isShared(this.#name)) {
       const wakeUp = new SharedWakeUp(ctx.storage);
       this.#shared = { wakeUp, rows: new SharedRows(ctx.storage, (session) => wakeUp.deletedWith(session)) };
-      ctx.blockConcurrencyWhile(() => wakeUp.recall());
+      ctx.blockConcurrencyWhile(async () => {
+        await wakeUp.recall();
+        // Clients that have outlived a sleep may have stored nothing: only their sockets tell when they want to be woken.
+        for (const socket of ctx.getWebSockets()) if (!SessionSocket.isClosed(socket)) this.#hostOn(socket);
+      });
     } else this.#hostOf(this.#name);
   }
 
@@ -52,10 +56,15 @@ export class SessionObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     if (!this.#shared) return this.#hostOf(this.#name).wake();
     const { rows, wakeUp } = this.#shared;
-    await wakeUp.fired(
+    const woken = wakeUp.fired(
       () => rows.sessions(),
       (session) => this.#hostOf(session).wake(),
     );
+    // Not awaited: the next alarm fires only when this one has ended, and a session may take long to leave its keys.
+    this.ctx.waitUntil(woken);
+    await this.ctx.storage.sync();
+    // It was set for sessions that were lost with their sockets: leaves an empty database, and rests.
+    if (this.#hosts.size === 0) await this.#hostOf(this.#name).wake();
   }
 
   /** Without a session, this and what follows is about the only one here. */
