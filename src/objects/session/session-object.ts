@@ -12,6 +12,8 @@ import type { HostPlace } from "./host-place.ts";
 import { SessionHost } from "./session-host.ts";
 import { SessionSocket } from "./session-socket.ts";
 
+const SETTLE_TOGETHER_MS = 5;
+
 /**
  * Where sessions live that have a socket: one in an object of its own, or a few that share one (ADR 23). Each has a host
  * of its own, which is made when something concerns it.
@@ -22,6 +24,9 @@ export class SessionObject extends DurableObject<Env> {
   readonly #hostOfSocket = new WeakMap<WebSocket, SessionHost>();
   /** Set if several sessions share the object. */
   readonly #shared: { readonly rows: SharedRows; readonly wakeUp: SharedWakeUp } | undefined;
+
+  /** Undefined if nobody has asked since the last began. */
+  #settling: Promise<void> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -118,13 +123,22 @@ export class SessionObject extends DurableObject<Env> {
         shared ? ctx.getWebSockets().filter((each) => SessionSocket.sessionOf(each) === session) : ctx.getWebSockets(),
       accept: (socket) => ctx.acceptWebSocket(socket),
       waitUntil: (task) => ctx.waitUntil(task),
-      settled: () => settled(ctx),
+      settled: () => this.#settled(),
       rest: () => this.#rest(session),
       abandon: async () => {
         await ctx.storage.sync();
         if (this.#isAlone(session)) ctx.abort("session over");
       },
     };
+  }
+
+  /** For all sessions that ask within a few milliseconds at once: a flood of calls for sessions that are gone makes many. */
+  #settled(): Promise<void> {
+    this.#settling ??= scheduler.wait(SETTLE_TOGETHER_MS).then(() => {
+      this.#settling = undefined;
+      return settled(this.ctx);
+    });
+    return this.#settling;
   }
 
   #rest(session: string): void {

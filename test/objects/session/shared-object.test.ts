@@ -254,6 +254,21 @@ describe("self-hosted", () => {
     for (const client of [again, other.client]) client.close();
   });
 
+  it("many calls for sessions that are gone make the object settle a few times, not once for each", async () => {
+    const { one, other, object } = await sharers();
+    await hostOneself(object());
+    vi.useRealTimers();
+    const settled = await runInDurableObject(object(), async (instance, { storage }) => {
+      const sync = vi.spyOn(storage, "sync");
+      await Promise.all(Array.from({ length: 100 }, () => instance.isLive(fresh("gone"))));
+      await scheduler.wait(200);
+      return sync.mock.calls.length;
+    });
+    expect(settled).toBeGreaterThan(0);
+    expect(settled).toBeLessThan(20);
+    for (const { client } of [one, other]) client.close();
+  });
+
   it("a client that cannot come back leaves at once, and the others do not notice", async () => {
     const key = fresh("key");
     const client = await plain({ isShared: true });
