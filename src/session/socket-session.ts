@@ -245,8 +245,9 @@ export class SocketSession {
   wake(): void {
     const { now } = this.context;
     if (this.#conversation && !this.#isOver && now < this.resumption.endsAt) {
-      this.#conversation.tick();
-      this.context.emit({ type: "wake", by: this.resumption.endsAt });
+      const conversation = this.#conversation;
+      conversation.tick();
+      this.context.emit({ type: "wake", by: Math.min(conversation.readDeadline, this.resumption.endsAt) });
     } else if (this.isEnding) this.#leaving.begin();
     else if (this.isDetached) this.context.emit({ type: "wake", by: this.resumption.endsAt });
     else if (this.resumption.isOn) {

@@ -10,18 +10,20 @@ import { Outbox } from "./outbox.ts";
 const BUFFER_BYTES = 262_144;
 const LINGER_MS = 2_000;
 const MESSAGE_TOO_BIG = 1009;
+const CLOSE = 8;
 
 /**
  * Joins a WebSocket client and workerd after the upgrade, byte for byte. A client that does not read is not read from,
  * and is cut off when it takes nothing for the write time-out. A client that sends faster than its session answers is
  * read from as answers arrive. A message that is too long ends the connection with close code 1009 before it is passed
- * on. The end of either side immediately ends the other.
+ * on. The end of either side immediately ends the other; a client that does not answer a close frame is cut off.
  */
 export function splice(client: Duplex, upstream: Socket, writeTimeoutMs: number): void {
   const window = new AnswerWindow();
   const requests = new MessageMeter({ hasRoom: () => window.isOpen, passed: (lines) => window.asked(lines) });
   const answers = new FrameReader({
-    mayPass: () => {
+    mayPass: ({ opcode }) => {
+      if (opcode === CLOSE) setTimeout(() => upstream.destroy(), LINGER_MS).unref();
       window.answered();
       return true;
     },

@@ -45,9 +45,9 @@ export class SharedWakeUp {
 
   /**
    * The alarm has fired: wakes the sessions that are due, in a new life all of those in `stored`, and sets it for the
-   * next. A session that cannot be woken is tried again.
+   * next. Resolves when they have done what they were woken for. A session that cannot be woken is tried again.
    */
-  async fired(stored: () => Iterable<string>, wake: (session: string) => Promise<void>): Promise<void> {
+  fired(stored: () => Iterable<string>, wake: (session: string) => Promise<void>): Promise<unknown> {
     const now = Date.now();
     const due = [...this.#times].filter(([, time]) => time <= now).map(([session]) => session);
     const sessions = new Set(this.#hasFired ? due : [...due, ...stored()]);
@@ -55,7 +55,7 @@ export class SharedWakeUp {
     this.#at = undefined;
     for (const session of sessions) this.#times.delete(session);
     this.#arm();
-    await Promise.all(
+    return Promise.all(
       [...sessions].map((session) =>
         wake(session).catch((error: unknown) => {
           log("error", "session_not_woken", { error: String(error) });

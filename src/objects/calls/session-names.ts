@@ -38,7 +38,7 @@ const filling = new Map<string, Filling>();
 
 /**
  * The id of a new session on a socket, never used twice. What one kind of client may cause in an object, such as a full
- * disk on a write, must not hit those that never write: kinds do not share.
+ * disk on a write, must not hit those that hardly ever write: kinds do not share.
  */
 export function newSocketSession(
   env: Env,

@@ -57,7 +57,7 @@ export class Arrivals {
   /** Continues on a socket that has outlived the object's sleep. Without one, the session has lost its socket. */
   restore(): void {
     const { place, own, session, runner, sockets } = this.#host;
-    const [socket] = place.sockets();
+    const socket = place.sockets().find((each) => !SessionSocket.isClosed(each));
     if (!socket) {
       if (session.resumption.isOn && !session.isOver) runner.run(() => session.loseSocket());
       return;

@@ -60,8 +60,9 @@ export class ClientSockets {
   isReplaced(socket: WebSocket): boolean {
     // When a close wakes the object, its socket is no longer among the open ones: only the event has it.
     this.#entry ??= SessionSocket.entryOf(socket);
-    if (!this.#last) this.#store.useShelf(undefined, SessionSocket.keysOf(socket));
-    return this.#last !== undefined && !this.#last.isOn(socket);
+    if (this.#last) return !this.#last.isOn(socket);
+    this.#store.useShelf(undefined, SessionSocket.keysOf(socket));
+    return SessionSocket.isClosed(socket);
   }
 
   /** Whether the client of a socket whose close has woken the object had authenticated as far as the service requires. */

@@ -82,7 +82,11 @@ export class SessionHost implements Listener {
   }
 
   message(socket: WebSocket, message: string | ArrayBuffer): Promise<void> | undefined {
-    if (!this.#sockets.isCurrent(socket)) return undefined;
+    if (!this.#sockets.isCurrent(socket)) {
+      // The socket was closed before, and this host may have been made for the message alone.
+      this.#restSoon();
+      return undefined;
+    }
     this.#departure.heard();
     this.#keepalives.atWork();
     if (this.#session.isProbing) this.#runner.run(() => this.#session.heard());

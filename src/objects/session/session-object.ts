@@ -12,6 +12,8 @@ import type { HostPlace } from "./host-place.ts";
 import { SessionHost } from "./session-host.ts";
 import { SessionSocket } from "./session-socket.ts";
 
+const SETTLE_TOGETHER_MS = 5;
+
 /**
  * Where sessions live that have a socket: one in an object of its own, or a few that share one (ADR 23). Each has a host
  * of its own, which is made when something concerns it.
@@ -23,12 +25,19 @@ export class SessionObject extends DurableObject<Env> {
   /** Set if several sessions share the object. */
   readonly #shared: { readonly rows: SharedRows; readonly wakeUp: SharedWakeUp } | undefined;
 
+  /** Undefined if nobody has asked since the last began. */
+  #settling: Promise<void> | undefined;
+
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     if (isShared(this.#name)) {
       const wakeUp = new SharedWakeUp(ctx.storage);
       this.#shared = { wakeUp, rows: new SharedRows(ctx.storage, (session) => wakeUp.deletedWith(session)) };
-      ctx.blockConcurrencyWhile(() => wakeUp.recall());
+      ctx.blockConcurrencyWhile(async () => {
+        await wakeUp.recall();
+        // Clients that have outlived a sleep may have stored nothing: only their sockets tell when they want to be woken.
+        for (const socket of ctx.getWebSockets()) if (!SessionSocket.isClosed(socket)) this.#hostOn(socket);
+      });
     } else this.#hostOf(this.#name);
   }
 
@@ -52,10 +61,15 @@ export class SessionObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     if (!this.#shared) return this.#hostOf(this.#name).wake();
     const { rows, wakeUp } = this.#shared;
-    await wakeUp.fired(
+    const woken = wakeUp.fired(
       () => rows.sessions(),
       (session) => this.#hostOf(session).wake(),
     );
+    // Not awaited: the next alarm fires only when this one has ended, and a session may take long to leave its keys.
+    this.ctx.waitUntil(woken);
+    await this.ctx.storage.sync();
+    // It was set for sessions that were lost with their sockets: leaves an empty database, and rests.
+    if (this.#hosts.size === 0) await this.#hostOf(this.#name).wake();
   }
 
   /** Without a session, this and what follows is about the only one here. */
@@ -109,13 +123,22 @@ export class SessionObject extends DurableObject<Env> {
         shared ? ctx.getWebSockets().filter((each) => SessionSocket.sessionOf(each) === session) : ctx.getWebSockets(),
       accept: (socket) => ctx.acceptWebSocket(socket),
       waitUntil: (task) => ctx.waitUntil(task),
-      settled: () => settled(ctx),
+      settled: () => this.#settled(),
       rest: () => this.#rest(session),
       abandon: async () => {
         await ctx.storage.sync();
         if (this.#isAlone(session)) ctx.abort("session over");
       },
     };
+  }
+
+  /** For all sessions that ask within a few milliseconds at once: a flood of calls for sessions that are gone makes many. */
+  #settled(): Promise<void> {
+    this.#settling ??= scheduler.wait(SETTLE_TOGETHER_MS).then(() => {
+      this.#settling = undefined;
+      return settled(this.ctx);
+    });
+    return this.#settling;
   }
 
   #rest(session: string): void {

@@ -21,6 +21,8 @@ interface Attachment {
   readonly keys?: readonly string[];
   /** The session that it belongs to, if several share the object. */
   readonly session?: string;
+  /** The server has closed it; the client may not have answered that yet. */
+  readonly isClosed?: true;
 }
 
 /** One socket of a session: its input and output, and the state kept with it while the object sleeps. */
@@ -43,6 +45,8 @@ export class SessionSocket implements KeyShelf {
   #keys: readonly string[] = [];
   #saveTimer: ReturnType<typeof setTimeout> | undefined;
   #isOver = false;
+  /** By the server. */
+  #isClosed = false;
 
   private constructor(
     socket: WebSocket,
@@ -78,6 +82,11 @@ export class SessionSocket implements KeyShelf {
   /** How the client of a socket connected; for a socket that wakes its object by closing, this is the only source. */
   static entryOf(socket: WebSocket): ClientEntry | undefined {
     return (socket.deserializeAttachment() as Attachment | null)?.entry;
+  }
+
+  /** Whether the server has closed the socket: it is no longer the session's, even if its client goes on sending. */
+  static isClosed(socket: WebSocket): boolean {
+    return (socket.deserializeAttachment() as Attachment | null)?.isClosed === true;
   }
 
   /** The session of such a socket, if several share the object. */
@@ -169,7 +178,18 @@ export class SessionSocket implements KeyShelf {
   close(code: number): void {
     this.flush();
     this.end();
+    this.#markClosed();
     closeSocket(this.#socket, code);
+  }
+
+  #markClosed(): void {
+    this.#isClosed = true;
+    try {
+      this.#attach(this.#attached?.state);
+    } catch {
+      // An attachment holds at most 16 KiB.
+      this.#attach(undefined);
+    }
   }
 
   #save({ state, revision }: SocketConversation): void {
@@ -196,6 +216,7 @@ export class SessionSocket implements KeyShelf {
       state,
       ...(this.#keys.length > 0 && { keys: this.#keys }),
       ...(session !== undefined && { session }),
+      ...(this.#isClosed && ({ isClosed: true } as const)),
     };
     this.#socket.serializeAttachment(attachment satisfies Attachment);
     this.#attached = attachment;

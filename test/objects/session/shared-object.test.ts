@@ -38,6 +38,11 @@ const renew = ({ client }: { client: Client }, key: string, token: string) =>
 const isFree = (key: string) => until(async () => (await keyStub(key).describe())?.holderCount === 0);
 const isHeld = async (key: string) => (await keyStub(key).describe())?.holderCount === 1;
 
+const isOf =
+  ({ credential }: Resumable) =>
+  (socket: WebSocket) =>
+    socket.deserializeAttachment().session === credential.session;
+
 const crash = (object: DurableObjectStub) =>
   runInDurableObject(object, (_, state) => state.abort("crash")).catch(() => {});
 
@@ -154,6 +159,31 @@ describe("the grace of sessions that share an object", () => {
     client.close();
   });
 
+  it("ends in time though another takes long to leave its keys", async () => {
+    const { one, other, object } = await sharers();
+    const [first, second] = [fresh("key"), fresh("key")];
+    await take(one, first);
+    await take(other, second);
+    await cut(one.client);
+    pass(1_000);
+    await cut(other.client);
+    pass(GRACE_MS - 1_000);
+    let isStuck = true;
+    const stuck = runInDurableObject(keyStub(first), (_, state) =>
+      state.blockConcurrencyWhile(async () => {
+        await scheduler.wait(2_000);
+        isStuck = false;
+      }),
+    );
+    expect(await runDurableObjectAlarm(object())).toBe(true);
+    pass(1_000);
+    expect(await runDurableObjectAlarm(object())).toBe(true);
+    await isFree(second);
+    expect(isStuck).toBe(true);
+    await stuck;
+    await isFree(first);
+  });
+
   it("ends in time though the object was lost and another session has set the alarm since", async () => {
     const { one, other, object } = await sharers();
     const [first, second] = [fresh("key"), fresh("key")];
@@ -207,6 +237,36 @@ describe("self-hosted", () => {
     const back = await resume(other.credential);
     expect(await renew({ client: back }, key, token)).toBe("@2 ok 600");
     back.close();
+  });
+
+  it("a socket that was replaced says nothing about a session that has gone to rest, however late it closes", async () => {
+    const { one, other, object } = await sharers();
+    await hostOneself(object());
+    const [old] = await runInDurableObject(object(), (_, state) => state.getWebSockets().filter(isOf(one)));
+    await cut(await resume(one.credential));
+    await one.client.closed();
+    await until(() => runInDurableObject(object(), (_, state) => !state.getWebSockets().some(isOf(one))));
+    vi.useRealTimers();
+    await scheduler.wait(100);
+    await runInDurableObject(object(), (instance) => instance.webSocketClose(old as WebSocket, 4411));
+    const again = await resume(one.credential);
+    expect(await again.ask("@q ping\n_\n_\n")).toBe("@q ok");
+    for (const client of [again, other.client]) client.close();
+  });
+
+  it("many calls for sessions that are gone make the object settle a few times, not once for each", async () => {
+    const { one, other, object } = await sharers();
+    await hostOneself(object());
+    vi.useRealTimers();
+    const settled = await runInDurableObject(object(), async (instance, { storage }) => {
+      const sync = vi.spyOn(storage, "sync");
+      await Promise.all(Array.from({ length: 100 }, () => instance.isLive(fresh("gone"))));
+      await scheduler.wait(200);
+      return sync.mock.calls.length;
+    });
+    expect(settled).toBeGreaterThan(0);
+    expect(settled).toBeLessThan(20);
+    for (const { client } of [one, other]) client.close();
   });
 
   it("a client that cannot come back leaves at once, and the others do not notice", async () => {
