@@ -1,5 +1,13 @@
 import { log } from "../../log.ts";
+import { WakeTimer } from "./wake-timer.ts";
 import type { Alarm } from "./wake-up.ts";
+
+interface Means {
+  /** False if a write would fail, as on a full disk: that would cost all sessions their sockets. A timer does instead. */
+  mayStore(): boolean;
+  /** The time that was asked for has come, and no alarm is set. */
+  ring(): void;
+}
 
 /**
  * The one alarm of an object in which several sessions live. Who wants to be woken when is kept in memory only: a new
@@ -8,14 +16,18 @@ import type { Alarm } from "./wake-up.ts";
  */
 export class SharedWakeUp {
   readonly #storage: DurableObjectStorage;
+  readonly #mayStore: () => boolean;
+  readonly #timer: WakeTimer;
   readonly #times = new Map<string, number>();
   /** As set; an earlier life may have set it. */
   #at: number | undefined;
   /** It has fired in this life. */
   #hasFired = false;
 
-  constructor(storage: DurableObjectStorage) {
+  constructor(storage: DurableObjectStorage, { mayStore, ring }: Means) {
     this.#storage = storage;
+    this.#mayStore = mayStore;
+    this.#timer = new WakeTimer(ring);
   }
 
   /** Loads the alarm set before the object was restarted. */
@@ -77,7 +89,8 @@ export class SharedWakeUp {
     const next = Math.min(...this.#times.values());
     if (next === Number.POSITIVE_INFINITY || (this.#at !== undefined && this.#at <= next)) return;
     this.#at = Math.min(next, Date.now() + FARTHEST_MS);
-    void this.#storage.setAlarm(this.#at);
+    if (this.#mayStore()) void this.#storage.setAlarm(this.#at);
+    else this.#timer.at(this.#at);
   }
 }
 

@@ -112,7 +112,7 @@ export class SessionRunner {
   }
 
   #one(effect: Effect): void {
-    const { store, wakeUp, defer } = this.#parts;
+    const { store, storage, wakeUp, defer } = this.#parts;
     switch (effect.type) {
       case "callKey":
         this.#call(effect);
@@ -133,7 +133,9 @@ export class SessionRunner {
         store.forget(effect.keys);
         break;
       case "put":
-        store.put(effect.name, effect.value);
+        // It only matters after a crash. A write that fails, as on a full disk, is one: it costs the object its memory, and
+        // all who share it their sockets.
+        if (effect.name !== "ending" || storage.mayStore() === true) store.put(effect.name, effect.value);
         break;
       case "wake":
         if (effect.at !== undefined) wakeUp.set(effect.at);

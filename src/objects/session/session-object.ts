@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import type { NoticeAnswer } from "../../engine/index.ts";
+import { logged } from "../../log.ts";
 import type { Loss, Notice, Want } from "../../session/effects.ts";
 import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
 import { SharedWakeUp } from "../awake/shared-wake-up.ts";
@@ -7,6 +8,7 @@ import { WakeUp } from "../awake/wake-up.ts";
 import { isShared } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { OwnRows, SharedRows } from "../session-common/session-rows.ts";
+import { StorageHealth } from "../storage-probe.ts";
 import { SESSION_HEADER } from "./client-entry.ts";
 import type { HostPlace } from "./host-place.ts";
 import { SessionHost } from "./session-host.ts";
@@ -31,7 +33,11 @@ export class SessionObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     if (isShared(this.#name)) {
-      const wakeUp = new SharedWakeUp(ctx.storage);
+      const health = new StorageHealth(env);
+      const wakeUp = new SharedWakeUp(ctx.storage, {
+        mayStore: () => health.mayStore() === true,
+        ring: () => ctx.waitUntil(this.alarm().catch(logged("session_alarm_failed"))),
+      });
       this.#shared = { wakeUp, rows: new SharedRows(ctx.storage, (session) => wakeUp.deletedWith(session)) };
       ctx.blockConcurrencyWhile(async () => {
         await wakeUp.recall();

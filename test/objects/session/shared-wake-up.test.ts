@@ -2,10 +2,12 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { SharedWakeUp } from "../../../src/objects/awake/shared-wake-up.ts";
 import { objectNameOf } from "../../../src/objects/calls/session-names.ts";
+import { StorageHealth } from "../../../src/objects/storage-probe.ts";
 import { pass, stopClock } from "../clock.ts";
 import { cut, plain, resumable } from "../resuming.ts";
-import { type Client, fresh, sessionsOn, until } from "../support.ts";
+import { type Client, fresh, keyStub, sessionsOn, until } from "../support.ts";
 
 const READ_TIMEOUT_MS = 23_000;
 const GRACE_MS = 10_000;
@@ -13,6 +15,7 @@ const GRACE_MS = 10_000;
 beforeEach(stopClock);
 afterEach(() => {
   vi.useRealTimers();
+  vi.restoreAllMocks();
 });
 
 let stories = 0;
@@ -98,4 +101,47 @@ it("a client that has yet to authenticate is cut off in time, though an alarm of
   pass(READ_TIMEOUT_MS - GRACE_MS);
   expect(await runDurableObjectAlarm(object())).toBe(true);
   await one.client.closed();
+});
+
+describe("on a full disk", () => {
+  it("a timer takes the place of the alarm, whose write would fail and cost all sessions their sockets", async () => {
+    vi.useRealTimers();
+    const setAlarm = vi.fn();
+    const rung = Promise.withResolvers<void>();
+    const storage = { setAlarm } as unknown as DurableObjectStorage;
+    let mayStore = false;
+    const wakeUp = new SharedWakeUp(storage, { mayStore: () => mayStore, ring: rung.resolve });
+    wakeUp.of("one").by(Date.now() + 20);
+    await rung.promise;
+    expect(setAlarm).not.toHaveBeenCalled();
+    const woken: string[] = [];
+    const wake = async (session: string) => {
+      woken.push(session);
+    };
+    await wakeUp.fired(() => [], wake);
+    expect(woken).toEqual(["one"]);
+    mayStore = true;
+    wakeUp.of("one").by(Date.now() + 60_000);
+    expect(setAlarm).toHaveBeenCalledTimes(1);
+  });
+
+  it("a client that leaves has nothing written but at its keys, and is gone all the same", async () => {
+    const { one, other, object } = await sharers();
+    const key = fresh("key");
+    await one.ask(`l\n${key}\n0 600\n`);
+    vi.spyOn(StorageHealth.prototype, "mayStore").mockResolvedValue(false);
+    const written = await runInDurableObject(object(), (_, { storage }) => [
+      vi.spyOn(storage.kv, "put"),
+      vi.spyOn(storage.sql, "exec"),
+      vi.spyOn(storage, "setAlarm"),
+    ]);
+    one.close();
+    await until(async () => (await keyStub(key).describe())?.holderCount === 0);
+    const [put, exec, setAlarm] = written;
+    expect(put).not.toHaveBeenCalled();
+    expect(setAlarm).not.toHaveBeenCalled();
+    expect(exec?.mock.calls.filter(([query]) => !/^SELECT/.test(String(query)))).toEqual([]);
+    expect(await other.ask("ping\n_\n_\n")).toBe("ok");
+    other.close();
+  });
 });
