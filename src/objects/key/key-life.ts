@@ -26,6 +26,12 @@ const MAX_AHEAD_MS = 200;
 /** A key that has been idle for longer has to join again when it wakes, however long idle keys are kept. */
 const MAX_TRUSTED_MS = 30_000;
 
+/** The directory forgets other keys meanwhile, so it may find a question late; hardly ever twice in a row. */
+const MAX_QUESTIONS = 10;
+
+/** What the directory says of a key that it knows to be alive. */
+type Admission = Exclude<KeyAdmission, { readonly status: "late" }>;
+
 /** The key has existed, and what it had stored is gone. */
 export class LostRowsError extends Error {}
 
@@ -242,7 +248,7 @@ export class KeyLife {
     store.begin({ limit: engine.limit, fence: 0n, foundedAt }, slot);
     this.#foundedAt = foundedAt;
     this.#engine = engine;
-    let admission: KeyAdmission;
+    let admission: Admission;
     try {
       admission = await this.#askToList();
     } catch (error) {
@@ -285,7 +291,7 @@ export class KeyLife {
   async #join(limit: number): Promise<void> {
     const { store } = this.#owner;
     const engine = ((store.hasGranted || store.isUnconfirmed) && this.#engine) || this.#begin(limit);
-    let admission: KeyAdmission;
+    let admission: Admission;
     try {
       this.#servesHolder = store.isUnconfirmed;
       admission = await this.#askToList();
@@ -311,10 +317,17 @@ export class KeyLife {
     }
   }
 
-  #askToList(): Promise<KeyAdmission> {
+  /** That it asks again after it was told that it is late shows the directory that it is alive. */
+  async #askToList(): Promise<Admission> {
     const { env, name } = this.#owner;
     this.#agreedTo = undefined;
-    return directoryOfKey(env, name).joinKey(name, this.#founding);
+    let askedAt = Date.now();
+    for (let questions = 0; questions < MAX_QUESTIONS; questions++) {
+      const admission = await directoryOfKey(env, name).joinKey(name, this.#founding, askedAt);
+      if (admission.status !== "late") return admission;
+      askedAt = admission.askedAt;
+    }
+    throw new Error("the directory found every question to list the key late: try again");
   }
 
   #listed(): void {
