@@ -306,6 +306,7 @@ export class KeyLife {
     const isIdle = engine.idleSince !== undefined;
     if (admission.status === "listed") {
       engine.raiseFence(admission.fence);
+      if (store.isUnconfirmed) store.confirmSoon();
       this.#listed();
     } else if (admission.status === "fence_too_low") {
       if (!isIdle) throw new Error("the key cannot be listed before its first hold has ended");
