@@ -1,8 +1,9 @@
 import { type CommandContext, type Fence, FenceExhaustedError, KeyEngine, type Slot } from "../../engine/index.ts";
 import { directoryOfKey } from "../calls/directories.ts";
 import { logUnreadable } from "../calls/key-file.ts";
-import type { Founding, KeyAdmission } from "../directory/directory-object.ts";
+import type { Founding } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
+import { type Admission, askToList } from "./admission.ts";
 import type { Decision } from "./key-news.ts";
 import type { KeyStore } from "./rows.ts";
 
@@ -25,12 +26,6 @@ const MAX_AHEAD_MS = 200;
 
 /** A key that has been idle for longer has to join again when it wakes, however long idle keys are kept. */
 const MAX_TRUSTED_MS = 30_000;
-
-/** The directory forgets other keys meanwhile, so it may find a question late; hardly ever twice in a row. */
-const MAX_QUESTIONS = 10;
-
-/** What the directory says of a key that it knows to be alive. */
-type Admission = Exclude<KeyAdmission, { readonly status: "late" }>;
 
 /** The key has existed, and what it had stored is gone. */
 export class LostRowsError extends Error {}
@@ -55,6 +50,8 @@ export class KeyLife {
   #isVisited = false;
   /** Set whenever `#engine` is. */
   #foundedAt: number | undefined;
+  /** The directory lists no other founding, so this one is not what followed a loss. False if nobody has asked. */
+  #isWhole = false;
   /** The question to which the key has answered that it may be deleted. Undefined if it has joined since. */
   #agreedTo: string | undefined;
   /** The key is being founded or pruned: everything else waits until this is done. */
@@ -84,6 +81,16 @@ export class KeyLife {
     return !this.#isListed && this.#transition === undefined && this.#owner.store.isUnconfirmed;
   }
 
+  /** The same, and it may have been stored after a loss of what the key had stored before. */
+  get isDoubtful(): boolean {
+    return this.isUnconfirmed && !this.#isWhole;
+  }
+
+  /** The directory lists the key since `listedAt`. */
+  heardOfListing(listedAt: number): void {
+    if (listedAt === this.#foundedAt) this.#isWhole = true;
+  }
+
   /** The directory looks after the key from time to time. Otherwise the key has to wake up by itself to be pruned. */
   get isVisited(): boolean {
     return this.#isVisited;
@@ -107,6 +114,7 @@ export class KeyLife {
       this.#isVisited = stored?.isListed ?? false;
       this.#isListed = this.#isVisited && !this.#mayHaveRetired;
       this.#foundedAt = stored?.foundedAt;
+      this.#isWhole = false;
       this.#agreedTo = undefined;
     } catch (error) {
       logUnreadable(env, name, error);
@@ -118,8 +126,10 @@ export class KeyLife {
   async checkRows(): Promise<void> {
     const { env, name } = this.#owner;
     if (this.exists) return;
-    const isLost = await directoryOfKey(env, name).listsAnother(name, this.#founding);
+    const founding = this.#founding;
+    const isLost = await directoryOfKey(env, name).listsAnother(name, founding);
     if (isLost && !this.exists && !this.#transition) throw this.#lostRows();
+    if (!isLost && founding.foundedAt !== undefined) this.#isWhole = founding.foundedAt === this.#foundedAt;
   }
 
   /** Lets a key that has lost its rows be founded again. Returns false and changes nothing if its rows are intact. */
@@ -318,17 +328,9 @@ export class KeyLife {
     }
   }
 
-  /** That it asks again after it was told that it is late shows the directory that it is alive. */
-  async #askToList(): Promise<Admission> {
-    const { env, name } = this.#owner;
+  #askToList(): Promise<Admission> {
     this.#agreedTo = undefined;
-    let askedAt = Date.now();
-    for (let questions = 0; questions < MAX_QUESTIONS; questions++) {
-      const admission = await directoryOfKey(env, name).joinKey(name, this.#founding, askedAt);
-      if (admission.status !== "late") return admission;
-      askedAt = admission.askedAt;
-    }
-    throw new Error("the directory found every question to list the key late: try again");
+    return askToList(this.#owner.env, this.#owner.name, () => this.#founding);
   }
 
   #listed(): void {
@@ -357,6 +359,7 @@ export class KeyLife {
   async #forget(): Promise<void> {
     this.#engine = undefined;
     this.#foundedAt = undefined;
+    this.#isWhole = false;
     this.#isListed = false;
     this.#isVisited = false;
     this.#agreedTo = undefined;

@@ -142,6 +142,22 @@ describe("a key that is woken again and again during its first hold", () => {
       expect(await rowsOf(overrides, false)).toBe(await rowsOf(overrides, true));
   });
 
+  it("is described without a question of its own if the directory asks, and otherwise with one", async () => {
+    const { name } = await asleep();
+    const questions = ["joinKey", "listsAnother"] as const;
+    const spies = questions.map((question) => vi.spyOn(DirectoryObject.prototype, question));
+    const asked = () => spies.map((spy) => callsAbout(spy, name).length);
+    const count = await countRows(keyStub(name));
+    for (let time = 0; time < 3; time++) {
+      const { keys } = await directoryOfKey(env, name).describe([name], { detail: true });
+      expect(keys.map(({ holderCount }) => holderCount)).toEqual([1]);
+    }
+    expect([asked(), count()]).toEqual([[0, 0], 0]);
+    await evictDurableObject(keyStub(name));
+    for (let time = 0; time < 3; time++) expect((await keyStub(name).describe())?.holderCount).toBe(1);
+    expect(asked()).toEqual([0, 1]);
+  });
+
   it("is missed from then on, also after many wake-ups", async () => {
     const { name } = await asleep();
     vi.spyOn(console, "error").mockImplementation(() => {});
