@@ -123,44 +123,6 @@ describe("a key that has asked to join after it agreed to be forgotten", () => {
   });
 });
 
-describe("many keys at once", () => {
-  it.each([[0], [1_000], [20]])(
-    "are pruned although fewer may be awake than are visited together (%i)",
-    async (awakeKeys) => {
-      // Used long ago; from here on the clock runs.
-      stopClock();
-      pass(-150_000);
-      const all: string[] = [];
-      const shard = directoryOfKey(env, "x").id.toString();
-      while (all.length < 40) {
-        const name = fresh("key");
-        if (directoryOfKey(env, name).id.toString() === shard) all.push(name);
-      }
-      for (const name of all) await keyStub(name).release(grantedToken(await acquire(name)), "");
-      for (const name of all) await evictDurableObject(keyStub(name));
-      await evictDurableObject(directoryOfKey(env, "x"));
-      const directory = directoryOfKey(env, "x");
-      const forget = vi.spyOn(KeyObject.prototype, "forgetRetired");
-      await runInDurableObject(directory, async (object) => {
-        const config = configOf((object as unknown as { env: never }).env) as { maxAwakeKeys: number };
-        config.maxAwakeKeys = awakeKeys;
-        vi.useRealTimers();
-        try {
-          await (object as DirectoryObject).alarm();
-          // And once more.
-          await (object as DirectoryObject).repair("ledger", "keys");
-        } finally {
-          config.maxAwakeKeys = 0;
-        }
-      });
-      expect(forget.mock.calls.length).toBeGreaterThan(0);
-      const left: string[] = [];
-      for (const name of all) if (await directory.lists(name)) left.push(name);
-      expect(left.length).toBe(0);
-    },
-  );
-});
-
 describe("late messages", () => {
   it("a late request of a dead life to be listed does not block the key", async () => {
     stopClock();
