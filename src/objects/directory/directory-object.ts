@@ -24,6 +24,8 @@ export type KeyAdmission =
   | { readonly status: "fence_too_low"; readonly fence: Fence }
   /** The cap on keys is reached. */
   | { readonly status: "full" }
+  /** The key may have been forgotten since it asked. If it is alive, it asks again, with this time. */
+  | { readonly status: "late"; readonly askedAt: number }
   /** The key was founded before. */
   | { readonly status: "lost_rows" };
 export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
@@ -102,13 +104,17 @@ export class DirectoryObject extends DurableObject<Env> {
 
   /**
    * Lists a key unless the cap forbids it. If a key that has granted nothing yet is already listed by another founding,
-   * it existed before and has lost its rows.
+   * it existed before and has lost its rows. `askedAt` is when the key asks: a message that comes late, or again, must
+   * not list a key that has been forgotten since. Earlier versions do not say it, and are trusted.
    */
-  async joinKey(key: string, founding = UNTOLD): Promise<KeyAdmission> {
+  async joinKey(key: string, founding = UNTOLD, askedAt?: number): Promise<KeyAdmission> {
     const { foundedAt = Date.now(), firstFence } = founding;
     const fence = this.#visits.mark;
     if (this.#hasLostRows(key, founding)) return { status: "lost_rows" };
     const isListedSo = this.#keys.listedAt(key) === foundedAt;
+    const changesNothing = isListedSo && !this.#visits.isRetiring(key);
+    if (askedAt !== undefined && !changesNothing && this.#visits.isLate(askedAt))
+      return { status: "late", askedAt: this.#visits.inTime };
     // Compared before the key is listed: a first grant of a listed key may have been spoken of.
     if (!isListedSo && firstFence !== undefined && firstFence <= fence) return { status: "fence_too_low", fence };
     const list = () => {
@@ -116,7 +122,10 @@ export class DirectoryObject extends DurableObject<Env> {
       this.#wakeUp.by(this.#visits.joined(key, foundedAt));
     };
     if (this.#keys.has(key)) list();
-    else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) return { status: "full" };
+    else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) {
+      this.#visits.refused();
+      return { status: "full" };
+    }
     return { status: "listed", fence };
   }
 
@@ -129,6 +138,7 @@ export class DirectoryObject extends DurableObject<Env> {
   strikeLost(key: string, founding: Founding): boolean {
     if (!this.#hasLostRows(key, founding)) return false;
     this.#keys.remove(key);
+    this.#visits.struck();
     this.ctx.waitUntil(this.#settle("keys"));
     return true;
   }

@@ -147,7 +147,7 @@ export class ListedKeys {
     const described: DescribedKeys = { keys: [], unreachable: [] };
     await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
       try {
-        const view = await this.#ask(key, (object) => object.describe({ detail }));
+        const view = await this.#ask(key, (object) => object.describe({ detail, listedAt: this.listedAt(key) }));
         // Without `detail`, return only the first holder to keep pages small.
         if (view) described.keys.push({ ...view, key, holders: detail ? view.holders : view.holders.slice(0, 1) });
       } catch (error) {

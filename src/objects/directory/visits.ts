@@ -16,10 +16,14 @@ const MAX_VISITS = 256;
 const MAX_PAUSE_MS = 3_600_000;
 /** The age of a key grows by this factor from visit to visit. */
 const GROWTH = 3;
+/** A key that asked to be listed longer ago may have been forgotten since, whatever is stored here. */
+const MAX_UNDER_WAY_MS = 60_000;
 
 interface StoredRetiring {
   /** Hexadecimal: no key that has been forgotten has granted a higher fence. */
   readonly mark: string;
+  /** When keys were told last to delete their rows. Records of earlier versions do not say it. */
+  readonly partedAt?: number;
   /** With the times at which they were listed. */
   readonly keys: readonly (readonly [key: string, listedAt: number])[];
 }
@@ -56,6 +60,8 @@ export class KeyVisits {
   /** Keys that are being forgotten, and when they were listed. */
   readonly #retiring: Map<string, number>;
   #mark: Fence;
+  /** By this object's clock, but it never falls. */
+  #partedAt: number;
   /** The last question that each key is being asked, unless it has joined since. */
   readonly #asked = new Map<string, string>();
   #madeEarlyAt = Number.NEGATIVE_INFINITY;
@@ -68,12 +74,35 @@ export class KeyVisits {
     this.#maxPauseMs = Math.max(MAX_PAUSE_MS, gcMaxIdleMs);
     const stored = owner.storage.kv.get<StoredRetiring>(RETIRING);
     this.#retiring = new Map(stored?.keys);
+    this.#partedAt = stored?.partedAt ?? 0;
     this.#mark = higher(fenceFromHex(stored?.mark ?? "0"), markOfEarlierVersion(owner.storage.sql));
   }
 
   /** No key that has been forgotten, or is being, has granted a higher fence. */
   get mark(): Fence {
     return this.#mark;
+  }
+
+  /** Whether a key that asked something then may have been forgotten since. */
+  isLate(askedAt: number): boolean {
+    return askedAt < Math.max(this.#partedAt, Date.now() - MAX_UNDER_WAY_MS);
+  }
+
+  /** A key that asks with this time is in time, until the next keys are forgotten. The key's own clock does not matter. */
+  get inTime(): number {
+    return Math.max(this.#partedAt, Date.now());
+  }
+
+  /** A key was refused, and deletes what it has stored. Not written down: refusing must not cost a row. */
+  refused(): void {
+    // It may have asked in this very millisecond.
+    this.#part(Date.now() + 1);
+  }
+
+  /** A key was given up. */
+  struck(): void {
+    this.#part();
+    this.#storeRetiring([...this.#retiring]);
   }
 
   /** The key may have deleted its rows, and has not granted anything since it was listed. */
@@ -157,6 +186,7 @@ export class KeyVisits {
 
   async #forget(agreements: readonly Agreement[]): Promise<number> {
     for (const key of this.#retiring.keys()) if (!this.isRetiring(key)) this.#retiring.delete(key);
+    this.#part();
     // Durable before any key is told to delete its rows.
     this.#storeRetiring([...this.#retiring]);
     const gone: Agreement[] = [];
@@ -169,6 +199,11 @@ export class KeyVisits {
     for (const { key, listedAt } of gone)
       if (this.isRetiring(key) && this.#owner.keys.removeEntry(key, listedAt)) this.#due?.delete(key);
     return gone.length;
+  }
+
+  /** From now on some key may delete what it has stored: whatever it has asked before is late. */
+  #part(at = Date.now()): void {
+    this.#partedAt = Math.max(this.#partedAt + 1, at);
   }
 
   /** The key is in use: from now on the loss of its rows must be noticed. */
@@ -186,7 +221,8 @@ export class KeyVisits {
   }
 
   #storeRetiring(keys: StoredRetiring["keys"]): void {
-    this.#owner.storage.kv.put(RETIRING, { mark: fenceToHex(this.#mark), keys } satisfies StoredRetiring);
+    const stored: StoredRetiring = { mark: fenceToHex(this.#mark), partedAt: this.#partedAt, keys };
+    this.#owner.storage.kv.put(RETIRING, stored);
   }
 
   async #ask<Answer>(key: string, ask: (object: KeyStub) => Promise<Answer>): Promise<Answer | undefined> {

@@ -42,7 +42,7 @@ export class KeyCommands {
     const { life } = this.#parts;
     return this.#atWork(async () => {
       while (life.isInTransition) await life.settled();
-      if (!life.exists && !life.isUnconfirmed) await life.checkRows();
+      if (life.isDoubtful || !(life.exists || life.isUnconfirmed)) await life.checkRows();
       return this.use(missing, decide);
     });
   }

@@ -1,8 +1,9 @@
 import { type CommandContext, type Fence, FenceExhaustedError, KeyEngine, type Slot } from "../../engine/index.ts";
 import { directoryOfKey } from "../calls/directories.ts";
 import { logUnreadable } from "../calls/key-file.ts";
-import type { Founding, KeyAdmission } from "../directory/directory-object.ts";
+import type { Founding } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
+import { type Admission, askToList } from "./admission.ts";
 import type { Decision } from "./key-news.ts";
 import type { KeyStore } from "./rows.ts";
 
@@ -49,6 +50,8 @@ export class KeyLife {
   #isVisited = false;
   /** Set whenever `#engine` is. */
   #foundedAt: number | undefined;
+  /** The directory lists no other founding, so this one is not what followed a loss. False if nobody has asked. */
+  #isWhole = false;
   /** The question to which the key has answered that it may be deleted. Undefined if it has joined since. */
   #agreedTo: string | undefined;
   /** The key is being founded or pruned: everything else waits until this is done. */
@@ -78,6 +81,16 @@ export class KeyLife {
     return !this.#isListed && this.#transition === undefined && this.#owner.store.isUnconfirmed;
   }
 
+  /** The same, and it may have been stored after a loss of what the key had stored before. */
+  get isDoubtful(): boolean {
+    return this.isUnconfirmed && !this.#isWhole;
+  }
+
+  /** The directory lists the key since `listedAt`. */
+  heardOfListing(listedAt: number): void {
+    if (listedAt === this.#foundedAt) this.#isWhole = true;
+  }
+
   /** The directory looks after the key from time to time. Otherwise the key has to wake up by itself to be pruned. */
   get isVisited(): boolean {
     return this.#isVisited;
@@ -101,6 +114,7 @@ export class KeyLife {
       this.#isVisited = stored?.isListed ?? false;
       this.#isListed = this.#isVisited && !this.#mayHaveRetired;
       this.#foundedAt = stored?.foundedAt;
+      this.#isWhole = false;
       this.#agreedTo = undefined;
     } catch (error) {
       logUnreadable(env, name, error);
@@ -112,8 +126,10 @@ export class KeyLife {
   async checkRows(): Promise<void> {
     const { env, name } = this.#owner;
     if (this.exists) return;
-    const isLost = await directoryOfKey(env, name).listsAnother(name, this.#founding);
+    const founding = this.#founding;
+    const isLost = await directoryOfKey(env, name).listsAnother(name, founding);
     if (isLost && !this.exists && !this.#transition) throw this.#lostRows();
+    if (!isLost && founding.foundedAt !== undefined) this.#isWhole = founding.foundedAt === this.#foundedAt;
   }
 
   /** Lets a key that has lost its rows be founded again. Returns false and changes nothing if its rows are intact. */
@@ -242,7 +258,7 @@ export class KeyLife {
     store.begin({ limit: engine.limit, fence: 0n, foundedAt }, slot);
     this.#foundedAt = foundedAt;
     this.#engine = engine;
-    let admission: KeyAdmission;
+    let admission: Admission;
     try {
       admission = await this.#askToList();
     } catch (error) {
@@ -285,7 +301,7 @@ export class KeyLife {
   async #join(limit: number): Promise<void> {
     const { store } = this.#owner;
     const engine = ((store.hasGranted || store.isUnconfirmed) && this.#engine) || this.#begin(limit);
-    let admission: KeyAdmission;
+    let admission: Admission;
     try {
       this.#servesHolder = store.isUnconfirmed;
       admission = await this.#askToList();
@@ -300,6 +316,7 @@ export class KeyLife {
     const isIdle = engine.idleSince !== undefined;
     if (admission.status === "listed") {
       engine.raiseFence(admission.fence);
+      if (store.isUnconfirmed) store.confirmSoon();
       this.#listed();
     } else if (admission.status === "fence_too_low") {
       if (!isIdle) throw new Error("the key cannot be listed before its first hold has ended");
@@ -311,10 +328,9 @@ export class KeyLife {
     }
   }
 
-  #askToList(): Promise<KeyAdmission> {
-    const { env, name } = this.#owner;
+  #askToList(): Promise<Admission> {
     this.#agreedTo = undefined;
-    return directoryOfKey(env, name).joinKey(name, this.#founding);
+    return askToList(this.#owner.env, this.#owner.name, () => this.#founding);
   }
 
   #listed(): void {
@@ -343,6 +359,7 @@ export class KeyLife {
   async #forget(): Promise<void> {
     this.#engine = undefined;
     this.#foundedAt = undefined;
+    this.#isWhole = false;
     this.#isListed = false;
     this.#isVisited = false;
     this.#agreedTo = undefined;

@@ -57,6 +57,8 @@ export interface KeyDescription extends KeyView {
 interface DescribeOptions {
   readonly detail: boolean;
   readonly history?: boolean;
+  /** Since when the directory lists the key, if it is the directory that asks. */
+  readonly listedAt?: number | undefined;
 }
 
 /** We retry a failed alarm ourselves after this time; the platform gives up after six tries. */
@@ -279,7 +281,9 @@ export class KeyObject extends DurableObject<Env> {
    * The key as it is now, or null if it does not exist; with `detail` including its waiters, with `history` including
    * its newest grants. Changes nothing except what is due to expire.
    */
-  async describe({ detail, history = false }: DescribeOptions = { detail: false }): Promise<KeyDescription | null> {
+  async describe(options: DescribeOptions = { detail: false }): Promise<KeyDescription | null> {
+    const { detail, history = false, listedAt } = options;
+    if (listedAt !== undefined) this.#life.heardOfListing(listedAt);
     const view = await this.#commands.useUnlessLost<KeyView | null>(null, (engine, context) => {
       engine.tick(context);
       return engine.isPrunable(context) ? null : engine.view({ detail });
@@ -362,7 +366,8 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   #tell(engine: KeyEngine): void {
-    noteKey(this.env, this.#name, engine);
+    // Reports must not show a hold that may not be one.
+    if (!this.#life.isDoubtful) noteKey(this.env, this.#name, engine);
     const observations = engine.takeObservations();
     this.#meter.countAll(observations, engine.limit);
     this.#history.note(observations);

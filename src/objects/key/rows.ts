@@ -94,6 +94,8 @@ export class KeyStore {
   readonly #sql: SqlStorage;
   /** Set while the key is stored as one record, or is about to be. */
   #compact: CompactRecord | undefined;
+  /** The next command stores that the key is listed, even if it changes nothing. */
+  #owesConfirmation = false;
   /** As in the table `key`. */
   #isListed = ASKING;
   /** Slots that have a row. */
@@ -188,6 +190,15 @@ export class KeyStore {
     }
   }
 
+  /**
+   * Like `confirm`, for a key that has slept since it was founded: the next command stores it even if it changes
+   * nothing. Otherwise the key would ask the directory at every wake-up.
+   */
+  confirmSoon(): void {
+    this.#owesConfirmation = this.#compact?.isListed === UNCONFIRMED;
+    this.confirm();
+  }
+
   /** Whether this command can be stored as the first one of a new key, in one record. */
   isCompact({ slots, waiters, lapsed, limit }: Changes): Slot | undefined {
     const [slot, ...others] = slots;
@@ -198,7 +209,10 @@ export class KeyStore {
   /** Writes all changes of one command, or none of them. */
   write(changes: Changes): void {
     const statements = changes.slots.size + changes.waiters.size + changes.lapsed.size + (changes.limit ? 1 : 0);
-    if (statements === 0) return;
+    if (statements === 0) {
+      if (this.#owesConfirmation && this.#compact) this.#writeCompact(this.#compact);
+      return;
+    }
     const slot = this.#compact && this.isCompact(changes);
     if (this.#compact && slot) this.#writeCompact({ ...this.#compact, slot: slotRow(slot) });
     else if (statements === 1 && !this.#compact) this.#writeAll(changes);
@@ -212,6 +226,7 @@ export class KeyStore {
   #writeCompact(record: CompactRecord): void {
     this.#storage.kv.put(COMPACT, encodeCompact(record));
     this.#compact = record;
+    this.#owesConfirmation = false;
   }
 
   #makeTables({ limit, fence, foundedAt, isListed, slot }: CompactRecord): void {
@@ -301,6 +316,7 @@ export class KeyStore {
   #forget(): void {
     this.#stored.clear();
     this.#compact = undefined;
+    this.#owesConfirmation = false;
     this.#isListed = ASKING;
   }
 

@@ -3,8 +3,10 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, directoryOfKey } from "../../../src/objects/calls/directories.ts";
+import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
 import { KeyStore } from "../../../src/objects/key/rows.ts";
+import { callsAbout } from "../spies.ts";
 import { command, fresh, keyStub, loseRows, until } from "../support.ts";
 
 afterEach(async () => {
@@ -95,5 +97,26 @@ describe("at the cap on keys", () => {
     expect((await keyStub(fresh("key")).acquire(command())).status).toBe("max_locks");
     await expect((async () => keyStub(lost).acquire(command()))()).rejects.toThrow("rows are gone");
     for (const key of others) await keyStub(key).leave("", { keepsReported: false });
+  });
+
+  it("a refused key whose request to be listed comes again, when there is room, is not listed by it", async () => {
+    await emptyListings();
+    const held = command({ leaseSeconds: 600 });
+    const isGranted = async (key: string) => (await keyStub(key).acquire(held)).status === "granted";
+    const others = [fresh("key"), fresh("key"), fresh("key")];
+    for (const key of others) await until(() => isGranted(key), { timeout: 8_000, interval: 100 });
+    const refused = fresh("key");
+    const join = vi.spyOn(DirectoryObject.prototype, "joinKey");
+    expect((await keyStub(refused).acquire(command())).status).toBe("max_locks");
+    const [again] = callsAbout(join, refused);
+    for (const key of others) await keyStub(key).leave(held.session, { keepsReported: false });
+    await until(() => isGranted(others[0] ?? ""), { timeout: 8_000, interval: 100 });
+    if (!again) throw new Error("not asked");
+    // "full" until others have been pruned.
+    const repeat = async () => (await directoryOfKey(env, refused).joinKey(...again)).status;
+    expect(await until(async () => [await repeat()].find((status) => status !== "full"))).toBe("late");
+    expect(await directoryOfKey(env, refused).lists(refused)).toBe(false);
+    await until(() => isGranted(refused), { timeout: 8_000, interval: 100 });
+    for (const key of [others[0] ?? "", refused]) await keyStub(key).leave(held.session, { keepsReported: false });
   });
 });

@@ -8,8 +8,9 @@ import { command, keyStub, until } from "../support.ts";
 /** The directory lists the key, and its answer to the key is lost. */
 export async function loseListing(name: string): Promise<void> {
   const { joinKey } = DirectoryObject.prototype;
-  replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, ...args) {
-    await joinKey.apply(this, args);
+  replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, key, founding) {
+    // Without a time: a test before this one may have pruned keys with the clock ahead, and the key would be late.
+    await joinKey.call(this, key, founding);
     throw new Error("the answer is lost");
   });
   await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("the answer is lost");
@@ -27,8 +28,8 @@ export async function crashInFounding(
 ): Promise<void> {
   const { joinKey } = DirectoryObject.prototype;
   let isAsked = false;
-  replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, ...args) {
-    if (where === "after the listing") await joinKey.apply(this, args);
+  replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, key, founding) {
+    if (where === "after the listing") await joinKey.call(this, key, founding);
     isAsked = true;
     // As long as the key waits for this answer, it has nothing but what it has stored.
     return new Promise(() => {});

@@ -103,6 +103,75 @@ describe("a key whose first hold has lasted longer than its memory", () => {
   });
 });
 
+describe("a key that is woken again and again during its first hold", () => {
+  async function asleep(overrides = {}) {
+    stopClock();
+    const name = fresh("key");
+    const held = grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 3_000, ...overrides })));
+    await evictDurableObject(keyStub(name));
+    return { name, held };
+  }
+
+  it.each([
+    ["somebody tries to get it", (name: string) => keyStub(name).acquire(command())],
+    ["its file is looked at", (name: string) => keyStub(name).current()],
+  ])("asks the directory once, and stores the answer in one row, if %s", async (_, wake) => {
+    const { name } = await asleep();
+    const join = vi.spyOn(DirectoryObject.prototype, "joinKey");
+    const rows: number[] = [];
+    for (let time = 0; time < 4; time++) {
+      const count = await countRows(keyStub(name));
+      await wake(name);
+      rows.push(count());
+      await evictDurableObject(keyStub(name));
+    }
+    expect(callsAbout(join, name)).toHaveLength(1);
+    expect(rows).toEqual([1, 0, 0, 0]);
+  });
+
+  it("does not store the answer by itself if the command that asked has something to store", async () => {
+    const rowsOf = async (overrides: object, isConfirmed: boolean) => {
+      const { name, held } = await asleep(overrides);
+      if (isConfirmed) await keyStub(name).renew(held, 3_000);
+      if (isConfirmed) await evictDurableObject(keyStub(name));
+      const count = await countRows(keyStub(name));
+      expect((await keyStub(name).acquire(command({ ...overrides, ...WAIT }))).status).toMatch(/queued|granted/);
+      return count();
+    };
+    for (const overrides of [{}, { limit: 2 }])
+      expect(await rowsOf(overrides, false)).toBe(await rowsOf(overrides, true));
+  });
+
+  it("is described without a question of its own if the directory asks, and otherwise with one", async () => {
+    const { name } = await asleep();
+    const questions = ["joinKey", "listsAnother"] as const;
+    const spies = questions.map((question) => vi.spyOn(DirectoryObject.prototype, question));
+    const asked = () => spies.map((spy) => callsAbout(spy, name).length);
+    const count = await countRows(keyStub(name));
+    for (let time = 0; time < 3; time++) {
+      const { keys } = await directoryOfKey(env, name).describe([name], { detail: true });
+      expect(keys.map(({ holderCount }) => holderCount)).toEqual([1]);
+    }
+    expect([asked(), count()]).toEqual([[0, 0], 0]);
+    await evictDurableObject(keyStub(name));
+    for (let time = 0; time < 3; time++) expect((await keyStub(name).describe())?.holderCount).toBe(1);
+    expect(asked()).toEqual([0, 1]);
+  });
+
+  it("is missed from then on, also after many wake-ups", async () => {
+    const { name } = await asleep();
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    for (let time = 0; time < 2; time++) {
+      expect((await keyStub(name).acquire(command())).status).toBe("timeout");
+      await evictDurableObject(keyStub(name));
+    }
+    await runInDurableObject(keyStub(name), (_, { storage }) => storage.deleteAll());
+    await evictDurableObject(keyStub(name));
+    pass(1);
+    await failing(async () => keyStub(name).acquire(command()));
+  });
+});
+
 describe("a first grant", () => {
   it("has a higher fence than all of the key's earlier lives, with the clock set back", async () => {
     const { name, first } = await prunedInTheFuture();

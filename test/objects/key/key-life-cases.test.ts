@@ -7,6 +7,7 @@ import { directoryOfKey } from "../../../src/objects/calls/directories.ts";
 import { DirectoryObject } from "../../../src/objects/directory/directory-object.ts";
 import { configOf } from "../../../src/objects/env.ts";
 import { KeyObject } from "../../../src/objects/key/key-object.ts";
+import { isKnown } from "../../../src/objects/known-keys/known-keys.ts";
 import { pass, stopClock } from "../clock.ts";
 import { replaceNext } from "../spies.ts";
 import { command, fresh, grantedToken, keyStub, loseRows, storedIn, until, visitKeys } from "../support.ts";
@@ -120,44 +121,6 @@ describe("a key that has asked to join after it agreed to be forgotten", () => {
     pass(1);
     await expect(acquire(name)).rejects.toThrow("rows are gone");
   });
-});
-
-describe("many keys at once", () => {
-  it.each([[0], [1_000], [20]])(
-    "are pruned although fewer may be awake than are visited together (%i)",
-    async (awakeKeys) => {
-      // Used long ago; from here on the clock runs.
-      stopClock();
-      pass(-150_000);
-      const all: string[] = [];
-      const shard = directoryOfKey(env, "x").id.toString();
-      while (all.length < 40) {
-        const name = fresh("key");
-        if (directoryOfKey(env, name).id.toString() === shard) all.push(name);
-      }
-      for (const name of all) await keyStub(name).release(grantedToken(await acquire(name)), "");
-      for (const name of all) await evictDurableObject(keyStub(name));
-      await evictDurableObject(directoryOfKey(env, "x"));
-      const directory = directoryOfKey(env, "x");
-      const forget = vi.spyOn(KeyObject.prototype, "forgetRetired");
-      await runInDurableObject(directory, async (object) => {
-        const config = configOf((object as unknown as { env: never }).env) as { maxAwakeKeys: number };
-        config.maxAwakeKeys = awakeKeys;
-        vi.useRealTimers();
-        try {
-          await (object as DirectoryObject).alarm();
-          // And once more.
-          await (object as DirectoryObject).repair("ledger", "keys");
-        } finally {
-          config.maxAwakeKeys = 0;
-        }
-      });
-      expect(forget.mock.calls.length).toBeGreaterThan(0);
-      const left: string[] = [];
-      for (const name of all) if (await directory.lists(name)) left.push(name);
-      expect(left.length).toBe(0);
-    },
-  );
 });
 
 describe("late messages", () => {
@@ -341,6 +304,32 @@ describe("a key that has lost its rows, and whose object was lost while it was f
     await crashInFounding(name, "before the listing");
     return { name, held };
   }
+
+  it("is not shown as held by a grant that was never listed, nor is that grant taken away", async () => {
+    const { name, held } = await lost();
+    for (const ask of [
+      () => keyStub(name).describe(),
+      () => keyStub(name).describe({ detail: true, history: true }),
+      () => keyStub(name).steal(held.slice(0, 16)),
+      () => keyStub(name).fenceOfHolder(),
+      () => keyStub(name).remove({ kind: "file", which: { by: "any" } }),
+    ])
+      await expect((async () => ask())()).rejects.toThrow("rows are gone");
+    expect(await directoryOfKey(env, name).describe([name], { detail: true })).toEqual({
+      keys: [],
+      unreachable: [name],
+    });
+    // What needs no answer is carried out all the same, and a self-hosted server does not show what it finds.
+    await runInDurableObject(keyStub(name), async (object) => {
+      const its = (object as unknown as { env: { SELF_HOSTED?: string } }).env;
+      its.SELF_HOSTED = "true";
+      await (object as KeyObject).cancel("another");
+      delete its.SELF_HOSTED;
+    });
+    expect(isKnown(name)).toBe(false);
+    await keyStub(name).leave("first", { keepsReported: false });
+    await expect((async () => keyStub(name).describe())()).rejects.toThrow("rows are gone");
+  });
 
   it("does not tell its holder that nothing is held while somebody else asks", async () => {
     const { name, held } = await lost();

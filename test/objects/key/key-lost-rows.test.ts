@@ -129,7 +129,7 @@ describe("a key that has lost its rows", () => {
     const name = await lostWhileHeld();
     await crashInFounding(name, "before the listing", "enqueue", { leaseSeconds: 5 });
     pass(6_000);
-    await withoutDirectory(name, () => keyStub(name).describe());
+    await withoutDirectory(name, () => keyStub(name).cancel("unknown"));
     // It needs tables now.
     expect(await storedIn(keyStub(name))).toContain("lapsed");
     await evictDurableObject(keyStub(name));

@@ -1,4 +1,4 @@
-import { evictDurableObject } from "cloudflare:test";
+import { evictDurableObject, reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../../src/objects/calls/directories.ts";
@@ -14,9 +14,11 @@ beforeEach(() => {
   vi.spyOn(console, "warn").mockImplementation(() => {});
   vi.spyOn(console, "error").mockImplementation(() => {});
 });
-afterEach(() => {
+afterEach(async () => {
   vi.restoreAllMocks();
   vi.useRealTimers();
+  // Keys pruned in the future, and requests of now would be late.
+  await reset();
 });
 
 const listsIt = (name: string) => directoryOfKey(env, name).lists(name);
