@@ -31,7 +31,11 @@ type Kind = keyof typeof KINDS;
 export interface Running {
   /** Undefined for the Worker, whose waiting is not charged. */
   readonly object: string | undefined;
+  /** It is the other end of a call. */
+  readonly isCalled: boolean;
   timers: number;
+  /** Calls that it has made and that have not returned. */
+  calls: number;
 }
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
@@ -49,6 +53,12 @@ const LOOKS_WHILE_OTHERS_WAIT = 12;
 const LOOKS_OF_THE_DEAD = 50;
 const MAX_LOOKS = 2_000;
 
+/** Events that do not come from a stub. */
+const NOT_CALLED: ReadonlySet<string> = new Set(["alarm", "webSocketMessage", "webSocketClose", "webSocketError"]);
+
+const isThenable = (value: unknown): value is PromiseLike<unknown> =>
+  typeof (value as Partial<PromiseLike<unknown>> | null)?.then === "function";
+
 export class Counting {
   readonly #running = new AsyncLocalStorage<Running>();
   readonly #inFlight = new Set<Running>();
@@ -60,6 +70,8 @@ export class Counting {
   readonly #getByName = env.KEY.getByName;
   readonly #counts: { -readonly [Name in keyof Counts]: number } = { ...NO_COUNTS };
   #changes = 0;
+  /** Calls that have not returned. */
+  #calls = 0;
   /** An alarm is about to run. The platform drops an alarm that has fired; the test runner deletes it. */
   #isFiring = false;
 
@@ -119,14 +131,35 @@ export class Counting {
     let [looks, seen] = [0, -1];
     for (let look = 0; look < MAX_LOOKS; look++) {
       await this.#timers.realWait(LOOK_EVERY_MS);
-      const isAsleep = [...this.#inFlight].every(({ timers }) => timers > 0);
       looks = seen === this.#changes ? looks + 1 : 0;
       seen = this.#changes;
+      const isAsleep = this.#isAsleep;
       const isSettled = isAsleep || this.#timers.nextAt < Number.POSITIVE_INFINITY;
       if (looks >= (isAsleep ? QUIET_LOOKS : LOOKS_WHILE_OTHERS_WAIT) && isSettled && !this.#timers.isDue) return;
       if (looks === LOOKS_OF_THE_DEAD) this.#timers.dropDead();
     }
     throw new Error(`the service is still busy: ${[...this.#inFlight].map(({ object }) => object).join(", ")}`);
+  }
+
+  /** All that runs waits for a timer, or for others that do. A call on its way, there or back, is nowhere running. */
+  get #isAsleep(): boolean {
+    const running = [...this.#inFlight];
+    const isOnItsWay = this.#calls > running.filter(({ isCalled }) => isCalled).length;
+    return !isOnItsWay && running.every(({ timers, calls }) => timers + calls > 0);
+  }
+
+  #underWay(result: unknown): unknown {
+    if (!isThenable(result)) return result;
+    const caller = this.#running.getStore();
+    const note = (by: number) => {
+      this.#calls += by;
+      if (caller) caller.calls += by;
+      this.#changed();
+    };
+    note(1);
+    const returned = () => note(-1);
+    result.then(returned, returned);
+    return result;
   }
 
   async #fire(storage: DurableObjectStorage): Promise<void> {
@@ -190,7 +223,7 @@ export class Counting {
           if (typeof value !== "function") return value;
           return (...args: unknown[]) => {
             counting.#count("calls");
-            return Reflect.apply(value, target, args);
+            return counting.#underWay(Reflect.apply(value, target, args));
           };
         },
       });
@@ -226,7 +259,7 @@ export class Counting {
           if (charged[name]) counting.#count(charged[name]);
           // An object that calls itself is already running.
           if (counting.#running.getStore()?.object === object) return original.apply(this, args);
-          return counting.#run(object, () => original.apply(this, args));
+          return counting.#run(object, () => original.apply(this, args), !NOT_CALLED.has(name));
         };
       });
     }
@@ -245,8 +278,8 @@ export class Counting {
     this.#owners.set(storage, { kind, name });
   }
 
-  #run(object: string | undefined, work: () => unknown): unknown {
-    const running: Running = { object, timers: 0 };
+  #run(object: string | undefined, work: () => unknown, isCalled = false): unknown {
+    const running: Running = { object, isCalled, timers: 0, calls: 0 };
     const ended = () => {
       this.#inFlight.delete(running);
       this.#changed();
