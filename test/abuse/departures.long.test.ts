@@ -54,8 +54,8 @@ function keysToLeave(dataDir: string): number {
   for (const file of readdirSync(folder)) {
     if (!/^[0-9a-f]{64}\.sqlite$/.test(file)) continue;
     using database = new DatabaseSync(join(folder, file));
-    const hasKeys = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'keys'").get() !== undefined;
-    if (hasKeys) count += Number(database.prepare("SELECT count(*) AS n FROM keys").get()?.n);
+    const hasKeys = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'session_keys'").get() !== undefined;
+    if (hasKeys) count += Number(database.prepare("SELECT count(*) AS n FROM session_keys").get()?.n);
   }
   return count;
 }
