@@ -18,9 +18,10 @@ export function newSessionId(): string {
 
 /**
  * Self-hosted, a new object is a new database: several files and fsyncs, which would be most of the cost of a connection.
- * So as many sessions as this share one (ADR 23). A fault of the object costs all of them their sockets.
+ * So as many sessions as this share one (ADR 23). A fault of the object costs all of them their sockets, and the more
+ * of them work at the same time, the slower each is: with eight a busy server does a seventh less, with four nothing.
  */
-const SESSIONS_PER_OBJECT = 16;
+const SESSIONS_PER_OBJECT = 4;
 /** An object takes new sessions for this long: its file may be swept when it is twice as old and empty. */
 const OBJECT_TAKES_MS = 5_000;
 const SHARED_PREFIX = "shared-";
