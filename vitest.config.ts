@@ -89,10 +89,10 @@ export default defineConfig({
         test: {
           name: "objects",
           include: [
-            "test/objects/*.test.ts",
-            "test/objects/!(capped|cost|directory|metrics|pacing|reports)/!(returns|session-end|http-session-life).test.ts",
+            "test/cloudflare/*.test.ts",
+            "test/cloudflare/!(capped|cost|directory|metrics|pacing|reports)/!(returns|session-end|http-session-life).test.ts",
           ],
-          setupFiles: "./test/objects/new-service.ts",
+          setupFiles: "./test/cloudflare/new-service.ts",
           isolate: false,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
@@ -106,8 +106,8 @@ export default defineConfig({
           name: "isolated",
           // About what all objects share: what all of them cost, lists of the whole service, the age of the process, the rush of sessions that come back.
           include: [
-            "test/objects/{cost,directory,metrics,pacing,reports}/*.test.ts",
-            "test/objects/*session/{returns,session-end,http-session-life}.test.ts",
+            "test/cloudflare/{cost,directory,metrics,pacing,reports}/*.test.ts",
+            "test/cloudflare/*session/{returns,session-end,http-session-life}.test.ts",
           ],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
@@ -123,7 +123,7 @@ export default defineConfig({
         ],
         test: {
           name: "capped",
-          include: ["test/objects/capped/*.test.ts"],
+          include: ["test/cloudflare/capped/*.test.ts"],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,

@@ -21,7 +21,7 @@ const common = {
 
 const worker: BuildOptions = {
   ...common,
-  entryPoints: ["src/index.ts"],
+  entryPoints: ["src/cloudflare/index.ts"],
   outfile: "dist/worker.js",
   platform: "neutral",
   mainFields: ["module", "main"],

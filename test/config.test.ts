@@ -6,8 +6,8 @@ import {
   readConfig,
   ruleInWords,
   type VariableName,
-} from "../src/config.ts";
-import { JURISDICTIONS, LOCATIONS, locationOf } from "../src/locations.ts";
+} from "../src/core/config/config.ts";
+import { JURISDICTIONS, LOCATIONS, locationOf } from "../src/core/config/locations.ts";
 
 const MAX_SECONDS = 9_223_372_036;
 

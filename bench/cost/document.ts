@@ -110,7 +110,7 @@ it its database.
 
 ## How it is counted
 
-The service runs in workerd, the runtime of Cloudflare, with counters around it (\`test/objects/cost/\`): calls of objects, alarms
+The service runs in workerd, the runtime of Cloudflare, with counters around it (\`test/cloudflare/cost/\`): calls of objects, alarms
 and messages as they happen, and rows as SQLite counts them. The rows of tables that are created count, and so does each alarm
 that is set; the deletion of a whole database counts as one. Time is virtual: alarms and timers run when they are due, and an hour of waiting takes no time.
 

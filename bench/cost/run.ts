@@ -7,7 +7,7 @@ import { costDocument, printed } from "./document.ts";
 
 const DOCUMENT = fileURLToPath(new URL("../../docs/cost.md", import.meta.url));
 
-const vitest = await startVitest("test", ["test/objects/cost/cost.test.ts"], {
+const vitest = await startVitest("test", ["test/cloudflare/cost/cost.test.ts"], {
   watch: false,
   project: ["isolated"],
   reporters: ["dot"],

@@ -2,11 +2,22 @@
  * The service itself, its objects able to say how many rows they have written since they woke (SQLite's own count: rows
  * inserted, updated and deleted, the platform's rows for alarms included).
  */
-import worker, { DirectoryObject as Directory, KeyObject as Key, SessionObject as Session } from "../../src/index.ts";
-import { allDirectories } from "../../src/objects/calls/directories.ts";
-import type { Env } from "../../src/objects/env.ts";
 
-export { HttpSessionObject, MetricsObject, RateLimitObject, RelayObject, StorageProbeObject } from "../../src/index.ts";
+import { allDirectories } from "../../src/cloudflare/calls/directories.ts";
+import type { Env } from "../../src/cloudflare/env.ts";
+import worker, {
+  DirectoryObject as Directory,
+  KeyObject as Key,
+  SessionObject as Session,
+} from "../../src/cloudflare/index.ts";
+
+export {
+  HttpSessionObject,
+  MetricsObject,
+  RateLimitObject,
+  RelayObject,
+  StorageProbeObject,
+} from "../../src/cloudflare/index.ts";
 
 interface Counted {
   rowsWritten(): Promise<number>;

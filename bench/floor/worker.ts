@@ -6,11 +6,11 @@
  * the service, so that the service's launcher starts it.
  */
 import { DurableObject } from "cloudflare:workers";
-import type { Env } from "../../src/objects/env.ts";
-import { ReceiveWindow } from "../../src/protocols/carrier/window.ts";
-import { ALL_BUT_ADMIN } from "../../src/session/rights.ts";
-import { openSession } from "../../src/transports/session.ts";
-import { serveTcp } from "../../src/transports/tcp.ts";
+import type { Env } from "../../src/cloudflare/env.ts";
+import { openSession } from "../../src/cloudflare/transports/session.ts";
+import { serveTcp } from "../../src/cloudflare/transports/tcp.ts";
+import { ReceiveWindow } from "../../src/core/protocols/carrier/window.ts";
+import { ALL_BUT_ADMIN } from "../../src/core/session/rights.ts";
 
 interface FloorEnv {
   readonly KEY: DurableObjectNamespace<KeyObject>;

@@ -1,5 +1,5 @@
 import { validateHeaderValue } from "node:http";
-import { checkVariable, ruleInWords } from "../config.ts";
+import { checkVariable, ruleInWords } from "../core/config/config.ts";
 import { type Address, parseAddress } from "../front/system/addresses.ts";
 import { UsageFailure } from "../front/system/failure.ts";
 import { type KeyPair, readOptionalKeyPair, readSecretFile } from "./files.ts";

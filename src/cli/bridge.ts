@@ -1,13 +1,13 @@
 import type { Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { WebSocket } from "ws";
+import { WINDOW_HEADER } from "../core/protocols/carrier/window.ts";
 import { Pump } from "../front/carriage/pump.ts";
 import { TCP_PROTOCOLS } from "../front/carriage/tcp-protocols.ts";
 import { formatAddress, plainIp } from "../front/system/addresses.ts";
 import { listen } from "../front/system/listener.ts";
 import { rateLimitedLog } from "../front/system/log.ts";
 import { packageVersion } from "../front/system/package.ts";
-import { WINDOW_HEADER } from "../protocols/carrier/window.ts";
 import type { BridgeSettings } from "./bridge-settings.ts";
 import { readProxyHeader } from "./proxy-reader.ts";
 import { stopRequested } from "./signals.ts";

@@ -5,7 +5,7 @@ import {
   VARIABLES,
   type VariableName,
   WITHOUT_COUNTERPART,
-} from "../config.ts";
+} from "../core/config/config.ts";
 import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "../front/system/addresses.ts";
 import { UsageFailure } from "../front/system/failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";

@@ -1,4 +1,4 @@
-import { readConfig } from "../config.ts";
+import { readConfig } from "../core/config/config.ts";
 import { FrontDoor, newBridgeSecret } from "./door.ts";
 import { PEER_HEADER } from "./http/headers.ts";
 import { budgetFor, type FileBudget, openFileLimit } from "./limits/open-files.ts";

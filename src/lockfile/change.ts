@@ -1,5 +1,5 @@
 import { readdirSync } from "node:fs";
-import { formatLockText } from "../protocols/lockfile/index.ts";
+import { formatLockText } from "../core/protocols/lockfile/index.ts";
 import { type ExaminedLock, examineLock } from "./examine.ts";
 import { type Holder, holderOf, isOwnedBy, isStale, nowSeconds, type Owner } from "./holder.ts";
 import { isAuxiliaryName, type LockPath } from "./paths.ts";

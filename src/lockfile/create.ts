@@ -1,4 +1,4 @@
-import { formatLockText, type LockFields } from "../protocols/lockfile/index.ts";
+import { formatLockText, type LockFields } from "../core/protocols/lockfile/index.ts";
 import { codeOf } from "./errors.ts";
 import { hostName, nowSeconds } from "./holder.ts";
 import { auxiliaryName, type LockPath, newNonce } from "./paths.ts";

@@ -1,4 +1,4 @@
-import { MAX_LOCK_BYTES, parseLockText } from "../protocols/lockfile/index.ts";
+import { MAX_LOCK_BYTES, parseLockText } from "../core/protocols/lockfile/index.ts";
 import { codeOf, PathError } from "./errors.ts";
 import type { SeenLock } from "./holder.ts";
 import type { LockPath } from "./paths.ts";

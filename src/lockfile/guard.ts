@@ -1,4 +1,4 @@
-import { formatLockText } from "../protocols/lockfile/index.ts";
+import { formatLockText } from "../core/protocols/lockfile/index.ts";
 import { breakAbandoned } from "./abandoned.ts";
 import { IoError } from "./errors.ts";
 import { nowSeconds } from "./holder.ts";

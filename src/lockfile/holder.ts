@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import { cleanText, type LockText } from "../protocols/lockfile/index.ts";
+import { cleanText, type LockText } from "../core/protocols/lockfile/index.ts";
 
 /** The holder of a lock, as far as its file tells. Everything but the age is null if the file is malformed. */
 export interface Holder {

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** Lock files: a lock that is held while a file exists, for programs that share a file system. */
-export { formatLockText, type LockFields, type LockText, parseLockText } from "../protocols/lockfile/index.ts";
+export { formatLockText, type LockFields, type LockText, parseLockText } from "../core/protocols/lockfile/index.ts";
 export {
   FileLockError,
   type FileLockErrorKind,

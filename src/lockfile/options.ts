@@ -1,4 +1,4 @@
-import { cleanText, MAX_PID } from "../protocols/lockfile/index.ts";
+import { cleanText, MAX_PID } from "../core/protocols/lockfile/index.ts";
 import type { Warn } from "./remove.ts";
 
 export interface FileLockOptions {

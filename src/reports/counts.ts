@@ -1,9 +1,9 @@
-import { seriesName } from "../metrics/series.ts";
-import type { Env } from "../objects/env.ts";
-import { configOf } from "../objects/env.ts";
-import { allCollectors } from "../objects/metrics/collectors.ts";
-import { settleReports } from "../objects/metrics/isolate-tally.ts";
-import { relayOf } from "../objects/relay/relay-name.ts";
+import type { Env } from "../cloudflare/env.ts";
+import { configOf } from "../cloudflare/env.ts";
+import { allCollectors } from "../cloudflare/metrics/collectors.ts";
+import { settleReports } from "../cloudflare/metrics/isolate-tally.ts";
+import { relayOf } from "../cloudflare/relay/relay-name.ts";
+import { seriesName } from "../core/metrics/series.ts";
 import { gatherGauges } from "./gauges.ts";
 
 /** The service in a few numbers, by name. */

@@ -1,7 +1,7 @@
-import { allDirectories } from "../objects/calls/directories.ts";
-import type { Transport } from "../objects/directory/directory-object.ts";
-import type { Env } from "../objects/env.ts";
-import { countKnown, knownKeys, type SeenKey } from "../objects/known-keys/known-keys.ts";
+import { allDirectories } from "../cloudflare/calls/directories.ts";
+import type { Transport } from "../cloudflare/directory/directory-object.ts";
+import type { Env } from "../cloudflare/env.ts";
+import { countKnown, knownKeys, type SeenKey } from "../cloudflare/known-keys/known-keys.ts";
 import { describeKeys } from "./key-walk.ts";
 
 /** A report asks, and wakes, at most this many sessions and keys. */

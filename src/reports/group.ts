@@ -1,5 +1,5 @@
-import { configOf, type Env } from "../objects/env.ts";
-import { relayOf } from "../objects/relay/relay-name.ts";
+import { configOf, type Env } from "../cloudflare/env.ts";
+import { relayOf } from "../cloudflare/relay/relay-name.ts";
 
 /** The group of this deployment as JSON: who is heard from, and whether that is a majority. Alone it is one by itself. */
 export async function groupDocument(env: Env): Promise<string> {

@@ -1,10 +1,10 @@
-import type { EndReason, HolderView, WaiterView } from "../engine/index.ts";
-import { type Labels, labelsOf } from "../objects/calls/directories.ts";
-import { ownerIdOf, type SessionlessProtocol, sessionlessProtocolOf } from "../objects/calls/session-names.ts";
-import type { Env } from "../objects/env.ts";
-import type { HistoryView, PastGrant } from "../objects/key/history.ts";
-import type { KeyDescription } from "../objects/key/key-object.ts";
-import { labelOfTag } from "../objects/key/tag-label.ts";
+import { type Labels, labelsOf } from "../cloudflare/calls/directories.ts";
+import { ownerIdOf, type SessionlessProtocol, sessionlessProtocolOf } from "../cloudflare/calls/session-names.ts";
+import type { Env } from "../cloudflare/env.ts";
+import type { HistoryView, PastGrant } from "../cloudflare/key/history.ts";
+import type { KeyDescription } from "../cloudflare/key/key-object.ts";
+import { labelOfTag } from "../cloudflare/key/tag-label.ts";
+import type { EndReason, HolderView, WaiterView } from "../core/engine/index.ts";
 
 /** Identifies a holder or waiter. Field order is part of the format. */
 export interface Identity {

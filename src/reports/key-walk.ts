@@ -1,8 +1,8 @@
-import { allDirectories, byDirectory } from "../objects/calls/directories.ts";
-import type { ListedKey } from "../objects/directory/directory-object.ts";
-import type { DescribedKeys, Range } from "../objects/directory/listed-keys.ts";
-import type { Env } from "../objects/env.ts";
-import { type SeenKey, seeKey } from "../objects/known-keys/known-keys.ts";
+import { allDirectories, byDirectory } from "../cloudflare/calls/directories.ts";
+import type { ListedKey } from "../cloudflare/directory/directory-object.ts";
+import type { DescribedKeys, Range } from "../cloudflare/directory/listed-keys.ts";
+import type { Env } from "../cloudflare/env.ts";
+import { type SeenKey, seeKey } from "../cloudflare/known-keys/known-keys.ts";
 
 /** Which keys to look for, and in how much detail. */
 export interface Walk {

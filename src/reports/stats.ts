@@ -1,17 +1,17 @@
-import { commonPrefix, type Scope, seesKey } from "../auth/scope.ts";
+import { askKey } from "../cloudflare/calls/ask-key.ts";
+import { directoryOfKey } from "../cloudflare/calls/directories.ts";
+import { ownerIdOf } from "../cloudflare/calls/session-names.ts";
+import type { ListedKey } from "../cloudflare/directory/directory-object.ts";
+import type { Env } from "../cloudflare/env.ts";
+import { hasNewLabels } from "../cloudflare/key/history.ts";
+import { type SequenceNumber, sharedAnswer } from "../cloudflare/pacing/shared-answers.ts";
+import { commonPrefix, type Scope, seesKey } from "../core/auth/scope.ts";
 import { logged } from "../log.ts";
-import { askKey } from "../objects/calls/ask-key.ts";
-import { directoryOfKey } from "../objects/calls/directories.ts";
-import { ownerIdOf } from "../objects/calls/session-names.ts";
-import type { ListedKey } from "../objects/directory/directory-object.ts";
-import type { Env } from "../objects/env.ts";
-import { hasNewLabels } from "../objects/key/history.ts";
-import { type SequenceNumber, sharedAnswer } from "../objects/pacing/shared-answers.ts";
 import { takeCensus } from "./gauges.ts";
 import { type HistoryDetail, historyOf, labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
 import { type FoundKey, findKeys } from "./key-walk.ts";
 
-export { labelsOf } from "../objects/calls/directories.ts";
+export { labelsOf } from "../cloudflare/calls/directories.ts";
 export type { GrantDetail, HistoryDetail, HolderDetail, MembersDetail, WaiterDetail } from "./key-detail.ts";
 
 export interface LockStats extends Partial<MembersDetail> {

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { describe, expect, test } from "vitest";
-import { type Config, readConfig } from "../../src/config.ts";
+import { type Config, readConfig } from "../../src/core/config/config.ts";
 import { cors } from "../../src/http/middleware/cors.ts";
 import { clientAddress } from "../../src/http/request/address.ts";
 

@@ -8,9 +8,9 @@ import {
   mayHaveSession,
   mayUse,
   type Principal,
-} from "../../src/auth/principal.ts";
-import { OPERATIONS, type ScopeOperation } from "../../src/auth/scope.ts";
-import { issueTicket } from "../../src/auth/tickets.ts";
+} from "../../src/core/auth/principal.ts";
+import { OPERATIONS, type ScopeOperation } from "../../src/core/auth/scope.ts";
+import { issueTicket } from "../../src/core/auth/tickets.ts";
 
 type Secrets = Parameters<typeof authenticate>[0];
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { commonPrefix, permits, type Scope, type ScopeOperation, seesKey } from "../../src/auth/scope.ts";
+import { commonPrefix, permits, type Scope, type ScopeOperation, seesKey } from "../../src/core/auth/scope.ts";
 
 function scope(keys: string[], operations: ScopeOperation[] = ["lock"]): Scope {
   return { keys, operations, expiresAt: 0 };

@@ -1,7 +1,7 @@
 import { SignJWT } from "jose";
 import { describe, expect, test } from "vitest";
-import type { ScopeOperation } from "../../src/auth/scope.ts";
-import { issueTicket, MAX_TICKET_LENGTH, readTicket } from "../../src/auth/tickets.ts";
+import type { ScopeOperation } from "../../src/core/auth/scope.ts";
+import { issueTicket, MAX_TICKET_LENGTH, readTicket } from "../../src/core/auth/tickets.ts";
 
 const CLOSED = { authToken: "secret", ticketSecret: undefined };
 const SIGNED = { authToken: "secret", ticketSecret: "0123456789abcdef0123456789abcdef" };

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, type MockInstance, test, vi } from "vitest";
-import { authenticate } from "../../src/auth/principal.ts";
+import { authenticate } from "../../src/core/auth/principal.ts";
 
 const CLOSED = { authToken: "secret", adminToken: "root", ticketSecret: undefined };
 let digest: MockInstance<SubtleCrypto["digest"]>;

@@ -5,7 +5,7 @@ import { onTestFinished } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
 import { type RunningBridge, startBridge } from "../../src/cli/bridge.ts";
 import type { BridgeSettings } from "../../src/cli/bridge-settings.ts";
-import { ACKNOWLEDGE_EVERY } from "../../src/protocols/carrier/window.ts";
+import { ACKNOWLEDGE_EVERY } from "../../src/core/protocols/carrier/window.ts";
 import { eventually } from "./support.ts";
 
 /** One WebSocket as the service sees it. */

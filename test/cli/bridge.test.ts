@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect as connectTls } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { WINDOW_BYTES } from "../../src/protocols/carrier/window.ts";
+import { WINDOW_BYTES } from "../../src/core/protocols/carrier/window.ts";
 import { stopwatch } from "../support/stopwatch.ts";
 import { randomPieces, randomText, settled, startService, startTestBridge } from "./bridge-support.ts";
 import { eventually, fixture, freePort, holdfast, outcome, TcpClient } from "./support.ts";

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readSettings, SETTINGS } from "../../src/cli/settings.ts";
-import { VARIABLES } from "../../src/config.ts";
+import { VARIABLES } from "../../src/core/config/config.ts";
 import { UsageFailure } from "../../src/front/system/failure.ts";
 import { fixture, temporaryDir } from "./support.ts";
 

@@ -1,6 +1,6 @@
 /** The contract's sessions on bare engines, one per key, with rows, a clock that only moves when told, and no I/O. */
 import { setImmediate } from "node:timers/promises";
-import type { CommandContext, KeyEvent, NoticeAnswer } from "../../src/engine/index.ts";
+import type { CommandContext, KeyEvent, NoticeAnswer } from "../../src/core/engine/index.ts";
 import { type Call, StoredEngine } from "../engine/stored-engine.ts";
 import type { AcquireOptions, Harness, Outcome, Refusal, ReleaseOutcome, RenewOutcome, Session } from "./contract.ts";
 

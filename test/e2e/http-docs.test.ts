@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { FAMILIES } from "../../src/core/metrics/families.ts";
 import { ERRORS, type ErrorCode, errorRule } from "../../src/http/reply/errors.ts";
-import { FAMILIES } from "../../src/metrics/families.ts";
 import { type Chapter, chaptersOf, isAsPrinted, play } from "../support/examples.ts";
 import { tableUnder } from "../support/tables.ts";
 import { expectAsPrinted } from "./printed.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Deadlines, type Due } from "../../src/engine/deadlines.ts";
+import { Deadlines, type Due } from "../../src/core/engine/deadlines.ts";
 
 class Timer implements Due {
   dueAt: number;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { FenceExhaustedError, fenceFromHex, fenceToHex } from "../../src/engine/index.ts";
+import { FenceExhaustedError, fenceFromHex, fenceToHex } from "../../src/core/engine/index.ts";
 import { fenceOf, Story } from "./story.ts";
 
 const TOP = 2n ** 64n - 1n;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Linked, LinkedList } from "../../src/engine/linked-list.ts";
+import { type Linked, LinkedList } from "../../src/core/engine/linked-list.ts";
 
 class Member implements Linked<Member> {
   readonly name: number;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { NoticeEvent } from "../../src/engine/index.ts";
+import type { NoticeEvent } from "../../src/core/engine/index.ts";
 import { Story } from "./story.ts";
 
 /** `a` has released the lock, and it has been offered to `b`. */

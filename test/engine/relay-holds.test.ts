@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RelayQuestion } from "../../src/engine/index.ts";
+import type { RelayQuestion } from "../../src/core/engine/index.ts";
 import { Story } from "./story.ts";
 
 class RelayStory extends Story {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { KeyEvent, RoundEvent } from "../../src/engine/index.ts";
+import type { KeyEvent, RoundEvent } from "../../src/core/engine/index.ts";
 import { Story } from "./story.ts";
 
 /** A key whose requests need a quorum. */

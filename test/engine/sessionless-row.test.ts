@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { Sessionless } from "../../src/engine/index.ts";
-import { decodeSessionless, encodeSessionless } from "../../src/objects/key/sessionless-row.ts";
+import { decodeSessionless, encodeSessionless } from "../../src/cloudflare/key/sessionless-row.ts";
+import type { Sessionless } from "../../src/core/engine/index.ts";
 
 describe("the stored form of a holder without a session", () => {
   const holders: readonly Sessionless[] = [

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { ClaimOutcome, Sessionless, Which } from "../../src/engine/index.ts";
+import type { ClaimOutcome, Sessionless, Which } from "../../src/core/engine/index.ts";
 import { Story } from "./story.ts";
 
 const FILE: Sessionless = { kind: "file", note: "42", tag: "deploy", mark: "0a" };

@@ -19,7 +19,7 @@ import {
   Slot,
   type StoredKey,
   Waiter,
-} from "../../src/engine/index.ts";
+} from "../../src/core/engine/index.ts";
 
 export interface SlotRow {
   readonly index: number;

@@ -6,7 +6,7 @@ import type {
   KeyEvent,
   NoticeAnswer,
   Observation,
-} from "../../src/engine/index.ts";
+} from "../../src/core/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "./stored-engine.ts";
 
 export interface StoryOptions {

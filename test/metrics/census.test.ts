@@ -1,7 +1,7 @@
 /** The directory's count of keys, and the random part of them that estimates are made from. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { Census } from "../../src/objects/directory/census.ts";
+import { Census } from "../../src/cloudflare/directory/census.ts";
 
 const names = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
 

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Gauges, renderExposition } from "../../src/metrics/exposition.ts";
-import { FAMILIES, METHODS } from "../../src/metrics/families.ts";
-import { Tally } from "../../src/metrics/tally.ts";
+import { type Gauges, renderExposition } from "../../src/core/metrics/exposition.ts";
+import { FAMILIES, METHODS } from "../../src/core/metrics/families.ts";
+import { Tally } from "../../src/core/metrics/tally.ts";
 import { parseExposition, sampleValue } from "./parse.ts";
 
 const GAUGES: Gauges = {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Tally } from "../../src/metrics/tally.ts";
+import { Tally } from "../../src/core/metrics/tally.ts";
 
 describe("a tally", () => {
   it("adds up by series", () => {

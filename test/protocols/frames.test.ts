@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { FrameReader } from "../../src/protocols/wire/frames.ts";
+import { FrameReader } from "../../src/core/protocols/wire/frames.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString("latin1");

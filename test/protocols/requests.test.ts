@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Frame } from "../../src/protocols/wire/frames.ts";
-import { type Parsed, parseRequest, splitTag } from "../../src/protocols/wire/requests.ts";
+import type { Frame } from "../../src/core/protocols/wire/frames.ts";
+import { type Parsed, parseRequest, splitTag } from "../../src/core/protocols/wire/requests.ts";
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text, "utf8"));
 const latin1 = (text: string) => new Uint8Array(Buffer.from(text, "latin1"));

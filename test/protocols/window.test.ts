@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ACKNOWLEDGE_EVERY, ReceiveWindow, SendWindow, WINDOW_BYTES } from "../../src/protocols/carrier/window.ts";
+import { ACKNOWLEDGE_EVERY, ReceiveWindow, SendWindow, WINDOW_BYTES } from "../../src/core/protocols/carrier/window.ts";
 
 const acknowledgement = (bytes: number) => Uint8Array.of(bytes >>> 24, bytes >>> 16, bytes >>> 8, bytes);
 

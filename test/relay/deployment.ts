@@ -1,9 +1,9 @@
 /** One deployment of a group: a key as its object keeps it, the relay, and what can go wrong between them. */
-import { type CommandContext, KeyEngine, type KeyEvent } from "../../src/engine/index.ts";
-import type { RelayReply } from "../../src/protocols/godistlock/relay.ts";
-import type { Question, RelayEffect, Turn } from "../../src/relay/effects.ts";
-import { orderOf } from "../../src/relay/nonces.ts";
-import { Relay } from "../../src/relay/relay.ts";
+import { type CommandContext, KeyEngine, type KeyEvent } from "../../src/core/engine/index.ts";
+import type { Question, RelayEffect, Turn } from "../../src/core/group/effects.ts";
+import { orderOf } from "../../src/core/group/nonces.ts";
+import { Relay } from "../../src/core/group/relay.ts";
+import type { RelayReply } from "../../src/core/protocols/godistlock/relay.ts";
 import { Rows } from "../engine/stored-engine.ts";
 import type { Scheduler } from "./scheduler.ts";
 

@@ -1,7 +1,7 @@
 /** A group of deployments, their clients, and a network that loses, delays, doubles and reorders what it carries. */
 import assert from "node:assert/strict";
-import type { KeyEvent } from "../../src/engine/index.ts";
-import type { Question } from "../../src/relay/effects.ts";
+import type { KeyEvent } from "../../src/core/engine/index.ts";
+import type { Question } from "../../src/core/group/effects.ts";
 import { type Answer, type Defects, Deployment, type Surroundings } from "./deployment.ts";
 import { Scheduler } from "./scheduler.ts";
 

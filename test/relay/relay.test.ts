@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { Ballot } from "../../src/relay/ballot.ts";
-import type { Question, RelayEffect } from "../../src/relay/effects.ts";
-import { orderedNonce, orderOf } from "../../src/relay/nonces.ts";
-import { Presence } from "../../src/relay/presence.ts";
-import { Relay } from "../../src/relay/relay.ts";
+import { Ballot } from "../../src/core/group/ballot.ts";
+import type { Question, RelayEffect } from "../../src/core/group/effects.ts";
+import { orderedNonce, orderOf } from "../../src/core/group/nonces.ts";
+import { Presence } from "../../src/core/group/presence.ts";
+import { Relay } from "../../src/core/group/relay.ts";
 
 const TURN = { lock: "deploy", request: "r1", mark: "0000000000000001" };
 

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { SessionContext } from "../../src/session/context.ts";
-import type { Effect } from "../../src/session/effects.ts";
-import { Holdings } from "../../src/session/holdings.ts";
-import { Leaving } from "../../src/session/leaving.ts";
+import { SessionContext } from "../../src/core/session/context.ts";
+import type { Effect } from "../../src/core/session/effects.ts";
+import { Holdings } from "../../src/core/session/holdings.ts";
+import { Leaving } from "../../src/core/session/leaving.ts";
 import { origin, Stored } from "./stored.ts";
 
 const KEYS = Array.from({ length: 200 }, (_, index) => `key-${index}`);

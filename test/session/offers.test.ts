@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Effect, Notice } from "../../src/session/effects.ts";
-import { ALL_BUT_ADMIN } from "../../src/session/rights.ts";
-import { SocketSession } from "../../src/session/socket-session.ts";
+import type { Effect, Notice } from "../../src/core/session/effects.ts";
+import { ALL_BUT_ADMIN } from "../../src/core/session/rights.ts";
+import { SocketSession } from "../../src/core/session/socket-session.ts";
 import { CONFIG, origin, Stored } from "./stored.ts";
 
 const NOW = 1_000_000;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { Effect } from "../../src/session/effects.ts";
-import type { KeyOutcome } from "../../src/session/key-calls.ts";
-import { ALL_BUT_ADMIN } from "../../src/session/rights.ts";
-import { SocketSession } from "../../src/session/socket-session.ts";
+import type { Effect } from "../../src/core/session/effects.ts";
+import type { KeyOutcome } from "../../src/core/session/key-calls.ts";
+import { ALL_BUT_ADMIN } from "../../src/core/session/rights.ts";
+import { SocketSession } from "../../src/core/session/socket-session.ts";
 import { origin, Stored } from "./stored.ts";
 
 type Call = Extract<Effect, { type: "callKey" }>;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Effect } from "../../src/session/effects.ts";
-import type { KeyOutcome, KeyRequest } from "../../src/session/key-calls.ts";
-import { type Parked, PolledSession } from "../../src/session/polled-session.ts";
+import type { Effect } from "../../src/core/session/effects.ts";
+import type { KeyOutcome, KeyRequest } from "../../src/core/session/key-calls.ts";
+import { type Parked, PolledSession } from "../../src/core/session/polled-session.ts";
 import { origin, Stored } from "./stored.ts";
 
 const ACQUIRE: KeyRequest = { type: "acquire", key: "key", limit: 1, waitSeconds: 10, leaseSeconds: 5 };

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { SessionContext } from "../../src/session/context.ts";
-import { Resumption } from "../../src/session/resumption.ts";
+import { SessionContext } from "../../src/core/session/context.ts";
+import { Resumption } from "../../src/core/session/resumption.ts";
 import { CONFIG, origin, Stored } from "./stored.ts";
 
 it("remembers the newest 64 losses, and none that a client cannot have missed within the grace period", () => {

@@ -1,5 +1,5 @@
-import type { SessionConfig, SessionOrigin } from "../../src/session/context.ts";
-import type { Effect, RecordName, SessionRecords } from "../../src/session/effects.ts";
+import type { SessionConfig, SessionOrigin } from "../../src/core/session/context.ts";
+import type { Effect, RecordName, SessionRecords } from "../../src/core/session/effects.ts";
 
 export const CONFIG: SessionConfig = {
   authToken: undefined,

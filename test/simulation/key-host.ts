@@ -1,5 +1,5 @@
-import type { CommandContext, KeyEvent } from "../../src/engine/index.ts";
-import type { KeyCall, KeyOutcome } from "../../src/session/key-calls.ts";
+import type { CommandContext, KeyEvent } from "../../src/core/engine/index.ts";
+import type { KeyCall, KeyOutcome } from "../../src/core/session/key-calls.ts";
 import { type Call, StoredEngine } from "../engine/stored-engine.ts";
 import type { World } from "./world.ts";
 

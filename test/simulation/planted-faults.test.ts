@@ -13,7 +13,7 @@ const SEEDS = 10_000;
 
 interface Fault {
   readonly what: string;
-  /** Below `src/session`. */
+  /** Below `src/core/session`. */
   readonly file: string;
   readonly code: string;
   readonly planted: string;
@@ -166,7 +166,7 @@ function plant({ file, code, planted }: Fault, number: number): string {
   const copy = join(folder, String(number));
   for (const part of PARTS) cpSync(join(ROOT, part), join(copy, part), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
-  const path = join(copy, "src/session", file);
+  const path = join(copy, "src/core/session", file);
   const source = readFileSync(path, "utf8");
   expect(source.split(code).length, `the place of the fault in ${file}`).toBe(2);
   writeFileSync(

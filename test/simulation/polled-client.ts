@@ -1,5 +1,5 @@
-import type { Outcome } from "../../src/protocols/statuses.ts";
-import type { KeyRequest } from "../../src/session/key-calls.ts";
+import type { Outcome } from "../../src/core/protocols/statuses.ts";
+import type { KeyRequest } from "../../src/core/session/key-calls.ts";
 import { PolledHost, type Reply } from "./polled-host.ts";
 import { Lane } from "./schedule.ts";
 import type { World } from "./world.ts";

@@ -1,8 +1,8 @@
-import type { Outcome } from "../../src/protocols/statuses.ts";
-import type { SessionOrigin } from "../../src/session/context.ts";
-import type { Effect, Notice } from "../../src/session/effects.ts";
-import type { KeyRequest } from "../../src/session/key-calls.ts";
-import { type Parked, PolledSession } from "../../src/session/polled-session.ts";
+import type { Outcome } from "../../src/core/protocols/statuses.ts";
+import type { SessionOrigin } from "../../src/core/session/context.ts";
+import type { Effect, Notice } from "../../src/core/session/effects.ts";
+import type { KeyRequest } from "../../src/core/session/key-calls.ts";
+import { type Parked, PolledSession } from "../../src/core/session/polled-session.ts";
 import { SessionHost } from "./session-host.ts";
 
 /** What a client without a socket hears of a request. `failed`: nothing is known of it. */

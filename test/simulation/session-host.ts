@@ -1,6 +1,6 @@
-import type { NoticeAnswer } from "../../src/engine/index.ts";
-import type { SessionContext, SessionOrigin } from "../../src/session/context.ts";
-import type { Effect, Loss, Notice, Want } from "../../src/session/effects.ts";
+import type { NoticeAnswer } from "../../src/core/engine/index.ts";
+import type { SessionContext, SessionOrigin } from "../../src/core/session/context.ts";
+import type { Effect, Loss, Notice, Want } from "../../src/core/session/effects.ts";
 import { CONFIG, origin, Stored } from "../session/stored.ts";
 import type { World } from "./world.ts";
 

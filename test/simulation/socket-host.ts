@@ -1,8 +1,8 @@
-import type { SessionOrigin } from "../../src/session/context.ts";
-import type { Effect, Notice } from "../../src/session/effects.ts";
-import { ALL_BUT_ADMIN } from "../../src/session/rights.ts";
-import type { SocketState } from "../../src/session/socket-conversation.ts";
-import { SocketSession, VANISHED } from "../../src/session/socket-session.ts";
+import type { SessionOrigin } from "../../src/core/session/context.ts";
+import type { Effect, Notice } from "../../src/core/session/effects.ts";
+import { ALL_BUT_ADMIN } from "../../src/core/session/rights.ts";
+import type { SocketState } from "../../src/core/session/socket-conversation.ts";
+import { SocketSession, VANISHED } from "../../src/core/session/socket-session.ts";
 import { SessionHost } from "./session-host.ts";
 import type { SimulatedSocket } from "./socket.ts";
 

@@ -2,7 +2,7 @@
  * Many sessions and keys under one seeded schedule. Sessions are the session core, keys the engine; what lies between
  * them may be slow, fail, or be done twice, and every object may lose its memory between any two effects.
  */
-import type { KeyCall, KeyOutcome } from "../../src/session/key-calls.ts";
+import type { KeyCall, KeyOutcome } from "../../src/core/session/key-calls.ts";
 import { Checks } from "./checks.ts";
 import { KeyHost } from "./key-host.ts";
 import { Lane, Schedule } from "./schedule.ts";

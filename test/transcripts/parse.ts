@@ -2,7 +2,7 @@
  * Reads transcript files (see README.md) into typed steps. Strict on purpose: a line, an escape, a placeholder, a
  * variable or a token name that is not known is an error, so that a typo can never make a case pass by saying less.
  */
-import { VARIABLES } from "../../src/config.ts";
+import { VARIABLES } from "../../src/core/config/config.ts";
 import { type Payload, parsePayload } from "./payload.ts";
 
 export type Transport = "tcp" | "ws";

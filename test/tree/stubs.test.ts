@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 
 const SRC = fileURLToPath(new URL("../../src", import.meta.url));
-const PLACEMENT = "objects/placement.ts";
+const PLACEMENT = "cloudflare/placement.ts";
 const BINDING = /\benv\.(?:KEY|SESSION|HTTP_SESSION|DIRECTORY|METRICS|RATE_LIMIT|STORAGE_PROBE|RELAY)\b/;
 const UNPLACED_KEY = /objectsOf\([^)]*"KEY"\)\s*\.(?:get|getByName)\(/;
 

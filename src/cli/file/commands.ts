@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { cleanText, MAX_PID } from "../../core/protocols/lockfile/index.ts";
 import {
   type Acquired,
   FileLock,
@@ -6,7 +7,6 @@ import {
   type FileLockStatus,
   type Holder,
 } from "../../lockfile/index.ts";
-import { cleanText, MAX_PID } from "../../protocols/lockfile/index.ts";
 import type { Flags } from "./flags.ts";
 import { done, fieldsOf, inWords, type Outcome, outcomeOf, printable } from "./outcome.ts";
 import type { CommandName } from "./usage.ts";

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { type RawData, WebSocket } from "ws";
-import { SendWindow } from "../../protocols/carrier/window.ts";
+import { SendWindow } from "../../core/protocols/carrier/window.ts";
 import { Outbox } from "./outbox.ts";
 
 const FRAME_BYTES = 65_536;

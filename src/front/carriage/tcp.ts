@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { SecureContext } from "node:tls";
 import { WebSocket } from "ws";
-import { WINDOW_HEADER } from "../../protocols/carrier/window.ts";
+import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
 import type { AdmissionQueue, Release } from "../limits/admission.ts";
 import type { Connections } from "../limits/connections.ts";
 import { plainIp } from "../system/addresses.ts";

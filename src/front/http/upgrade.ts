@@ -1,7 +1,7 @@
 import { type ClientRequest, type IncomingMessage, request, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
+import { REFUSAL_HEADER } from "../../core/protocols/carrier/refusal.ts";
 import { watchHangUp } from "../carriage/hang-up.ts";
 import { splice } from "../carriage/splice.ts";
 import { TCP_PROTOCOLS } from "../carriage/tcp-protocols.ts";

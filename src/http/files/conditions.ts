@@ -1,4 +1,4 @@
-import { fenceToHex, type Which } from "../../engine/index.ts";
+import { fenceToHex, type Which } from "../../core/engine/index.ts";
 import type { Parsed } from "../request/fields.ts";
 
 /** What must be true before a request changes anything. */

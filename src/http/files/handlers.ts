@@ -1,5 +1,5 @@
-import type { CurrentHold } from "../../engine/index.ts";
-import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
+import { RemoteKeys } from "../../cloudflare/calls/remote-keys.ts";
+import type { CurrentHold } from "../../core/engine/index.ts";
 import { fileQuery, STALE_HEADER, staleHeader } from "../openapi/schemas.ts";
 import { fail } from "../reply/errors.ts";
 import { readBody } from "../request/body.ts";

@@ -1,6 +1,13 @@
-import { type CurrentHold, fenceFromHex, type Sessionless } from "../../engine/index.ts";
-import { protocolOf } from "../../objects/calls/session-names.ts";
-import { cleanText, formatLockText, isNonce, MAX_PID, readFields, readNumber } from "../../protocols/lockfile/index.ts";
+import { protocolOf } from "../../cloudflare/calls/session-names.ts";
+import { type CurrentHold, fenceFromHex, type Sessionless } from "../../core/engine/index.ts";
+import {
+  cleanText,
+  formatLockText,
+  isNonce,
+  MAX_PID,
+  readFields,
+  readNumber,
+} from "../../core/protocols/lockfile/index.ts";
 import type { AppContext } from "../request/context.ts";
 import type { Parsed } from "../request/fields.ts";
 import { etagOf, leaseBegan } from "../sessionless/replies.ts";

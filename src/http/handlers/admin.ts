@@ -1,10 +1,10 @@
-import { isAdmin } from "../../auth/principal.ts";
-import type { StealOutcome } from "../../engine/index.ts";
+import { askKey } from "../../cloudflare/calls/ask-key.ts";
+import { ownerIdOf } from "../../cloudflare/calls/session-names.ts";
+import { labelOfTag } from "../../cloudflare/key/tag-label.ts";
+import { keyObject } from "../../cloudflare/placement.ts";
+import { isAdmin } from "../../core/auth/principal.ts";
+import type { StealOutcome } from "../../core/engine/index.ts";
 import { log, logged } from "../../log.ts";
-import { askKey } from "../../objects/calls/ask-key.ts";
-import { ownerIdOf } from "../../objects/calls/session-names.ts";
-import { labelOfTag } from "../../objects/key/tag-label.ts";
-import { keyObject } from "../../objects/placement.ts";
 import { identityOf } from "../../reports/key-detail.ts";
 import { labelsOf } from "../../reports/stats.ts";
 import { wrongCredential } from "../middleware/checks.ts";

@@ -1,5 +1,5 @@
-import { WINDOW_HEADER } from "../../protocols/carrier/window.ts";
-import { rightsOf } from "../../session/rights.ts";
+import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
+import { rightsOf } from "../../core/session/rights.ts";
 import { refuse } from "../middleware/checks.ts";
 import { fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";

@@ -1,6 +1,6 @@
-import { isTrusted, mayUse } from "../../auth/principal.ts";
+import { nextInOrder, sharedAnswer } from "../../cloudflare/pacing/shared-answers.ts";
+import { isTrusted, mayUse } from "../../core/auth/principal.ts";
 import { logged } from "../../log.ts";
-import { nextInOrder, sharedAnswer } from "../../objects/pacing/shared-answers.ts";
 import { groupDocument } from "../../reports/group.ts";
 import { keyDocument, statsDocument } from "../../reports/stats.ts";
 import { renderMetrics } from "../middleware/metrics.ts";

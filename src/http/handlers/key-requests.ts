@@ -1,4 +1,4 @@
-import type { KeyRequest } from "../../session/key-calls.ts";
+import type { KeyRequest } from "../../core/session/key-calls.ts";
 import type { RequestId, RequestOf } from "../openapi/schemas.ts";
 
 /** Operations that a session performs on a key. */

@@ -1,11 +1,11 @@
-import { mayUse } from "../../auth/principal.ts";
-import { randomHex } from "../../hex.ts";
+import { RemoteKeys } from "../../cloudflare/calls/remote-keys.ts";
+import { httpSessionName } from "../../cloudflare/calls/session-names.ts";
+import { type Ask, type Performed, POLL_HEADER, type Polled } from "../../cloudflare/http-session/asks.ts";
+import { mayUse } from "../../core/auth/principal.ts";
+import { randomHex } from "../../core/hex.ts";
+import { type Outcome, STATUSES } from "../../core/protocols/statuses.ts";
+import type { KeyRequest } from "../../core/session/key-calls.ts";
 import { logged } from "../../log.ts";
-import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
-import { httpSessionName } from "../../objects/calls/session-names.ts";
-import { type Ask, type Performed, POLL_HEADER, type Polled } from "../../objects/http-session/asks.ts";
-import { type Outcome, STATUSES } from "../../protocols/statuses.ts";
-import type { KeyRequest } from "../../session/key-calls.ts";
 import { REQUESTS, type RequestOf } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";
 import { endOfPoll, type PollEnd } from "../reply/poll.ts";

@@ -1,7 +1,7 @@
-import { sameSecret } from "../../auth/secrets.ts";
-import { RELAY_SUBPROTOCOL } from "../../objects/relay/link.ts";
-import { WINDOW_HEADER } from "../../protocols/carrier/window.ts";
-import { openRelay as connectRelay } from "../../transports/relay.ts";
+import { RELAY_SUBPROTOCOL } from "../../cloudflare/relay/link.ts";
+import { openRelay as connectRelay } from "../../cloudflare/transports/relay.ts";
+import { sameSecret } from "../../core/auth/secrets.ts";
+import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
 import { refuse } from "../middleware/checks.ts";
 import { fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";

@@ -3,11 +3,12 @@
  * token is gone and that its client is alive. That travels with the session's next request, or alone after a second. A
  * lost note costs one needless visit to the key when the session ends, and nothing else.
  */
+
+import { callAwake } from "../../cloudflare/awake/resting.ts";
+import type { Env } from "../../cloudflare/env.ts";
+import type { Released } from "../../cloudflare/http-session/asks.ts";
+import { objectsOf } from "../../cloudflare/placement.ts";
 import { logged } from "../../log.ts";
-import { callAwake } from "../../objects/awake/resting.ts";
-import type { Env } from "../../objects/env.ts";
-import type { Released } from "../../objects/http-session/asks.ts";
-import { objectsOf } from "../../objects/placement.ts";
 
 type WaitUntil = (promise: Promise<unknown>) => void;
 

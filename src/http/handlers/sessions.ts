@@ -1,9 +1,9 @@
-import { mayHaveSession } from "../../auth/principal.ts";
+import { callAwake } from "../../cloudflare/awake/resting.ts";
+import { httpSessionName, newSessionId } from "../../cloudflare/calls/session-names.ts";
+import type { HttpSessionObject } from "../../cloudflare/http-session/http-session-object.ts";
+import { objectsOf } from "../../cloudflare/placement.ts";
+import { mayHaveSession } from "../../core/auth/principal.ts";
 import { logged } from "../../log.ts";
-import { callAwake } from "../../objects/awake/resting.ts";
-import { httpSessionName, newSessionId } from "../../objects/calls/session-names.ts";
-import type { HttpSessionObject } from "../../objects/http-session/http-session-object.ts";
-import { objectsOf } from "../../objects/placement.ts";
 import { REQUESTS } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";
 import { MAX_BODY_BYTES, parseBody, readBody } from "../request/body.ts";

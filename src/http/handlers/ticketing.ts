@@ -1,5 +1,5 @@
-import { isTrusted } from "../../auth/principal.ts";
-import { issueTicket, MAX_TICKET_LENGTH } from "../../auth/tickets.ts";
+import { isTrusted } from "../../core/auth/principal.ts";
+import { issueTicket, MAX_TICKET_LENGTH } from "../../core/auth/tickets.ts";
 import { REQUESTS } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";
 import { MAX_BODY_BYTES, parseBody, readBody } from "../request/body.ts";

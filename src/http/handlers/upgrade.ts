@@ -1,11 +1,11 @@
-import { authenticate, authenticateTicket, type Principal } from "../../auth/principal.ts";
+import type { ClientEntry } from "../../cloudflare/session/client-entry.ts";
+import { type Credential, openSession, resumeSession } from "../../cloudflare/transports/session.ts";
+import { authenticate, authenticateTicket, type Principal } from "../../core/auth/principal.ts";
+import { REFUSAL_HEADER } from "../../core/protocols/carrier/refusal.ts";
+import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
+import { rightsOf } from "../../core/session/rights.ts";
+import { CLOSE } from "../../core/session/wire/protocol.ts";
 import { logged } from "../../log.ts";
-import type { ClientEntry } from "../../objects/session/client-entry.ts";
-import { REFUSAL_HEADER } from "../../protocols/carrier/refusal.ts";
-import { WINDOW_HEADER } from "../../protocols/carrier/window.ts";
-import { rightsOf } from "../../session/rights.ts";
-import { CLOSE } from "../../session/wire/protocol.ts";
-import { type Credential, openSession, resumeSession } from "../../transports/session.ts";
 import { refuse, wrongCredential } from "../middleware/checks.ts";
 import { allowedOrigin } from "../middleware/cors.ts";
 import { hostIn, isLoopback, isLoopbackOrigin } from "../middleware/hosts.ts";

@@ -1,8 +1,8 @@
 import type { ErrorHandler, MiddlewareHandler } from "hono";
-import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../../auth/principal.ts";
+import { ownerIdOf } from "../../cloudflare/calls/session-names.ts";
+import { readConfigOf } from "../../cloudflare/env.ts";
+import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../../core/auth/principal.ts";
 import { log } from "../../log.ts";
-import { ownerIdOf } from "../../objects/calls/session-names.ts";
-import { readConfigOf } from "../../objects/env.ts";
 import { templateOf } from "../openapi/templates.ts";
 import { fail } from "../reply/errors.ts";
 import { callerOf } from "../request/caller.ts";

@@ -1,5 +1,5 @@
 import type { MiddlewareHandler } from "hono";
-import type { Config } from "../../config.ts";
+import type { Config } from "../../core/config/config.ts";
 
 type Origins = Pick<Config, "corsOrigins">;
 

@@ -1,5 +1,5 @@
 import type { MiddlewareHandler } from "hono";
-import type { Config } from "../../config.ts";
+import type { Config } from "../../core/config/config.ts";
 import { log } from "../../log.ts";
 import { fail } from "../reply/errors.ts";
 

@@ -1,11 +1,11 @@
-import type { Config } from "../../config.ts";
-import { renderExposition } from "../../metrics/exposition.ts";
-import { type CounterName, type LabelsOf, METHODS, UNMATCHED } from "../../metrics/families.ts";
-import { Tally } from "../../metrics/tally.ts";
-import type { Env } from "../../objects/env.ts";
-import { allCollectors } from "../../objects/metrics/collectors.ts";
-import { settleReports } from "../../objects/metrics/isolate-tally.ts";
-import { Meter } from "../../objects/metrics/meter.ts";
+import type { Env } from "../../cloudflare/env.ts";
+import { allCollectors } from "../../cloudflare/metrics/collectors.ts";
+import { settleReports } from "../../cloudflare/metrics/isolate-tally.ts";
+import { Meter } from "../../cloudflare/metrics/meter.ts";
+import type { Config } from "../../core/config/config.ts";
+import { renderExposition } from "../../core/metrics/exposition.ts";
+import { type CounterName, type LabelsOf, METHODS, UNMATCHED } from "../../core/metrics/families.ts";
+import { Tally } from "../../core/metrics/tally.ts";
 import { gatherGauges } from "../../reports/gauges.ts";
 import { VERSION } from "../../version.ts";
 

@@ -1,7 +1,7 @@
+import { allDirectories } from "../../cloudflare/calls/directories.ts";
+import { readConfigOf } from "../../cloudflare/env.ts";
+import { StorageHealth } from "../../cloudflare/storage-probe.ts";
 import { logged } from "../../log.ts";
-import { allDirectories } from "../../objects/calls/directories.ts";
-import { readConfigOf } from "../../objects/env.ts";
-import { StorageHealth } from "../../objects/storage-probe.ts";
 import { json } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
 

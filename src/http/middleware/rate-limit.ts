@@ -1,7 +1,7 @@
-import type { Config } from "../../config.ts";
+import type { Env } from "../../cloudflare/env.ts";
+import { objectsOf } from "../../cloudflare/placement.ts";
+import type { Config } from "../../core/config/config.ts";
 import { log } from "../../log.ts";
-import type { Env } from "../../objects/env.ts";
-import { objectsOf } from "../../objects/placement.ts";
 
 /**
  * The platform's guard counts per location and per 10 or 60 seconds, and does not say when it lets the next request

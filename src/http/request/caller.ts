@@ -1,5 +1,5 @@
-import { sameSecret } from "../../auth/secrets.ts";
-import type { Config } from "../../config.ts";
+import { sameSecret } from "../../core/auth/secrets.ts";
+import type { Config } from "../../core/config/config.ts";
 import { clientAddress } from "./address.ts";
 
 const BRIDGE_HEADER = "X-Holdfast-Bridge";

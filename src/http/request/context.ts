@@ -1,8 +1,8 @@
 import type { Context } from "hono";
-import type { Principal } from "../../auth/principal.ts";
-import type { Config } from "../../config.ts";
-import { randomHex } from "../../hex.ts";
-import type { Env } from "../../objects/env.ts";
+import type { Env } from "../../cloudflare/env.ts";
+import type { Principal } from "../../core/auth/principal.ts";
+import type { Config } from "../../core/config/config.ts";
+import { randomHex } from "../../core/hex.ts";
 import type { ErrorCode } from "../reply/errors.ts";
 import type { Refusal } from "../sessionless/replies.ts";
 import type { Caller } from "./caller.ts";

@@ -1,5 +1,5 @@
-import { mayUse } from "../../auth/principal.ts";
-import type { ScopeOperation } from "../../auth/scope.ts";
+import { mayUse } from "../../core/auth/principal.ts";
+import type { ScopeOperation } from "../../core/auth/scope.ts";
 import { fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
 import { keyFault, segmentAt } from "../request/path.ts";

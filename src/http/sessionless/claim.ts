@@ -1,9 +1,9 @@
-import type { ClaimCommand, ClaimOutcome } from "../../engine/index.ts";
-import { randomHex } from "../../hex.ts";
+import { RemoteKeys, type SessionlessKeys } from "../../cloudflare/calls/remote-keys.ts";
+import { newSessionlessOwner, type SessionlessProtocol } from "../../cloudflare/calls/session-names.ts";
+import { StorageHealth } from "../../cloudflare/storage-probe.ts";
+import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
+import { randomHex } from "../../core/hex.ts";
 import { logged } from "../../log.ts";
-import { RemoteKeys, type SessionlessKeys } from "../../objects/calls/remote-keys.ts";
-import { newSessionlessOwner, type SessionlessProtocol } from "../../objects/calls/session-names.ts";
-import { StorageHealth } from "../../objects/storage-probe.ts";
 import { endOfPoll } from "../reply/poll.ts";
 import type { AppContext } from "../request/context.ts";
 

@@ -1,8 +1,8 @@
-import type { CurrentHold } from "../../engine/index.ts";
-import { fenceFromHex } from "../../engine/index.ts";
+import type { CurrentHold } from "../../core/engine/index.ts";
+import { fenceFromHex } from "../../core/engine/index.ts";
+import { isErrorWord } from "../../core/metrics/families.ts";
+import { STATUSES } from "../../core/protocols/statuses.ts";
 import { logged } from "../../log.ts";
-import { isErrorWord } from "../../metrics/families.ts";
-import { STATUSES } from "../../protocols/statuses.ts";
 import { countHttp } from "../middleware/metrics.ts";
 import { type ErrorCode, fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";

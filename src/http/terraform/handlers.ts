@@ -1,5 +1,5 @@
-import type { CurrentHold, Which } from "../../engine/index.ts";
-import { RemoteKeys } from "../../objects/calls/remote-keys.ts";
+import { RemoteKeys } from "../../cloudflare/calls/remote-keys.ts";
+import type { CurrentHold, Which } from "../../core/engine/index.ts";
 import { terraformLockQuery, terraformUnlockQuery } from "../openapi/schemas.ts";
 import { fail, JSON_HEADERS } from "../reply/errors.ts";
 import { readBody } from "../request/body.ts";

@@ -1,5 +1,5 @@
-import { type CurrentHold, fenceFromHex, type Sessionless } from "../../engine/index.ts";
-import { protocolOf } from "../../objects/calls/session-names.ts";
+import { protocolOf } from "../../cloudflare/calls/session-names.ts";
+import { type CurrentHold, fenceFromHex, type Sessionless } from "../../core/engine/index.ts";
 import { FILE } from "../files/text.ts";
 import type { Parsed } from "../request/fields.ts";
 import { leaseBegan } from "../sessionless/replies.ts";

@@ -2,13 +2,13 @@
  * The service's own session core and engine, for one key, behind sockets that are none. Calls between the two take no
  * time; everything between client and session travels as the test says.
  */
-import { type CommandContext, type HolderView, KeyEngine, type KeyEvent } from "../../../src/engine/index.ts";
-import { FrameReader } from "../../../src/protocols/wire/frames.ts";
-import { parseRequest, type Request, splitTag } from "../../../src/protocols/wire/requests.ts";
-import type { Effect } from "../../../src/session/effects.ts";
-import type { KeyCall, KeyOutcome } from "../../../src/session/key-calls.ts";
-import { ALL_BUT_ADMIN } from "../../../src/session/rights.ts";
-import { SocketSession } from "../../../src/session/socket-session.ts";
+import { type CommandContext, type HolderView, KeyEngine, type KeyEvent } from "../../../src/core/engine/index.ts";
+import { FrameReader } from "../../../src/core/protocols/wire/frames.ts";
+import { parseRequest, type Request, splitTag } from "../../../src/core/protocols/wire/requests.ts";
+import type { Effect } from "../../../src/core/session/effects.ts";
+import type { KeyCall, KeyOutcome } from "../../../src/core/session/key-calls.ts";
+import { ALL_BUT_ADMIN } from "../../../src/core/session/rights.ts";
+import { SocketSession } from "../../../src/core/session/socket-session.ts";
 import { CONFIG, origin, Stored } from "../../session/stored.ts";
 import type { FakeClock } from "./fake-clock.ts";
 import type { FakeSocket, Host } from "./fake-network.ts";

@@ -1,6 +1,6 @@
 /** Checks what is counted for statistics, over the whole history of one key. */
 import assert from "node:assert/strict";
-import type { Observation } from "../../../src/engine/index.ts";
+import type { Observation } from "../../../src/core/engine/index.ts";
 import type { Result } from "../stored-engine.ts";
 import type { KeyModel } from "./key-model.ts";
 

@@ -1,5 +1,5 @@
 /** The relays around a key: that of its own deployment, which runs its rounds, and those of others. */
-import type { KeyEvent, RelayQuestion, RoundOf } from "../../../src/engine/index.ts";
+import type { KeyEvent, RelayQuestion, RoundOf } from "../../../src/core/engine/index.ts";
 import type { Call, Result } from "../stored-engine.ts";
 import type { GroupStep } from "./group-steps.ts";
 import type { KeyModel } from "./key-model.ts";

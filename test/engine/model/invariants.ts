@@ -1,6 +1,6 @@
 /** What must be true after every command, whatever happened before. */
 import assert from "node:assert/strict";
-import type { KeyEvent } from "../../../src/engine/index.ts";
+import type { KeyEvent } from "../../../src/core/engine/index.ts";
 import type { Call, Result, StoredEngine } from "../stored-engine.ts";
 import { Counts } from "./counts.ts";
 import { expectedSlotRows, expectedWaiterRows, unansweredNotices } from "./expectations.ts";

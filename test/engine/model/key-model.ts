@@ -23,7 +23,7 @@ import type {
   LockRequest,
   NoticeAnswer,
   WaitCommand,
-} from "../../../src/engine/index.ts";
+} from "../../../src/core/engine/index.ts";
 import { ModelState } from "./model-state.ts";
 import {
   type EndedWait,

@@ -1,4 +1,4 @@
-import type { EndReason, LockRequest, Observation, RoundEvent } from "../../../src/engine/index.ts";
+import type { EndReason, LockRequest, Observation, RoundEvent } from "../../../src/core/engine/index.ts";
 import {
   type EndedWait,
   endNoticeOf,

@@ -1,5 +1,5 @@
 /** What other deployments hold, by the book. */
-import type { RelayAnswer, RelayQuestion } from "../../../src/engine/index.ts";
+import type { RelayAnswer, RelayQuestion } from "../../../src/core/engine/index.ts";
 import type { KeyModel } from "./key-model.ts";
 import { fenceOf, type Hold, type Seen, tagOf } from "./types.ts";
 

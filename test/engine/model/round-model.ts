@@ -1,5 +1,5 @@
 /** Requests that need a quorum, by the book. */
-import type { RoundEnd, RoundOf } from "../../../src/engine/index.ts";
+import type { RoundEnd, RoundOf } from "../../../src/core/engine/index.ts";
 import type { KeyModel } from "./key-model.ts";
 import { ROUND_MS } from "./model-state.ts";
 import { fenceOf, type Hold, isInRound, promotionOf } from "./types.ts";

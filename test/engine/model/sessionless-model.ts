@@ -1,5 +1,5 @@
 /** What holders without a session may ask, by the book. */
-import type { ClaimCommand, HoldSelector, RefreshCommand } from "../../../src/engine/index.ts";
+import type { ClaimCommand, HoldSelector, RefreshCommand } from "../../../src/core/engine/index.ts";
 import type { KeyModel } from "./key-model.ts";
 import { fenceOf, type Hold, type Seen } from "./types.ts";
 

@@ -1,6 +1,6 @@
 /** What may happen to a key and its clients, and how to make it up at random. */
 import fc from "fast-check";
-import type { Quorum } from "../../../src/engine/index.ts";
+import type { Quorum } from "../../../src/core/engine/index.ts";
 import { type GroupStep, groupSteps } from "./group-steps.ts";
 
 /** Chooses one of a list: 0 is the newest. */

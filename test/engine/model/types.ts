@@ -1,4 +1,4 @@
-import type { LossReason, NoticeKind, Offer, Quorum, Round, Sessionless } from "../../../src/engine/index.ts";
+import type { LossReason, NoticeKind, Offer, Quorum, Round, Sessionless } from "../../../src/core/engine/index.ts";
 
 export interface Waiter {
   readonly place: number;

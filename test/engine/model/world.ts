@@ -3,7 +3,13 @@
  * the other. Every step goes to both, and the invariants are checked after each.
  */
 import assert from "node:assert/strict";
-import type { CancelOptions, CommandContext, NoticeAnswer, WaitCommand, Which } from "../../../src/engine/index.ts";
+import type {
+  CancelOptions,
+  CommandContext,
+  NoticeAnswer,
+  WaitCommand,
+  Which,
+} from "../../../src/core/engine/index.ts";
 import { type Call, type Result, StoredEngine } from "../stored-engine.ts";
 import { headOf, isSuperseded, outlivedRecords } from "./expectations.ts";
 import { GroupWorld } from "./group-world.ts";

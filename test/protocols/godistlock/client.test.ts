@@ -5,8 +5,8 @@ import {
   formatClientReply,
   parseClientReply,
   parseClientRequest,
-} from "../../../src/protocols/godistlock/client.ts";
-import { CLOSE_CODES, errorLine } from "../../../src/protocols/godistlock/errors.ts";
+} from "../../../src/core/protocols/godistlock/client.ts";
+import { CLOSE_CODES, errorLine } from "../../../src/core/protocols/godistlock/errors.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const request = (line: string) => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { LineReader } from "../../../src/protocols/godistlock/lines.ts";
+import { LineReader } from "../../../src/core/protocols/godistlock/lines.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 

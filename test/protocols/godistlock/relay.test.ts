@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { errorLine } from "../../../src/protocols/godistlock/errors.ts";
+import { errorLine } from "../../../src/core/protocols/godistlock/errors.ts";
 import {
   exchangesFences,
   formatRelayReply,
@@ -9,7 +9,7 @@ import {
   type RelayReply,
   type RelayRequest,
   versionName,
-} from "../../../src/protocols/godistlock/relay.ts";
+} from "../../../src/core/protocols/godistlock/relay.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const parse = (line: string) => {

@@ -1,6 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cleanText, formatLockText, type LockFields, parseLockText } from "../../../src/protocols/lockfile/index.ts";
+import {
+  cleanText,
+  formatLockText,
+  type LockFields,
+  parseLockText,
+} from "../../../src/core/protocols/lockfile/index.ts";
 
 const parse = (text: string) => parseLockText(new TextEncoder().encode(text));
 

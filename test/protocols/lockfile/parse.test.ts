@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type LockFields, parseLockText } from "../../../src/protocols/lockfile/index.ts";
+import { type LockFields, parseLockText } from "../../../src/core/protocols/lockfile/index.ts";
 
 const bytesOf = (text: string) => Uint8Array.from(Buffer.from(text, "latin1"));
 const utf8 = (text: string) => new TextEncoder().encode(text);

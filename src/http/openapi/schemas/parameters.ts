@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { MAX_TICKET_LENGTH } from "../../../auth/tickets.ts";
+import { MAX_TICKET_LENGTH } from "../../../core/auth/tickets.ts";
 import { hexDigits, isWithinBytes, labelText, unbrokenText } from "./rules.ts";
 
 const MAX_KEYS = 10_000;

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { MAX_SECONDS } from "../../../config.ts";
+import { MAX_SECONDS } from "../../../core/config/config.ts";
 
 const MAX_BYTES = 256;
 const LABEL = /^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;

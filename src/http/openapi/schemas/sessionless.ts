@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import { MAX_SECONDS } from "../../../config.ts";
+import { MAX_SECONDS } from "../../../core/config/config.ts";
 import { numberInQuery } from "./parameters.ts";
 import { unbrokenText } from "./rules.ts";
 

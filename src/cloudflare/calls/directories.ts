@@ -1,0 +1,63 @@
+import { hash } from "../../core/hash.ts";
+import type { DirectoryObject } from "../directory/directory-object.ts";
+import type { Env } from "../env.ts";
+import { objectsOf } from "../placement.ts";
+import { sessionlessProtocolOf } from "./session-names.ts";
+
+type DirectoryStub = DurableObjectStub<DirectoryObject>;
+
+/** Labels by session; sessions without a label are left out. */
+export type Labels = Readonly<Record<string, string>>;
+
+/** Must never change: a key's fence mark lives in the shard its name hashes to. */
+export const SHARDS = 8;
+
+/** Larger queries are split into parts of this size. */
+const SESSIONS_AT_ONCE = 10_000;
+
+/** The shard that lists this key and keeps its fence mark. */
+export function directoryOfKey(env: Env, key: string): DirectoryStub {
+  return shard(env, hash(key) % SHARDS);
+}
+
+/** The shard that counts the sessions of this client address. */
+export function directoryOfAddress(env: Env, address: string): DirectoryStub {
+  return shard(env, hash(address) % SHARDS);
+}
+
+export function allDirectories(env: Env): DirectoryStub[] {
+  return Array.from({ length: SHARDS }, (_, index) => shard(env, index));
+}
+
+/** Groups keys by the shard that lists them. */
+export function byDirectory(env: Env, keys: readonly string[]): { directory: DirectoryStub; keys: string[] }[] {
+  const groups = new Map<number, string[]>();
+  for (const key of keys) {
+    const index = hash(key) % SHARDS;
+    const group = groups.get(index);
+    if (group) group.push(key);
+    else groups.set(index, [key]);
+  }
+  return Array.from(groups, ([index, group]) => ({ directory: shard(env, index), keys: group }));
+}
+
+/** The labels of these sessions. Asks all shards, because a session's name does not reveal its address. */
+export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<Labels> {
+  const names = [...new Set(sessions)].filter((name) => !sessionlessProtocolOf(name));
+  const labels: Record<string, string> = {};
+  for (let start = 0; start < names.length; start += SESSIONS_AT_ONCE) {
+    const part = names.slice(start, start + SESSIONS_AT_ONCE);
+    const answers = await Promise.all(allDirectories(env).map((directory) => directory.labelsOf(part)));
+    Object.assign(labels, ...answers);
+  }
+  return labels;
+}
+
+/** The one directory object that adds up the shards. Used only if a cap is configured. */
+export function ledgerOf(env: Env): DirectoryStub {
+  return objectsOf(env, "DIRECTORY").getByName("ledger");
+}
+
+function shard(env: Env, index: number): DirectoryStub {
+  return objectsOf(env, "DIRECTORY").getByName(`shard-${index}`);
+}

@@ -1,0 +1,226 @@
+import type {
+  ClaimCommand,
+  ClaimOutcome,
+  CurrentHold,
+  HoldSelector,
+  RefreshCommand,
+  RefreshOutcome,
+  RelayAnswer,
+  RelayQuestion,
+  ReleaseOutcome,
+  RemoveOutcome,
+} from "../../core/engine/index.ts";
+import type { KeyCall, KeyOutcome } from "../../core/session/key-calls.ts";
+import { hasRoom, noteUse, roomToWake, type Urgency } from "../awake/awake-keys.ts";
+import { isResting } from "../awake/resting.ts";
+import type { Env } from "../env.ts";
+import type { KeyObject } from "../key/key-object.ts";
+import type { RoundStep } from "../key/rounds.ts";
+import { Turns } from "../pacing/turns.ts";
+import { keyObject } from "../placement.ts";
+import { StorageHealth } from "../storage-probe.ts";
+import { isPlatformFault, logUnreadable } from "./key-file.ts";
+import { LISTENER_HEADER } from "./replies.ts";
+
+/** How a request without a session calls keys. */
+export interface SessionlessKeys {
+  cancel(key: string, request: string): Promise<void>;
+  claim(key: string, command: ClaimCommand): Promise<ClaimOutcome>;
+  current(key: string): Promise<CurrentHold | null>;
+  refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome>;
+  remove(key: string, selector: HoldSelector): Promise<RemoveOutcome>;
+  /** The caller's end of a socket to the key. The claim is sent on it, and its outcome arrives on it. */
+  listen(key: string, request: string): Promise<WebSocket>;
+}
+
+/** How the relay of this deployment calls keys. */
+export interface RelayKeys {
+  relay(key: string, question: RelayQuestion): Promise<RelayAnswer | null>;
+  round(key: string, step: RoundStep): Promise<bigint | boolean | undefined>;
+}
+
+/** A key's methods as its stub offers them; arguments and results are plain values. */
+type KeyStub = Pick<
+  KeyObject,
+  KeyCall["type"] | "giveBack" | Exclude<keyof SessionlessKeys, "listen"> | keyof RelayKeys
+> &
+  Pick<Fetcher, "fetch">;
+
+/** A stub and the number of calls in flight on it. */
+interface OpenStub {
+  readonly stub: KeyStub;
+  /** Resolves when the key may be woken; undefined if it may be woken right away. Calls wait for it in order. */
+  readonly room: Promise<void> | undefined;
+  calls: number;
+}
+
+const ATTEMPTS = 3;
+/**
+ * A resting key has executed nothing, so the call can be retried more often. Only reached if very many keys are in use.
+ */
+const MAX_RESTS = 10;
+const MAX_OPEN_STUBS = 256;
+/** Concurrent calls of one session. More would not be answered sooner and would delay other sessions. */
+const CALLS = { width: 16, perPause: 16 };
+
+/** Keys behind their Durable Objects. Retryable platform errors are retried: every call is safe to repeat. */
+export class RemoteKeys implements SessionlessKeys, RelayKeys {
+  readonly #env: Env;
+  /** One per key: only calls on the same stub are guaranteed to arrive in order. */
+  readonly #stubs = new Map<string, OpenStub>();
+  readonly #turns = new Turns(CALLS);
+
+  constructor(env: Env) {
+    this.#env = env;
+  }
+
+  /**
+   * Makes a call of a session. Calls of one session to one key arrive in the order in which they were made. `mayRepeat`
+   * is asked before a call that failed, and may have been carried out, is made again.
+   */
+  ask(key: string, call: KeyCall, mayRepeat: () => boolean): Promise<KeyOutcome> {
+    const urgency = call.type === "leave" || call.type === "watch" ? "background" : "use";
+    return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), mayRepeat, urgency);
+  }
+
+  /** The session's client has waited for all its answers, and workerd has read from others meanwhile. */
+  clientWaited(): void {
+    this.#turns.rested();
+  }
+
+  /** Releases what the session itself holds, on its behalf. */
+  giveBack(key: string, token: string, session: string): Promise<ReleaseOutcome> {
+    return this.#call(key, (stub) => stub.giveBack(token, session));
+  }
+
+  cancel(key: string, request: string): Promise<void> {
+    return this.#call(key, (stub) => stub.cancel(request));
+  }
+
+  claim(key: string, command: ClaimCommand): Promise<ClaimOutcome> {
+    return this.#call(key, (stub) => stub.claim(command));
+  }
+
+  current(key: string): Promise<CurrentHold | null> {
+    return this.#call(key, (stub) => stub.current());
+  }
+
+  refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome> {
+    return this.#call(key, (stub) => stub.refresh(command));
+  }
+
+  remove(key: string, selector: HoldSelector): Promise<RemoveOutcome> {
+    return this.#call(key, (stub) => stub.remove(selector));
+  }
+
+  relay(key: string, question: RelayQuestion): Promise<RelayAnswer | null> {
+    return this.#call(key, (stub) => stub.relay(question));
+  }
+
+  round(key: string, step: RoundStep): Promise<bigint | boolean | undefined> {
+    return this.#call(key, (stub) => stub.round(step));
+  }
+
+  listen(key: string, request: string): Promise<WebSocket> {
+    const headers = { Upgrade: "websocket", [LISTENER_HEADER]: request };
+    return this.#call(key, async (stub) => {
+      const { webSocket } = await stub.fetch("http://key/", { headers });
+      if (!webSocket) throw new Error("the key opened no socket");
+      return webSocket;
+    });
+  }
+
+  #call<Outcome>(
+    key: string,
+    ask: (stub: KeyStub) => Promise<Outcome>,
+    mayRepeat: () => boolean = () => true,
+    urgency: Urgency = "use",
+  ): Promise<Outcome> {
+    if (urgency === "use") noteUse(this.#env, key);
+    return this.#turns.run(() => this.#callInTurn(key, ask, mayRepeat, urgency));
+  }
+
+  async #callInTurn<Outcome>(
+    key: string,
+    ask: (stub: KeyStub) => Promise<Outcome>,
+    mayRepeat: () => boolean,
+    urgency: Urgency,
+  ): Promise<Outcome> {
+    for (let attempt = 1, rests = 0; ; attempt++) {
+      const open = this.#stubFor(key, urgency);
+      open.calls += 1;
+      try {
+        if (open.room) await open.room;
+        return await ask(open.stub);
+      } catch (error) {
+        // A stub that has thrown may be broken for good: the next call needs a new one.
+        if (this.#stubs.get(key) === open) this.#stubs.delete(key);
+        // Retry without a delay, so that calls that hit the same rest keep their order.
+        if (isResting(error) && rests < MAX_RESTS) {
+          rests += 1;
+          attempt -= 1;
+          continue;
+        }
+        if (isPlatformFault(error)) {
+          logUnreadable(this.#env, key, error);
+          new StorageHealth(this.#env).doubt();
+        }
+        if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
+        await scheduler.wait(Math.random() * 50 * 2 ** attempt);
+        if (!mayRepeat()) throw error;
+      } finally {
+        open.calls -= 1;
+      }
+    }
+  }
+
+  #stubFor(key: string, urgency: Urgency): OpenStub {
+    const env = this.#env;
+    const known = this.#stubs.get(key);
+    if (known && (known.calls > 0 || hasRoom(env, key))) return known;
+    if (this.#stubs.size >= MAX_OPEN_STUBS) this.#dropIdleStubs();
+    const room = hasRoom(env, key) ? undefined : roomToWake(env, key, urgency);
+    const open = { stub: keyObject(env, key) as unknown as KeyStub, room, calls: 0 };
+    this.#stubs.set(key, open);
+    return open;
+  }
+
+  #dropIdleStubs(): void {
+    for (const [key, { calls }] of this.#stubs) if (calls === 0) this.#stubs.delete(key);
+  }
+}
+
+function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
+  switch (call.type) {
+    case "acquire":
+      return stub.acquire(call.command);
+    case "enqueue":
+      return stub.enqueue(call.command);
+    case "wait":
+      return stub.wait(call.command);
+    case "release":
+      return stub.release(call.token, call.session);
+    case "renew":
+      return stub.renew(call.token, call.leaseSeconds, call.isWatched);
+    case "prolong":
+      return stub.prolong(call.token, call.session, call.leaseMs);
+    case "fenceOfHolder":
+      return stub.fenceOfHolder();
+    case "pickUp":
+      return stub.pickUp(call.request);
+    case "cancel": {
+      const { type: _, request, ...options } = call;
+      return stub.cancel(request, options) as Promise<undefined>;
+    }
+    case "watch":
+      return stub.watch(call.session) as Promise<undefined>;
+    case "leave":
+      return stub.leave(call.session, { keepsReported: call.keepsReported }) as Promise<undefined>;
+  }
+}
+
+/** The platform marks failures that are safe and worthwhile to retry. */
+function isRetryable(error: unknown): boolean {
+  const { retryable, overloaded } = error as { retryable?: boolean; overloaded?: boolean };
+  return retryable === true && overloaded !== true;
+}

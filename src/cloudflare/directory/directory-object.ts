@@ -1,0 +1,366 @@
+import { DurableObject } from "cloudflare:workers";
+import type { Fence } from "../../core/engine/index.ts";
+import { hash } from "../../core/hash.ts";
+import { randomHex } from "../../core/hex.ts";
+import { logged } from "../../log.ts";
+import { WakeUp } from "../awake/wake-up.ts";
+import { ledgerOf } from "../calls/directories.ts";
+import { kindOfSession } from "../calls/session-names.ts";
+import { configOf, type Env } from "../env.ts";
+import { Gathering } from "./gathering.ts";
+import { type CapRequest, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
+import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
+import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
+import { kindOf, type SessionKind, type Transport } from "./session-counts.ts";
+import { KeyVisits } from "./visits.ts";
+
+export type { Founding, ListedKey } from "./listed-keys.ts";
+export type { Transport } from "./session-counts.ts";
+
+/** Whether a key is listed. The fence is the highest that pruned keys of this shard have granted. */
+export type KeyAdmission =
+  | { readonly status: "listed"; readonly fence: Fence }
+  /** The key's first grant may have to have a higher fence. */
+  | { readonly status: "fence_too_low"; readonly fence: Fence }
+  /** The cap on keys is reached. */
+  | { readonly status: "full" }
+  /** The key may have been forgotten since it asked. If it is alive, it asks again, with this time. */
+  | { readonly status: "late"; readonly askedAt: number }
+  /** The key was founded before. */
+  | { readonly status: "lost_rows" };
+export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
+export type SessionAdmission = "admitted" | SessionRefusal;
+
+/** Some of a shard's keys, in key order. */
+export interface ShardListing {
+  readonly keys: string[];
+}
+
+/** What a shard counts. */
+export interface ShardCensus {
+  readonly keys: number;
+  readonly sessions: Record<Transport, number>;
+  /** Sessions that were woken to see whether they are alive. */
+  readonly probed: number;
+}
+
+/** Earlier versions of a key's object say nothing about its founding; the key is then trusted. */
+const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
+
+/** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
+const PROBE_EVERY_MS = 3_600_000;
+/** An alarm that fires within this time of a probe's turn makes it: when the last one was is not stored. */
+const PROBE_TAKES_AT_MOST_MS = 60_000;
+/** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
+const PROBED_BY_REPORT = 4;
+/** After a restart, once somebody wants to know, all sessions are probed, but not at once. */
+const UNSEEN_EVERY_MS = 5_000;
+const UNSEEN_AT_ONCE = 200;
+
+/** Refusals for a full service and for an address that has reached its cap. */
+const REFUSALS = {
+  connections: { total: "max_connections", perAddress: "max_connections_per_ip" },
+  httpSessions: { total: "max_sessions", perAddress: "max_sessions_per_ip" },
+} as const;
+
+/**
+ * One shard of the service's bookkeeping: which keys and sessions exist, and the highest fence of pruned keys. It is
+ * involved when a key or a session begins or ends, never when an existing key is used.
+ */
+export class DirectoryObject extends DurableObject<Env> {
+  readonly #caps: Readonly<Record<Counted, number>>;
+  readonly #capsPerAddress: Readonly<Record<SessionKind, number>>;
+  readonly #keys: ListedKeys;
+  readonly #sessions: ListedSessions;
+  readonly #ledger: Ledger;
+  /** Claims that the ledger has been asked for and that are not listed yet. */
+  readonly #claims: Partial<Record<Counted, string>> = {};
+  /** The ledger instance that asked last. */
+  #ledgerLife: string | undefined;
+  readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
+  readonly #visits: KeyVisits;
+  readonly #wakeUp: WakeUp;
+  /** When the next sessions from before a restart are probed; undefined if none wait for it. */
+  #unseenAt: number | undefined;
+  /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
+  readonly #gathering = new Gathering();
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    const { maxLocks, maxConnections, maxConnectionsPerIp, httpMaxSessions, httpMaxSessionsPerIp } = configOf(env);
+    this.#caps = { keys: maxLocks, connections: maxConnections, httpSessions: httpMaxSessions };
+    this.#capsPerAddress = { connections: maxConnectionsPerIp, httpSessions: httpMaxSessionsPerIp };
+    this.#keys = new ListedKeys(env, ctx.storage.sql);
+    this.#sessions = new ListedSessions(env, ctx.storage.sql);
+    this.#ledger = new Ledger(env);
+    this.#visits = new KeyVisits({ env, storage: ctx.storage, keys: this.#keys });
+    this.#wakeUp = new WakeUp(ctx.storage);
+    ctx.blockConcurrencyWhile(async () => {
+      await this.#wakeUp.recall();
+      // Version 0.1.0 did not visit keys, so its directories need no alarm for them.
+      if (!this.#wakeUp.isSet && !this.#keys.isEmpty) this.#wakeUp.by(this.#visits.next(Date.now()));
+    });
+  }
+
+  /**
+   * Lists a key unless the cap forbids it. If a key that has granted nothing yet is already listed by another founding,
+   * it existed before and has lost its rows. `askedAt` is when the key asks: a message that comes late, or again, must
+   * not list a key that has been forgotten since. Earlier versions do not say it, and are trusted.
+   */
+  async joinKey(key: string, founding = UNTOLD, askedAt?: number): Promise<KeyAdmission> {
+    const { foundedAt = Date.now(), firstFence } = founding;
+    const fence = this.#visits.mark;
+    if (this.#hasLostRows(key, founding)) return { status: "lost_rows" };
+    const isListedSo = this.#keys.listedAt(key) === foundedAt;
+    const changesNothing = isListedSo && !this.#visits.isRetiring(key);
+    if (askedAt !== undefined && !changesNothing && this.#visits.isLate(askedAt))
+      return { status: "late", askedAt: this.#visits.inTime };
+    // Compared before the key is listed: a first grant of a listed key may have been spoken of.
+    if (!isListedSo && firstFence !== undefined && firstFence <= fence) return { status: "fence_too_low", fence };
+    const list = () => {
+      this.#keys.add(key, foundedAt);
+      this.#wakeUp.by(this.#visits.joined(key, foundedAt));
+    };
+    if (this.#keys.has(key)) list();
+    else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) {
+      this.#visits.refused();
+      return { status: "full" };
+    }
+    return { status: "listed", fence };
+  }
+
+  /** Whether the key is listed although it has granted nothing since this founding: if so, it has lost its rows. */
+  listsAnother(key: string, founding: Founding): boolean {
+    return this.#hasLostRows(key, founding);
+  }
+
+  /** Removes a key that has lost its rows. False if it is not listed or has not lost them. */
+  strikeLost(key: string, founding: Founding): boolean {
+    if (!this.#hasLostRows(key, founding)) return false;
+    this.#keys.remove(key);
+    this.#visits.struck();
+    this.ctx.waitUntil(this.#settle("keys"));
+    return true;
+  }
+
+  /**
+   * Lists a session unless a cap forbids it: checks the cap of the whole service first, then that of its address. Caps
+   * hold under concurrency, dead sessions do not count, and a refused session leaves nothing behind.
+   */
+  async openSession(session: string, address: string, transport: Transport, label = ""): Promise<SessionAdmission> {
+    const kind = kindOf(transport);
+    if (this.#mayGather(kind)) return this.#listSoon({ session, address, transport, label });
+    const admission = await this.#inTurn(kind, async () => {
+      if (this.#sessions.has(session)) return "admitted";
+      const words = REFUSALS[kind];
+      if (this.#isCrowded(kind, address)) await this.#sessions.strikeDead({ kind, address });
+      if (this.#isCrowded(kind, address)) return (await this.#isServiceFull(kind)) ? words.total : words.perAddress;
+      // Between checking the address and listing, only serialised tasks may run.
+      const isAdmitted = await this.#admit(kind, () => this.#sessions.add({ session, address, transport, label }));
+      return isAdmitted ? "admitted" : words.total;
+    });
+    if (admission === "admitted") this.#watchSessions();
+    return admission;
+  }
+
+  /** Removes a session. Its place is free once this resolves. */
+  async closeSession(session: string): Promise<void> {
+    if (this.#mayGather(kindOfSession(session))) {
+      await this.#gathering.add(() => this.#sessions.remove(session));
+      return;
+    }
+    const kind = this.#sessions.remove(session);
+    if (kind) await this.#settle(kind);
+  }
+
+  /** Changes the label of a listed session; an empty label removes it. */
+  relabel(session: string, label: string): void {
+    this.#gathering.finish();
+    this.#sessions.relabel(session, label);
+  }
+
+  /** The labels of those of these sessions that this shard lists and that have one. */
+  labelsOf(sessions: readonly string[]): Record<string, string> {
+    this.#gathering.finish();
+    return this.#sessions.labelsOf(sessions);
+  }
+
+  /** Periodically prunes idle keys, and removes sessions that were lost together with their sockets. */
+  override async alarm(): Promise<void> {
+    this.#wakeUp.clear();
+    this.#gathering.finish();
+    await this.#probeSessions().catch(logged("sessions_not_probed"));
+    await this.#probeUnseen().catch(logged("sessions_not_probed"));
+    const forgotten = await this.#visits.make(Date.now()).catch(logged("keys_not_visited"));
+    if (forgotten) await this.#settle("keys");
+    const never = Number.POSITIVE_INFINITY;
+    const probeAt = this.#sessions.count() > 0 ? this.#nextProbe : never;
+    this.#wakeUp.by(Math.min(this.#visits.next(Date.now()), probeAt, this.#unseenAt ?? never));
+  }
+
+  list(range: Range): ShardListing {
+    return { keys: this.#keys.inRange(range) };
+  }
+
+  /** Counts without reading a table. Removes a few of the sessions that ended without notice; `alarm` finds the others. */
+  async census(): Promise<ShardCensus> {
+    this.#gathering.finish();
+    const probed = await this.#sessions.strikeSome(PROBED_BY_REPORT);
+    if (this.#sessions.hasUnseen) this.#lookForUnseen();
+    this.#gathering.finish();
+    return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
+  }
+
+  /** The current state of at most `max` keys drawn at random, leaving out those that this process knows anyway. */
+  async describeSome(max: number): Promise<DescribedKeys & { readonly asked: number }> {
+    const keys = this.#keys.sample(max);
+    return { ...(await this.#keys.describe(keys, { detail: false })), asked: keys.length };
+  }
+
+  /** The current state of these keys, asked one by one. Keys that do not exist are left out. */
+  describe(keys: readonly string[], options: { readonly detail: boolean }): Promise<DescribedKeys> {
+    return this.#keys.describe(keys, options);
+  }
+
+  /** Answers only if storage works. */
+  ping(): void {
+    this.#keys.has("");
+  }
+
+  /** Whether the key is listed. Checked before calling a key, because the call would create its object. */
+  lists(key: string): boolean {
+    return this.#keys.has(key);
+  }
+
+  /** Counts. A ledger that asks identifies itself, and from then on earlier instances are ignored. */
+  tally(ledger?: string): ShardTally {
+    this.#gathering.finish();
+    if (ledger !== undefined) this.#ledgerLife = ledger;
+    const counts = {
+      keys: this.#count("keys"),
+      connections: this.#count("connections"),
+      httpSessions: this.#count("httpSessions"),
+    };
+    return { shard: this.#name, counts, claims: { ...this.#claims } };
+  }
+
+  /** Removes what ended without notice, then counts. */
+  async repair(ledger: string, counted: Counted): Promise<ShardTally> {
+    if (counted === "keys") await this.#visits.makeEarly(Date.now());
+    else await this.#sessions.strikeDead({ kind: counted });
+    return this.tally(ledger);
+  }
+
+  claim(claim: CapRequest): Promise<Verdict> {
+    return this.#ledger.claim(claim);
+  }
+
+  isFull(holding: Holding): Promise<boolean> {
+    return this.#ledger.isFull(holding);
+  }
+
+  settle(holding: Holding): Promise<void> {
+    return this.#ledger.settle(holding);
+  }
+
+  /** HTTP clients wait for the answer, and caps need exact counts; connections without a cap need neither. */
+  #mayGather(kind: SessionKind): boolean {
+    return kind === "connections" && this.#caps.connections === 0 && this.#capsPerAddress.connections === 0;
+  }
+
+  async #listSoon(listed: ListedSession): Promise<SessionAdmission> {
+    await this.#gathering.add(() => {
+      if (!this.#sessions.has(listed.session)) this.#sessions.add(listed);
+    });
+    this.#watchSessions();
+    return "admitted";
+  }
+
+  get #name(): string {
+    return this.ctx.id.name as string;
+  }
+
+  /** Runs `list` if one more stays within the cap of the whole service, or if there is no cap. */
+  async #admit(counted: Counted, list: () => void): Promise<boolean> {
+    if (this.#caps[counted] === 0) {
+      list();
+      return true;
+    }
+    try {
+      for (;;) {
+        const id = randomHex(16);
+        this.#claims[counted] = id;
+        const { isGranted, ledger } = await ledgerOf(this.env).claim({ ...this.#holding(counted), id });
+        if (this.#ledgerLife !== undefined && ledger !== this.#ledgerLife) continue;
+        if (isGranted) list();
+        return isGranted;
+      }
+    } finally {
+      delete this.#claims[counted];
+    }
+  }
+
+  async #settle(counted: Counted): Promise<void> {
+    if (this.#caps[counted] === 0) return;
+    await this.#inTurn(counted, () => ledgerOf(this.env).settle(this.#holding(counted))).catch(
+      logged("ledger_unreachable"),
+    );
+  }
+
+  async #isServiceFull(kind: SessionKind): Promise<boolean> {
+    return this.#caps[kind] > 0 && (await ledgerOf(this.env).isFull(this.#holding(kind)));
+  }
+
+  #isCrowded(kind: SessionKind, address: string): boolean {
+    const cap = this.#capsPerAddress[kind];
+    return cap > 0 && this.#sessions.count({ kind, address }) >= cap;
+  }
+
+  #holding(counted: Counted): Holding {
+    return { shard: this.#name, counted, has: this.#count(counted), cap: this.#caps[counted] };
+  }
+
+  #count(counted: Counted): number {
+    return counted === "keys" ? this.#keys.count() : this.#sessions.count({ kind: counted });
+  }
+
+  /** If there is a cap, a shard makes one call to the ledger at a time, so that no count overtakes a newer one. */
+  #inTurn<Result>(counted: Counted, task: () => Promise<Result>): Promise<Result> {
+    if (this.#caps[counted] === 0) return task();
+    const turn = (this.#turns[counted] ?? Promise.resolve()).then(task);
+    this.#turns[counted] = turn.catch(() => {});
+    return turn;
+  }
+
+  /** Has the alarm probe the next sessions from before a restart. */
+  #lookForUnseen(): void {
+    this.#unseenAt ??= Date.now() + UNSEEN_EVERY_MS;
+    this.#wakeUp.by(this.#unseenAt);
+  }
+
+  async #probeUnseen(): Promise<void> {
+    if (this.#unseenAt === undefined || this.#unseenAt > Date.now()) return;
+    this.#unseenAt = undefined;
+    await this.#sessions.strikeSome(UNSEEN_AT_ONCE);
+    if (this.#sessions.hasUnseen) this.#lookForUnseen();
+  }
+
+  /** A key that is being forgotten has not. */
+  #hasLostRows(key: string, founding: Founding): boolean {
+    return this.#keys.hasAnother(key, founding) && !this.#visits.isRetiring(key);
+  }
+
+  #watchSessions(): void {
+    this.#wakeUp.by(this.#nextProbe);
+  }
+
+  async #probeSessions(): Promise<void> {
+    if (this.#nextProbe - PROBE_EVERY_MS + PROBE_TAKES_AT_MOST_MS > Date.now()) await this.#sessions.strikeDead();
+  }
+
+  /** Each shard has its own minute of the hour. */
+  get #nextProbe(): number {
+    const turn = hash(this.#name) % PROBE_EVERY_MS;
+    return (Math.floor((Date.now() - turn) / PROBE_EVERY_MS) + 1) * PROBE_EVERY_MS + turn;
+  }
+}

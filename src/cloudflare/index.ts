@@ -1,0 +1,17 @@
+import { app } from "../http/app.ts";
+import type { Env } from "./env.ts";
+import { serveTcp } from "./transports/tcp.ts";
+
+export { DirectoryObject } from "./directory/directory-object.ts";
+export { HttpSessionObject } from "./http-session/http-session-object.ts";
+export { KeyObject } from "./key/key-object.ts";
+export { MetricsObject } from "./metrics/metrics-object.ts";
+export { RateLimitObject } from "./rate-limit.ts";
+export { RelayObject } from "./relay/relay-object.ts";
+export { SessionObject } from "./session/session-object.ts";
+export { StorageProbeObject } from "./storage-probe.ts";
+
+export default {
+  fetch: app.fetch,
+  connect: serveTcp,
+} satisfies ExportedHandler<Env> & { connect(socket: Socket, env: Env): Promise<void> };

@@ -1,0 +1,91 @@
+import type { EndReason, Observation, ReportedHold } from "../../core/engine/index.ts";
+import type { Labels } from "../calls/directories.ts";
+import { labelOfTag } from "./tag-label.ts";
+
+/** Limits what a page shows of one key and what the history costs in memory: about fifty kilobytes. */
+export const MAX_GRANTS = 200;
+
+/** A grant, from the moment its token was handed over. */
+export interface PastGrant {
+  readonly fence: string;
+  readonly session: string;
+  /** The session's label when the history was last viewed. */
+  readonly label?: string;
+  readonly grantedAt: number;
+  /** Undefined if no longer known. */
+  readonly waitedMs: number | undefined;
+  /** Undefined while the key is still held. */
+  readonly end: { readonly reason: EndReason; readonly heldMs: number } | undefined;
+}
+
+/** The history at `now`, by the key's clock. */
+export interface HistoryView {
+  readonly now: number;
+  /** Oldest first. */
+  readonly grants: readonly PastGrant[];
+}
+
+/**
+ * The newest grants of one key. They are kept in memory only: storing them would double the cost of a grant, and
+ * nothing is ever decided by them. After an eviction only current holds are known.
+ */
+export class History {
+  /** By fence, oldest first. */
+  readonly #grants = new Map<string, PastGrant>();
+
+  at(now: number): HistoryView {
+    return { now, grants: [...this.#grants.values()] };
+  }
+
+  /** Starts with the current holds. Their waiting time was not stored, unless they did not wait at all. */
+  recall(holds: readonly ReportedHold[]): void {
+    for (const { since, isImmediate, ...hold } of holds) {
+      this.#add({ ...nameOf(hold), grantedAt: since, waitedMs: isImmediate ? 0 : undefined, end: undefined });
+    }
+  }
+
+  note(observations: readonly Observation[]): void {
+    for (const observation of observations) {
+      if (observation.type === "granted") {
+        const { at, waitMs } = observation;
+        this.#add({ ...nameOf(observation), grantedAt: at, waitedMs: waitMs, end: undefined });
+      } else if (observation.type === "ended" && observation.holdMs !== undefined) {
+        this.#change(observation.fence, { end: { reason: observation.reason, heldMs: observation.holdMs } });
+      }
+    }
+  }
+
+  remember(labels: Labels): void {
+    for (const { fence, session } of this.#grants.values()) {
+      const label = labels[session];
+      if (label !== undefined) this.#change(fence, { label });
+    }
+  }
+
+  forget(): void {
+    this.#grants.clear();
+  }
+
+  #add(grant: PastGrant): void {
+    this.#grants.set(grant.fence, grant);
+    if (this.#grants.size <= MAX_GRANTS) return;
+    const [oldest = ""] = this.#grants.keys();
+    this.#grants.delete(oldest);
+  }
+
+  #change(fence: string, changes: Partial<PastGrant>): void {
+    const grant = this.#grants.get(fence);
+    if (grant) this.#grants.set(fence, { ...grant, ...changes });
+  }
+}
+
+/** Identifies the holder. A holder without a session is labelled by its tag; labels of sessions are added later. */
+function nameOf({ fence, session, tag }: Pick<ReportedHold, "fence" | "session" | "tag">) {
+  const label = labelOfTag(tag);
+  return { fence, session, ...(label !== undefined && { label }) };
+}
+
+/** Whether some of these labels are missing from the history. */
+export function hasNewLabels({ grants }: HistoryView, labels: Labels): boolean {
+  return grants.some(({ session, label }) => (labels[session] ?? label) !== label);
+}

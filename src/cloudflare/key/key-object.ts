@@ -1,0 +1,386 @@
+import { DurableObject } from "cloudflare:workers";
+import type { Config } from "../../core/config/config.ts";
+import type {
+  AcquireCommand,
+  AcquireOutcome,
+  CancelOptions,
+  ClaimCommand,
+  ClaimOutcome,
+  CommandContext,
+  CurrentHold,
+  EnqueueCommand,
+  EnqueueOutcome,
+  HoldSelector,
+  KeyEngine,
+  KeyView,
+  PickUpOutcome,
+  RefreshCommand,
+  RefreshOutcome,
+  RelayAnswer,
+  RelayQuestion,
+  ReleaseOutcome,
+  RemoveOutcome,
+  RenewOutcome,
+  StealOutcome,
+  WaitCommand,
+  WaitOutcome,
+} from "../../core/engine/index.ts";
+import { randomHex } from "../../core/hex.ts";
+import type { FenceOutcome, ProlongOutcome } from "../../core/session/key-calls.ts";
+import { log } from "../../log.ts";
+import { Activity } from "../awake/activity.ts";
+import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "../awake/awake-keys.ts";
+import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
+import { WakeUp } from "../awake/wake-up.ts";
+import { NO_CLOSE } from "../calls/closing.ts";
+import type { Labels } from "../calls/directories.ts";
+import { LISTENER_HEADER } from "../calls/replies.ts";
+import { configOf, type Env } from "../env.ts";
+import { forgetKey, noteKey } from "../known-keys/known-keys.ts";
+import { Meter } from "../metrics/meter.ts";
+import { KeyClock } from "./clock.ts";
+import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
+import { KeyCommands } from "./key-commands.ts";
+import { KeyLife, LostRowsError, type Retirement } from "./key-life.ts";
+import { KeyNews } from "./key-news.ts";
+import { KeyListeners } from "./listeners.ts";
+import { KeyMeter } from "./meter.ts";
+import { RoundNews, type RoundStep, takeRoundStep } from "./rounds.ts";
+import { KeyStore } from "./rows.ts";
+
+/** A key's current state, optionally with its history. */
+export interface KeyDescription extends KeyView {
+  readonly history?: HistoryView;
+}
+
+/** How much detail to return about a key. */
+interface DescribeOptions {
+  readonly detail: boolean;
+  readonly history?: boolean;
+  /** Since when the directory lists the key, if it is the directory that asks. */
+  readonly listedAt?: number | undefined;
+}
+
+/** We retry a failed alarm ourselves after this time; the platform gives up after six tries. */
+const ALARM_RETRY_MS = 2_000;
+
+/**
+ * The only authority for one key. Every answer that changes something is stored before it is sent: the rows are written
+ * in the same synchronous step as the decision, and the platform holds the answer back until they are durable.
+ */
+export class KeyObject extends DurableObject<Env> {
+  readonly #config: Config;
+  readonly #store: KeyStore;
+  readonly #life: KeyLife;
+  readonly #clock = new KeyClock();
+  readonly #wakeUp: WakeUp;
+  readonly #meter: KeyMeter;
+  readonly #history = new History();
+  readonly #activity = new Activity();
+  readonly #listeners: KeyListeners;
+  readonly #news: KeyNews;
+  readonly #rounds: RoundNews;
+  readonly #commands: KeyCommands;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#config = configOf(env);
+    this.#store = new KeyStore(ctx.storage);
+    this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
+    this.#listeners = new KeyListeners(ctx, this);
+    this.#rounds = new RoundNews(env, this.#name);
+    this.#meter = new KeyMeter(new Meter(env, (report) => ctx.waitUntil(report)));
+    this.#life = new KeyLife({
+      env,
+      name: this.#name,
+      store: this.#store,
+      context: () => this.#context(),
+      stored: (engine) => this.#tell(engine),
+      wakeFor: (engine) => this.#wakeUp.by(this.#nextWake(engine)),
+      forget: () => {
+        forgetKey(this.#name);
+        this.#history.forget();
+        this.#wakeUp.clear();
+      },
+    });
+    this.#news = new KeyNews({
+      env,
+      name: this.#name,
+      listeners: this.#listeners,
+      meter: this.#meter,
+      rounds: this.#rounds,
+      run: (engine, decide) => (this.#life.engine === engine ? this.#commands.run(engine, decide) : undefined),
+    });
+    this.#commands = new KeyCommands({
+      life: this.#life,
+      activity: this.#activity,
+      began: () => noteAwake(env, this.#name),
+      context: () => this.#context(),
+      store: (engine) => {
+        this.#store.write(engine.takeChanges());
+        this.#wakeUp.by(this.#nextWake(engine));
+      },
+      stored: (engine) => this.#tell(engine),
+      restart: (why) => ctx.abort(why),
+    });
+    noteAwake(env, this.#name);
+    forgetKey(this.#name);
+    ctx.blockConcurrencyWhile(async () => {
+      this.#life.load();
+      const { engine, isVisited } = this.#life;
+      if (!engine) return;
+      if (this.#life.isListed) noteKey(env, this.#name, engine);
+      this.#history.recall(engine.newestHolds(MAX_GRANTS));
+      await this.#wakeUp.recall();
+      // A founding cut short by a crash has set no alarm that would prune the key if it stays unused.
+      if (!isVisited) this.#wakeUp.by(this.#nextWake(engine));
+    });
+  }
+
+  acquire(command: AcquireCommand): Promise<AcquireOutcome> {
+    if (command.quorum) this.#rounds.came(command.request);
+    return this.#commands.useFounded(command.limit, (engine, context) => engine.acquire(command, context));
+  }
+
+  enqueue(command: EnqueueCommand): Promise<EnqueueOutcome> {
+    return this.#commands.useFounded(command.limit, (engine, context) => engine.enqueue(command, context));
+  }
+
+  wait(command: WaitCommand): Promise<WaitOutcome> {
+    return this.#commands.useListed({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
+  }
+
+  release(token: string, session: string): Promise<ReleaseOutcome> {
+    return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
+      engine.release(token, session, context),
+    );
+  }
+
+  giveBack(token: string, session: string): Promise<ReleaseOutcome> {
+    return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
+      engine.giveBack(token, session, context),
+    );
+  }
+
+  async renew(token: string, leaseSeconds: number, isWatched = false): Promise<RenewOutcome> {
+    const missing: RenewOutcome = { status: "not_held" };
+    const outcome = await this.#commands.useShown(token, missing, (engine, context) =>
+      engine.renew(token, leaseSeconds, context, isWatched),
+    );
+    if (outcome === missing) this.#meter.renewedNothing();
+    return outcome;
+  }
+
+  /**
+   * Takes a hold away from its session, notifies the session, and grants the slot to the next waiter in the same step.
+   * `fence` is the first half of the hold's token.
+   */
+  steal(fence: string): Promise<StealOutcome> {
+    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.steal(fence, context));
+  }
+
+  /** Takes the lock for a holder without a session. One that waits needs a listener: see `fetch`. */
+  claim(command: ClaimCommand): Promise<ClaimOutcome> {
+    return this.#commands.useFounded(1, (engine, context) => engine.claim(command, context));
+  }
+
+  /** The outcome of a claim that was answered `queued`. */
+  collect(request: string): Promise<ClaimOutcome> {
+    return this.#commands.useListedIfAny<ClaimOutcome>({ status: "lease_expired" }, (engine, context) =>
+      engine.collect(request, context),
+    );
+  }
+
+  /** The hold with the highest fence, or null if the key is free. Changes nothing except what is due to expire. */
+  current(): Promise<CurrentHold | null> {
+    return this.#commands.useListed<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
+  }
+
+  refresh(command: RefreshCommand): Promise<RefreshOutcome> {
+    return this.#commands.useListed({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
+  }
+
+  remove(selector: HoldSelector): Promise<RemoveOutcome> {
+    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.remove(selector, context));
+  }
+
+  /** What the relay of another deployment asks. Null if the key can hold nothing for it. Only a proposal creates it. */
+  async relay(question: RelayQuestion): Promise<RelayAnswer | null> {
+    const ask = (engine: KeyEngine, context: CommandContext) => engine.relays.ask(question, context);
+    if (question.type !== "propose") return this.#commands.useUnlessLost({ status: "not_held", floor: 0n }, ask);
+    const answer = await this.#commands.useFounded(1, ask);
+    return "floor" in answer ? answer : null;
+  }
+
+  /** A step of a round for a request that needs a quorum. False or undefined if the key has given the round up. */
+  round(step: RoundStep): Promise<bigint | boolean | undefined> {
+    return this.#commands.useListedIfAny<bigint | boolean | undefined>(false, (engine, context) =>
+      takeRoundStep(engine, step, context),
+    );
+  }
+
+  /** Like `renew`, for a hold that other deployments have agreed to: a majority of them has to keep it for longer. */
+  async prolong(token: string, session: string, leaseMs: number): Promise<ProlongOutcome> {
+    const askedAt = this.#clock.now();
+    const agreed = await this.#commands.use(undefined, (engine, context) =>
+      engine.rounds.agreed(token, session, context),
+    );
+    if (!agreed) return { status: "not_held" };
+    if (!(await this.#rounds.prolong(agreed, leaseMs))) return { status: "kept" };
+    const isLonger = await this.#commands.use(false, (engine, context) =>
+      engine.rounds.prolong(token, leaseMs, askedAt, context),
+    );
+    return { status: isLonger ? "prolonged" : "not_held" };
+  }
+
+  fenceOfHolder(): Promise<FenceOutcome> {
+    return this.#commands.useUnlessLost<FenceOutcome>({ status: "free" }, (engine, context) => {
+      const fence = engine.relays.fenceOfHolder(context);
+      return fence === undefined ? { status: "free" } : { status: "held", fence };
+    });
+  }
+
+  /**
+   * Opens the socket of a claim that may wait. The claim is the first message on it, and its outcome the only answer.
+   */
+  override async fetch({ headers }: Request): Promise<Response> {
+    const webSocket = this.#listeners.open(headers.get(LISTENER_HEADER) ?? "");
+    return new Response(null, { status: 101, webSocket });
+  }
+
+  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    return this.#listeners.heard(socket, message);
+  }
+
+  override webSocketClose(socket: WebSocket, code: number): Promise<void> {
+    return this.#listeners.closed(socket, code);
+  }
+
+  override webSocketError(socket: WebSocket): Promise<void> {
+    return this.#listeners.closed(socket, NO_CLOSE);
+  }
+
+  pickUp(request: string): Promise<PickUpOutcome> {
+    return this.#commands.useListedIfAny({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
+  }
+
+  cancel(request: string, options: CancelOptions = {}): Promise<void> {
+    return this.#commands.use(undefined, (engine, context) => engine.cancel(request, context, options));
+  }
+
+  /** From now on the session hears at once when a lease of its own ends. */
+  watch(session: string): Promise<void> {
+    return this.#commands.use(undefined, (engine) => engine.watch(session));
+  }
+
+  leave(session: string, options: { keepsReported: boolean }): Promise<void> {
+    return this.#commands.use(undefined, (engine, context) => engine.leave(session, options, context));
+  }
+
+  /**
+   * The key as it is now, or null if it does not exist; with `detail` including its waiters, with `history` including
+   * its newest grants. Changes nothing except what is due to expire.
+   */
+  async describe(options: DescribeOptions = { detail: false }): Promise<KeyDescription | null> {
+    const { detail, history = false, listedAt } = options;
+    if (listedAt !== undefined) this.#life.heardOfListing(listedAt);
+    const view = await this.#commands.useUnlessLost<KeyView | null>(null, (engine, context) => {
+      engine.tick(context);
+      return engine.isPrunable(context) ? null : engine.view({ detail });
+    });
+    return view && history ? { ...view, history: this.#history.at(this.#clock.now()) } : view;
+  }
+
+  /** Lets a key that has lost its rows be founded again. Returns false and changes nothing if its rows are intact. */
+  giveUp(): Promise<boolean> {
+    return this.#life.giveUp();
+  }
+
+  /** Stores the labels of sessions in the history: the sessions may be gone the next time it is viewed. */
+  rememberLabels(labels: Labels): void {
+    this.#history.remember(labels);
+  }
+
+  /**
+   * Whether the directory, which lists the key since `listedAt`, may forget it. This never waits, because the key may
+   * itself be waiting for the directory that asks. `question` is unique.
+   */
+  retire(listedAt: number, question: string): Retirement {
+    const tick = (engine: KeyEngine) => this.#commands.run(engine, (_, context) => engine.tick(context));
+    return this.#life.retire(listedAt, question, tick);
+  }
+
+  /** Deletes a key that has agreed to be forgotten when it was asked this question. False if it stays. */
+  async forgetRetired(question: string): Promise<boolean> {
+    const isForgotten = await this.#life.forgetRetired(question);
+    if (isForgotten) this.#meter.pruned();
+    return isForgotten;
+  }
+
+  /**
+   * Closes the object's files now instead of after a minute or two, unless it is busy. Rejects with `isResting` if it
+   * did, as does every call that arrives too late. Rows and alarm stay; the history is lost.
+   */
+  async rest(): Promise<void> {
+    const { begun } = this.#activity;
+    await this.#meter.settled();
+    await settled(this.ctx);
+    const isUnused = !this.#activity.isBusy && this.#activity.begun === begun && !this.#life.isInTransition;
+    // Resting would disconnect claims that wait here.
+    const isIdle = isUnused && !this.#listeners.areThere;
+    if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) rest(this.ctx);
+  }
+
+  override alarm(): Promise<void> {
+    return this.#activity.during(async () => {
+      await this.#wake();
+      // An alarm wakes the key without making room for it first.
+      if (!isWithinLimit(this.env)) await restOne(this.env);
+    });
+  }
+
+  async #wake(): Promise<void> {
+    this.#wakeUp.clear();
+    try {
+      await this.#commands.use(undefined, (engine, context) => engine.tick(context));
+      const { engine, isVisited, isInTransition } = this.#life;
+      if (!engine?.isPrunable(this.#context()) || engine.hasNews || isVisited || isInTransition) return;
+      // Once it is listed, the directory prunes it.
+      await this.#life.join(engine);
+      if (this.#life.engine && !this.#life.isVisited) this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
+    } catch (error) {
+      if (error instanceof LostRowsError) return;
+      log("error", "key_alarm_failed", { error: String(error) });
+      this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
+    }
+  }
+
+  get #name(): string {
+    // Objects of this class are only ever addressed by name.
+    return this.ctx.id.name as string;
+  }
+
+  #context(): CommandContext {
+    const { fenceFloor, maxWaiters, gcMaxIdleMs } = this.#config;
+    return { now: this.#clock.now(), salt: randomSalt, fenceFloor, maxWaiters, gcMaxIdleMs };
+  }
+
+  #tell(engine: KeyEngine): void {
+    // Reports must not show a hold that may not be one.
+    if (!this.#life.isDoubtful) noteKey(this.env, this.#name, engine);
+    const observations = engine.takeObservations();
+    this.#meter.countAll(observations, engine.limit);
+    this.#history.note(observations);
+    for (const event of engine.takeEvents())
+      this.ctx.waitUntil(this.#activity.during(() => this.#news.tell(engine, event)));
+  }
+
+  /** By the machine's clock, which alarms use. */
+  #nextWake(engine: KeyEngine): number {
+    const { gcIntervalMs } = this.#config;
+    const gcMaxIdleMs = this.#life.isVisited ? Number.POSITIVE_INFINITY : this.#config.gcMaxIdleMs;
+    return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
+  }
+}
+
+const randomSalt = () => randomHex(8);

@@ -1,0 +1,107 @@
+import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
+import { log } from "../../log.ts";
+import { answerClose, closeSocket } from "../calls/closing.ts";
+import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
+
+/** A Worker whose socket was cut by a restart of the key's object reconnects with the same claim within this time. */
+const RECONNECTS_WITHIN_MS = 2_000;
+
+/** Close code for a listener whose claim could not be decided. */
+const FAILED_CODE = 1011;
+
+/** The part of a key that listeners need. */
+interface Claims {
+  claim(command: ClaimCommand): Promise<ClaimOutcome>;
+  collect(request: string): Promise<ClaimOutcome>;
+  cancel(request: string): Promise<void>;
+}
+
+interface Attachment {
+  readonly request: string;
+  /** What the Worker has been told: nothing yet, a refusal, or a grant. */
+  readonly told: "nothing" | "refusal" | "grant";
+}
+
+/**
+ * Waiting claims of holders without a session. A Worker holds each one open and listens on a socket to the key: so
+ * waiting costs no object of its own, the key may sleep meanwhile, and it learns immediately when the client is gone.
+ */
+export class KeyListeners {
+  readonly #ctx: DurableObjectState;
+  readonly #claims: Claims;
+  readonly #wokenAt = Date.now();
+
+  constructor(ctx: DurableObjectState, claims: Claims) {
+    this.#ctx = ctx;
+    this.#claims = claims;
+  }
+
+  get areThere(): boolean {
+    return this.#ctx.getWebSockets().length > 0;
+  }
+
+  /** Whether a missing listener may still reconnect. */
+  get mayReturn(): boolean {
+    return Date.now() - this.#wokenAt < RECONNECTS_WITHIN_MS;
+  }
+
+  /** The Worker's end of a new listener. The claim follows as its first message. */
+  open(request: string): WebSocket {
+    const { 0: theirs, 1: ours } = new WebSocketPair();
+    this.#ctx.acceptWebSocket(ours, [request]);
+    ours.serializeAttachment({ request, told: "nothing" } satisfies Attachment);
+    return theirs;
+  }
+
+  /** Whether a listener is connected and unanswered. */
+  isWaiting(request: string): boolean {
+    return this.#waiting(request) !== undefined;
+  }
+
+  /** Answers a claim. Only the first answer is sent. */
+  answer(request: string, outcome: ClaimOutcome): void {
+    const socket = this.#waiting(request);
+    if (!socket) return;
+    const told = outcome.status === "granted" ? "grant" : "refusal";
+    socket.serializeAttachment({ request, told } satisfies Attachment);
+    try {
+      socket.send(JSON.stringify({ type: "answered", outcome } satisfies Reply<ClaimOutcome>));
+    } catch {
+      // Its close event follows and withdraws the claim if needed.
+    }
+  }
+
+  /** Handles the claim a listener sends. It is answered now, or when it is granted or times out. */
+  async heard(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    try {
+      const command = JSON.parse(String(message)) as ClaimCommand;
+      let outcome = await this.#claims.claim(command);
+      // The claim may have been made before, on a socket that was cut, and be decided by now.
+      if (outcome.status === "queued") outcome = await this.#claims.collect(command.request);
+      if (outcome.status !== "queued") this.answer(command.request, outcome);
+    } catch (error) {
+      log("error", "claim_failed", { error: String(error) });
+      closeSocket(socket, FAILED_CODE);
+    }
+  }
+
+  /** Handles the Worker's close. If the client did not receive the outcome, the claim is withdrawn. */
+  async closed(socket: WebSocket, code: number): Promise<void> {
+    answerClose(socket, code);
+    const { request, told } = attachmentOf(socket);
+    const isUnheard = told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered);
+    // A Worker that lost its socket may have reconnected by now.
+    if (isUnheard && !this.isWaiting(request)) await this.#claims.cancel(request);
+  }
+
+  /** A socket that the Worker has closed stays listed until its close has been handled. */
+  #waiting(request: string): WebSocket | undefined {
+    const isWaiting = (socket: WebSocket) =>
+      socket.readyState === WebSocket.READY_STATE_OPEN && attachmentOf(socket).told === "nothing";
+    return this.#ctx.getWebSockets(request).find(isWaiting);
+  }
+}
+
+function attachmentOf(socket: WebSocket): Attachment {
+  return socket.deserializeAttachment() as Attachment;
+}

@@ -1,0 +1,22 @@
+/** Where objects live. All stubs are made here, so that none leaves the jurisdiction. */
+import { locationOf } from "../core/config/locations.ts";
+import { configOf, type Env } from "./env.ts";
+import type { KeyObject } from "./key/key-object.ts";
+
+/** Bindings of objects. */
+type Kind = { [Name in keyof Env]-?: Env[Name] extends DurableObjectNamespace<infer _> ? Name : never }[keyof Env];
+
+/**
+ * The objects of one kind. A runtime without jurisdictions throws (workerd 2026-11), so nothing is ever stored outside one.
+ * A name within a jurisdiction is another object than the same name without one.
+ */
+export function objectsOf<Name extends Kind>(env: Env, kind: Name): Env[Name] {
+  const { jurisdiction } = configOf(env);
+  return jurisdiction === undefined ? env[kind] : (env[kind].jurisdiction(jurisdiction) as Env[Name]);
+}
+
+/** The object of a key. The first call ever decides where the key lives; later hints have no effect. */
+export function keyObject(env: Env, key: string): DurableObjectStub<KeyObject> {
+  const hint = locationOf(configOf(env).locationHints, key);
+  return objectsOf(env, "KEY").getByName(key, hint && { locationHint: hint });
+}

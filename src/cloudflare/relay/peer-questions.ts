@@ -1,0 +1,71 @@
+import type { RelayQuestion } from "../../core/engine/index.ts";
+import type { Question } from "../../core/group/effects.ts";
+import { orderOf } from "../../core/group/nonces.ts";
+import { exchangesFences, type RelayReply, STAT } from "../../core/protocols/godistlock/relay.ts";
+import type { RelayKeys } from "../calls/remote-keys.ts";
+import type { Peers } from "./peers.ts";
+
+/** A proposal is forgotten after this time; it ends by itself after a second. */
+const PROPOSED_MS = 5_000;
+
+const QUESTION_TYPE = { prop: "propose", sched: "schedule", off: "off" } as const;
+const PROPOSAL_STATUS = {
+  agreed: STAT.agreed,
+  held: STAT.heldHere,
+  held_for_another: STAT.heldForAnother,
+  not_held: STAT.heldHere,
+} as const;
+
+/** Passes what peers ask on to the keys of this deployment. */
+export class PeerQuestions {
+  readonly #keys: RelayKeys;
+  readonly #peers: Peers;
+  /** When a peer has last proposed for a lock, to be freed if all its connections end. */
+  readonly #proposals = new Map<string, Map<string, number>>();
+
+  constructor(keys: RelayKeys, peers: Peers) {
+    this.#keys = keys;
+    this.#peers = peers;
+  }
+
+  async answer(peer: string, version: string, question: Question): Promise<RelayReply | undefined> {
+    const hasFences = exchangesFences(version);
+    const { nonce, lock, type } = question;
+    if (type === "prop" && !(await this.#peers.seesQuorum())) {
+      return { type: "stat", nonce, status: STAT.noQuorum, ...(hasFences && { floor: 0n }) };
+    }
+    this.#noteProposal(peer, question);
+    const answer = await this.#keys.relay(lock, questionOf(peer, question, hasFences));
+    const isAgreed = answer?.status === "agreed";
+    if (type === "off") return undefined;
+    if (type !== "prop") return { type: type === "sched" ? "ack" : "conf", nonce, status: isAgreed ? 0 : 1 };
+    const status = answer ? PROPOSAL_STATUS[answer.status] : STAT.noQuorum;
+    return { type: "stat", nonce, status, ...(hasFences && { floor: answer?.floor ?? 0n }) };
+  }
+
+  /** The last connection of a peer has ended, and with it what it holds preliminarily. */
+  async left(peer: string): Promise<void> {
+    const locks = [...(this.#proposals.get(peer)?.keys() ?? [])];
+    this.#proposals.delete(peer);
+    await Promise.all(locks.map((lock) => this.#keys.relay(lock, { relay: peer, type: "withdraw" })));
+  }
+
+  #noteProposal(peer: string, { type, lock }: Question): void {
+    const locks = this.#proposals.get(peer) ?? new Map<string, number>();
+    this.#proposals.set(peer, locks);
+    if (type === "prop" || type === "sched") locks.set(lock, Date.now());
+    else locks.delete(lock);
+    for (const [each, at] of locks) {
+      if (Date.now() - at < PROPOSED_MS) break;
+      locks.delete(each);
+    }
+  }
+}
+
+function questionOf(relay: string, question: Question, hasFences: boolean): RelayQuestion {
+  const order = hasFences ? orderOf(question.nonce) : undefined;
+  const asker = { relay, ...(order !== undefined && { order }) };
+  if (question.type !== "comm") return { ...asker, type: QUESTION_TYPE[question.type] };
+  const { timeoutMs: leaseMs, fence } = question;
+  return { ...asker, type: "commit", leaseMs, ...(hasFences && fence !== undefined && { fence }) };
+}

@@ -1,0 +1,116 @@
+import type { Config } from "../config/config.ts";
+import type { Effect, SessionRecords } from "./effects.ts";
+import type { KeyCall, KeyOutcome, KeyRequest, OutcomeOf } from "./key-calls.ts";
+import { Timers } from "./timers.ts";
+
+export type SessionConfig = Pick<
+  Config,
+  "authToken" | "adminToken" | "autoRelease" | "defaultLeaseSeconds" | "draining" | "httpSessionIdleMs"
+> &
+  Pick<Config, "readTimeoutMs" | "resumeGraceMs" | "serverId" | "relay"> & {
+    /** How clients know the version of this service. */
+    readonly version: string;
+  };
+
+interface PendingCall {
+  answered(outcome: KeyOutcome): void;
+  failed(error: string): void;
+  isWanted(): boolean;
+  isRepeatable(): boolean;
+}
+
+/** How one call to a key goes on. */
+export interface Continuation<Type extends KeyCall["type"]> {
+  answered(outcome: OutcomeOf<Type>): void;
+  failed(error: string): void;
+  /** Whether the outcome is still needed. A call that is not is neither made late nor repeated. */
+  readonly isWanted?: () => boolean;
+  /** False if the call must not be made a second time when nothing is known of the first. */
+  readonly isRepeatable?: () => boolean;
+  readonly request?: KeyRequest;
+}
+
+/** What a session is made from. */
+export interface SessionOrigin
+  extends Pick<SessionContext, "session" | "config" | "records" | "random" | "isStorageWell"> {
+  readonly now: number;
+}
+
+/** What the parts of one session share: the time of the command that runs, and what it makes the host do. */
+export class SessionContext {
+  readonly session: string;
+  readonly config: SessionConfig;
+  readonly records: SessionRecords;
+  /** 32 unpredictable hex digits. */
+  readonly random: () => string;
+  readonly timers = new Timers();
+  now: number;
+  /** False if the last write anywhere in the service failed: the host has to check before anything new is stored. */
+  readonly isStorageWell: () => boolean;
+  #effects: Effect[] = [];
+  readonly #calls = new Map<number, PendingCall>();
+  #lastCall = 0;
+
+  constructor({ session, config, records, random, isStorageWell, now }: SessionOrigin) {
+    this.session = session;
+    this.config = config;
+    this.records = records;
+    this.random = random;
+    this.isStorageWell = isStorageWell;
+    this.now = now;
+  }
+
+  emit(effect: Effect): void {
+    this.#effects.push(effect);
+  }
+
+  takeEffects(): readonly Effect[] {
+    const effects = this.#effects;
+    if (effects.length > 0) this.#effects = [];
+    return effects;
+  }
+
+  callKey<Type extends KeyCall["type"]>(
+    key: string,
+    ask: Extract<KeyCall, { readonly type: Type }>,
+    { answered, failed, isWanted = () => true, isRepeatable = () => true, request }: Continuation<Type>,
+  ): void {
+    this.#lastCall += 1;
+    const call = this.#lastCall;
+    this.#calls.set(call, { answered: answered as PendingCall["answered"], failed, isWanted, isRepeatable });
+    this.emit({ type: "callKey", call, key, ask, ...(request && { request }) });
+  }
+
+  /** Number of calls to keys in flight. */
+  get callsInFlight(): number {
+    return this.#calls.size;
+  }
+
+  isCallWanted(call: number): boolean {
+    return this.#calls.get(call)?.isWanted() === true;
+  }
+
+  /** Whether a call that has failed, and may have been carried out, may be made again. */
+  mayRepeatCall(call: number): boolean {
+    return this.isCallWanted(call) && this.#calls.get(call)?.isRepeatable() === true;
+  }
+
+  keyAnswered(call: number, outcome: KeyOutcome): void {
+    this.#take(call)?.answered(outcome);
+  }
+
+  keyFailed(call: number, error: string): void {
+    this.#take(call)?.failed(error);
+  }
+
+  /** The call was not made because its outcome was no longer wanted. */
+  callSkipped(call: number): void {
+    this.#calls.delete(call);
+  }
+
+  #take(call: number): PendingCall | undefined {
+    const pending = this.#calls.get(call);
+    this.#calls.delete(call);
+    return pending;
+  }
+}

@@ -1,0 +1,183 @@
+import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { allDirectories, directoryOfAddress, labelsOf } from "../../../src/cloudflare/calls/directories.ts";
+import { httpSessionName, newSessionId } from "../../../src/cloudflare/calls/session-names.ts";
+import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
+import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
+import { gatherStats } from "../../../src/reports/stats.ts";
+import { pass, stopClock } from "../clock.ts";
+import { until } from "../support.ts";
+
+const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
+
+const dead = new Set<string>();
+let asked: string[] = [];
+
+beforeEach(() => {
+  stopClock();
+  asked = [];
+  for (const { prototype } of [HttpSessionObject, SessionObject]) {
+    vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
+      asked.push(nameOf(this));
+      return !dead.has(nameOf(this));
+    });
+  }
+});
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  await reset();
+});
+
+const ADDRESS = "192.0.2.1";
+const directory = () => directoryOfAddress(env, ADDRESS);
+
+function labelRows(): Promise<number> {
+  return runInDurableObject(
+    directory(),
+    (_, { storage }) => storage.sql.exec("SELECT session FROM labels").toArray().length,
+  );
+}
+
+describe("a label", () => {
+  it("is found by the session's name alone, wherever the session is counted", async () => {
+    const sessions = Array.from({ length: 20 }, () => newSessionId());
+    for (const [index, session] of sessions.entries()) {
+      const address = `192.0.2.${index}`;
+      const label = index === 0 ? undefined : `worker ${index} ☃`;
+      await directoryOfAddress(env, address).openSession(session, address, "ws", label);
+    }
+    const labels = await labelsOf(env, [...sessions, newSessionId(), ...sessions]);
+    expect(Object.keys(labels)).toHaveLength(19);
+    expect(labels[sessions[7] ?? ""]).toBe("worker 7 ☃");
+    expect(await labelsOf(env, [])).toEqual({});
+  });
+
+  it("can be changed and taken away", async () => {
+    const session = httpSessionName(newSessionId());
+    await directory().openSession(session, ADDRESS, "http", "before");
+    await directory().relabel(session, "after");
+    expect(await labelsOf(env, [session])).toEqual({ [session]: "after" });
+    await directory().relabel(session, "");
+    expect(await labelsOf(env, [session])).toEqual({});
+  });
+
+  it("goes with its session, and is not given to one that has gone", async () => {
+    const [closed, lost] = [newSessionId(), httpSessionName(newSessionId())];
+    await directory().openSession(closed, ADDRESS, "tcp", "closed");
+    await directory().openSession(lost, ADDRESS, "http", "lost");
+    expect(await labelRows()).toBe(2);
+    await directory().closeSession(closed);
+    await directory().relabel(closed, "again");
+    expect(await labelRows()).toBe(1);
+    dead.add(lost);
+    await evictDurableObject(directory());
+    expect((await gatherStats(env)).connections).toBe(0);
+    expect(await labelRows()).toBe(0);
+  });
+
+  it("is looked up for thousands of sessions at once", async () => {
+    const session = newSessionId();
+    await directory().openSession(session, ADDRESS, "ws", "needle");
+    const many = Array.from({ length: 25_000 }, (_, index) => `other-${index}`);
+    expect(await labelsOf(env, [...many, session])).toEqual({ [session]: "needle" });
+  });
+});
+
+describe("sessions are counted", () => {
+  it("by transport, and all together as connections", async () => {
+    await directory().openSession(newSessionId(), ADDRESS, "tcp");
+    await directory().openSession(newSessionId(), ADDRESS, "ws");
+    await directory().openSession(newSessionId(), ADDRESS, "ws");
+    await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    const { sessions } = await directory().census();
+    expect(sessions).toEqual({ tcp: 1, ws: 2, http: 1 });
+    expect((await gatherStats(env)).connections).toBe(4);
+  });
+
+  it("without those that ended without a word, which are asked by their own kind", async () => {
+    const [socket, silent, lively] = [newSessionId(), httpSessionName(newSessionId()), httpSessionName(newSessionId())];
+    await directory().openSession(socket, ADDRESS, "ws");
+    await directory().openSession(silent, ADDRESS, "http");
+    await directory().openSession(lively, ADDRESS, "http");
+    dead.add(socket).add(silent);
+    expect((await gatherStats(env)).connections).toBe(3);
+    expect(asked).toEqual([]);
+    pass(2_100);
+    expect((await gatherStats(env)).connections).toBe(2);
+    expect(asked.toSorted()).toEqual([silent, lively].toSorted());
+    pass(60_000);
+    expect((await gatherStats(env)).connections).toBe(1);
+    expect(asked).toContain(socket);
+  });
+
+  it("without being asked again in the same second", async () => {
+    await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    pass(10_000);
+    for (let n = 0; n < 5; n++) await gatherStats(env);
+    expect(asked).toHaveLength(1);
+    pass(1_000);
+    await gatherStats(env);
+    expect(asked).toHaveLength(2);
+  });
+
+  it("in the end without any that were lost in a restart, a few at a time for those who ask", async () => {
+    const sessions = Array.from({ length: 210 }, () => newSessionId());
+    await Promise.all(sessions.map((session) => directory().openSession(session, ADDRESS, "ws")));
+    for (const session of sessions) dead.add(session);
+    await evictDurableObject(directory());
+    expect((await gatherStats(env)).connections).toBe(206);
+    expect(asked).toHaveLength(4);
+    // The alarm goes on by itself, without anybody who asks.
+    const left = () =>
+      runInDurableObject(
+        directory(),
+        (_, { storage }) => storage.sql.exec("SELECT session FROM sessions").toArray().length,
+      );
+    await until(async () => {
+      pass(5_000);
+      await runDurableObjectAlarm(directory());
+      return (await left()) === 0;
+    });
+    expect(asked.toSorted()).toEqual(sessions.toSorted());
+  });
+
+  it("with those that cannot be reached", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    vi.spyOn(HttpSessionObject.prototype, "isLive").mockRejectedValue(new Error("unreachable"));
+    await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    pass(10_000);
+    expect((await gatherStats(env)).connections).toBe(1);
+  });
+});
+
+describe("a directory from before there were labels", () => {
+  it("keeps its sessions, and labels new ones", async () => {
+    const [old, young] = [newSessionId(), httpSessionName(newSessionId())];
+    await runInDurableObject(directory(), (_, { storage }) => {
+      storage.sql.exec("DROP TABLE labels");
+      storage.sql.exec("DROP TABLE sessions");
+      storage.sql.exec(
+        "CREATE TABLE sessions (session TEXT PRIMARY KEY, address TEXT NOT NULL, transport TEXT NOT NULL) WITHOUT ROWID",
+      );
+      storage.sql.exec("INSERT INTO sessions VALUES (?, ?, ?)", old, ADDRESS, "ws");
+    });
+    await evictDurableObject(directory());
+    expect(await directory().openSession(young, ADDRESS, "http", "young")).toBe("admitted");
+    await directory().relabel(old, "old");
+    expect(await labelsOf(env, [old, young])).toEqual({ [old]: "old", [young]: "young" });
+    expect((await gatherStats(env)).connections).toBe(2);
+    await directory().closeSession(old);
+    expect((await gatherStats(env)).connections).toBe(1);
+  });
+});
+
+describe("a shard", () => {
+  it("is the same for an address as ever", () => {
+    const indexOf = (address: string) =>
+      allDirectories(env).findIndex(({ id }) => id.equals(directoryOfAddress(env, address).id));
+    expect(["192.0.2.1", "2001:db8::1", "unknown"].map(indexOf)).toEqual([0, 7, 1]);
+  });
+});

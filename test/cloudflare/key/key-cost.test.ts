@@ -1,0 +1,119 @@
+import { runInDurableObject } from "cloudflare:test";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { NoticeAnswer } from "../../../src/core/engine/index.ts";
+import type { Notice } from "../../../src/core/session/effects.ts";
+import { eager, scriptSessions } from "../listeners.ts";
+import { command, fresh, grantedToken, keyStub, rowsWritten, until, WAIT } from "../support.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+});
+
+describe("what a command costs", () => {
+  it("an uncontended acquire writes one row and a release one row, and the alarm stands still", async () => {
+    const stub = keyStub(fresh("key"));
+    await stub.release(grantedToken(await stub.acquire(command())), "");
+    await runInDurableObject(stub, async (key, state) => {
+      for (let cycle = 0; cycle < 3; cycle++) {
+        let held = "";
+        const acquire = await rowsWritten(state, async () => {
+          held = grantedToken(await key.acquire(command()));
+        });
+        const renew = await rowsWritten(state, () => key.renew(held, 60));
+        const release = await rowsWritten(state, () => key.release(held, ""));
+        expect({ acquire, renew, release }).toEqual({ acquire: 1, renew: 1, release: 1 });
+      }
+    });
+  });
+
+  it("a semaphore slot costs what a lock costs", async () => {
+    const stub = keyStub(fresh("key"));
+    const tokens = [
+      grantedToken(await stub.acquire(command({ limit: 3 }))),
+      grantedToken(await stub.acquire(command({ limit: 3 }))),
+    ];
+    await stub.release(tokens[1] ?? "", "");
+    await runInDurableObject(stub, async (key, state) => {
+      expect(await rowsWritten(state, () => key.acquire(command({ limit: 3 })))).toBe(1);
+    });
+  });
+
+  it("a try on a held key, a wrong token and a description write nothing", async () => {
+    const stub = keyStub(fresh("key"));
+    await stub.acquire(command());
+    await runInDurableObject(stub, async (key, state) => {
+      const rows = await rowsWritten(state, async () => {
+        await key.acquire(command());
+        await key.release("0".repeat(32), "");
+        await key.renew("0".repeat(32), 5);
+        await key.describe({ detail: true, history: true });
+        key.rememberLabels({ somebody: "here" });
+      });
+      expect(rows).toBe(0);
+    });
+  });
+
+  it("a hand-over is one call, and nothing is written after the release", async () => {
+    const scripts = scriptSessions();
+    const stub = keyStub(fresh("key"));
+    const heard: Notice[] = [];
+    scripts.set("waiter", {
+      deliver(notice): NoticeAnswer {
+        heard.push(notice);
+        return "taken";
+      },
+    });
+    const first = grantedToken(await stub.acquire(command()));
+    await stub.acquire(command({ ...WAIT, session: "waiter" }));
+    const rows = await runInDurableObject(stub, (key, state) => rowsWritten(state, () => key.release(first, "")));
+    // The slot, the waiter, and the alarm that would repeat the notice.
+    expect(rows).toBe(3);
+    await until(() => heard.length > 0);
+    const stored = () =>
+      runInDurableObject(stub, (_, { storage }) => [
+        storage.sql.exec<{ token: string }>("SELECT * FROM slots").toArray(),
+        storage.sql.exec("SELECT * FROM waiters").toArray(),
+      ]);
+    const [slots, waiters] = await stored();
+    expect([slots?.[0]?.token, waiters]).toEqual([heard[0]?.offer?.token, []]);
+    expect(await stored()).toEqual([slots, []]);
+    expect(heard).toHaveLength(1);
+  });
+
+  it("joining, leaving and being granted cost the same rows in front of ten waiters and of ten thousand", async () => {
+    const scripts = scriptSessions();
+    const name = fresh("key");
+    const stub = keyStub(name);
+    const granted: string[] = [];
+    scripts.set("waiter", eager(name, "waiter", granted));
+    const first = grantedToken(await stub.acquire(command()));
+    const costs = await runInDurableObject(stub, async (key, state) => {
+      const cost = async () => {
+        const request = fresh("request");
+        const join = await rowsWritten(state, () => key.acquire(command({ ...WAIT, session: "other", request })));
+        const leave = await rowsWritten(state, () => key.cancel(request));
+        return { join, leave };
+      };
+      for (let n = 0; n < 10; n++) await key.acquire(command({ ...WAIT, session: "waiter" }));
+      const few = await cost();
+      for (let n = 10; n < 10_000; n++) await key.acquire(command({ ...WAIT, session: "waiter" }));
+      const many = await cost();
+      return { few, many };
+    });
+    expect(costs.many).toEqual(costs.few);
+    expect(costs.few).toEqual({ join: 1, leave: 1 });
+
+    let last = first;
+    const perGrant: number[] = [];
+    for (let n = 0; n < 20; n++) {
+      const rows = await runInDurableObject(stub, (key, state) => rowsWritten(state, () => key.release(last, "")));
+      await until(() => granted.length > n, { timeout: 5_000, interval: 1 });
+      last = granted[n]?.split(":")[1] ?? "";
+      perGrant.push(rows);
+    }
+    // One row for the slot, one of the waiter that is deleted; now and then one for the alarm that repeats a notice.
+    expect(Math.max(...perGrant)).toBeLessThanOrEqual(3);
+    expect((await stub.describe())?.waiters).toBe(9_980);
+  });
+});

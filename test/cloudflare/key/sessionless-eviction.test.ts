@@ -1,0 +1,166 @@
+/** Holders without a session: what outlives the sleep of their key, what they cost, and what older rows become. */
+import { evictDurableObject, listDurableObjectIds, runInDurableObject } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { newSessionlessOwner } from "../../../src/cloudflare/calls/session-names.ts";
+import type { ClaimCommand } from "../../../src/core/engine/index.ts";
+import { command, fresh, grantedToken, keyStub, rowsWritten, until } from "../support.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const ask = (method: string, path: string, headers: Record<string, string> = {}, body?: string) =>
+  exports.default.fetch(`http://holdfast${path}`, { method, headers, ...(body !== undefined && { body }) });
+const CREATE = { "If-None-Match": "*" };
+
+function claim(overrides: Partial<ClaimCommand> = {}): ClaimCommand {
+  const sessionless = { kind: "file", note: "42", tag: "deploy", mark: "0a" };
+  const session = newSessionlessOwner("file");
+  return { session, request: fresh("request"), leaseSeconds: 60, waitMs: 0, sessionless, ...overrides };
+}
+
+describe("a key whose object is evicted", () => {
+  it("still has its file, and lets it be removed [E41]", async () => {
+    const name = fresh("file");
+    const created = await ask("PUT", `/v1/files/${name}`, CREATE, "pid=42\ntag=deploy\nnonce=0a\n");
+    expect(created.status).toBe(201);
+    const text = await created.text();
+    await evictDurableObject(keyStub(name));
+    const read = await ask("GET", `/v1/files/${name}`);
+    expect([read.status, await read.text()]).toEqual([200, text]);
+    await evictDurableObject(keyStub(name));
+    expect((await ask("PUT", `/v1/files/${name}`, CREATE, "nonce=0a")).status).toBe(200);
+    expect((await ask("DELETE", `/v1/files/${name}`)).status).toBe(204);
+    expect((await ask("GET", `/v1/files/${name}`)).status).toBe(404);
+  });
+
+  it("still has its Terraform lock [T17]", async () => {
+    const name = fresh("state");
+    const info = '{"ID":"a1","Who":"u@h"}';
+    expect((await ask("LOCK", `/v1/terraform/${name}`, {}, info)).status).toBe(200);
+    await evictDurableObject(keyStub(name));
+    const unlocked = await ask("UNLOCK", `/v1/terraform/${name}`, {}, '{"ID":"a1"}');
+    expect([unlocked.status, await unlocked.text()]).toEqual([200, info]);
+  });
+
+  it.each(["hibernate", "close"] as const)(
+    "still has a PUT that waits, its sockets kept or cut (%s)",
+    async (webSockets) => {
+      const name = fresh("file");
+      await ask("PUT", `/v1/files/${name}`, CREATE);
+      const order: string[] = [];
+      const wait = async (tag: string) => {
+        const reply = await ask("PUT", `/v1/files/${name}?wait=20`, CREATE, `tag=${tag}`);
+        order.push(tag);
+        return reply.status;
+      };
+      const waiting = [];
+      for (const [index, tag] of ["one", "two"].entries()) {
+        waiting.push(wait(tag));
+        await until(async () => (await keyStub(name).describe())?.waiters === index + 1, { interval: 10 });
+      }
+      await evictDurableObject(keyStub(name), { webSockets });
+      // Who was cut off comes back and stands where it stood.
+      await until(
+        () =>
+          runInDurableObject(
+            keyStub(name),
+            (_, ctx) => ctx.getWebSockets().filter((s) => s.readyState === 1).length === 2,
+          ),
+        { timeout: 5_000, interval: 10 },
+      );
+      expect((await keyStub(name).describe())?.waiters).toBe(2);
+      expect((await ask("DELETE", `/v1/files/${name}`)).status).toBe(204);
+      expect(await waiting[0]).toBe(201);
+      expect((await ask("DELETE", `/v1/files/${name}`)).status).toBe(204);
+      expect(await waiting[1]).toBe(201);
+      expect(order).toEqual(["one", "two"]);
+    },
+  );
+
+  it("is not put to rest while a PUT waits, which would cut it off", async () => {
+    const name = fresh("file");
+    await ask("PUT", `/v1/files/${name}`, CREATE);
+    const waiting = ask("PUT", `/v1/files/${name}?wait=20`, CREATE);
+    await until(async () => (await keyStub(name).describe())?.waiters === 1, { interval: 10 });
+    await keyStub(name).rest();
+    expect((await keyStub(name).describe())?.waiters).toBe(1);
+    expect((await ask("DELETE", `/v1/files/${name}`)).status).toBe(204);
+    expect((await waiting).status).toBe(201);
+  });
+
+  it("passes over a claim whose listener is gone, after giving it time to return", async () => {
+    const stub = keyStub(fresh("key"));
+    await stub.claim(claim());
+    expect(await stub.claim(claim({ waitMs: 60_000, sessionless: { kind: "file", note: "0" } }))).toEqual({
+      status: "queued",
+    });
+    expect((await stub.remove({ kind: "file", which: { by: "any" } })).status).toBe("removed");
+    await until(async () => (await stub.current()) === null, { timeout: 8_000, interval: 20 });
+  });
+});
+
+describe("what a file costs", () => {
+  it("is one row for the grant and one for the removal, and no session object", async () => {
+    const stub = keyStub(fresh("key"));
+    const sessionsBefore =
+      (await listDurableObjectIds(env.HTTP_SESSION)).length + (await listDurableObjectIds(env.SESSION)).length;
+    await stub.claim(claim());
+    await stub.remove({ kind: "file", which: { by: "any" } });
+    await runInDurableObject(stub, async (instance, ctx) => {
+      const cycle = async () => {
+        await instance.claim(claim());
+        await instance.remove({ kind: "file", which: { by: "any" } });
+      };
+      expect(await rowsWritten(ctx, cycle)).toBe(2);
+    });
+    const sessions =
+      (await listDurableObjectIds(env.HTTP_SESSION)).length + (await listDurableObjectIds(env.SESSION)).length;
+    expect(sessions).toBe(sessionsBefore);
+  });
+});
+
+describe("rows of a version that knew no holders without a session", () => {
+  /** Takes the new column away, as if the tables had been made before it existed. */
+  const age = async (stub: ReturnType<typeof keyStub>) => {
+    await runInDurableObject(stub, (_, { storage }) => {
+      storage.sql.exec("ALTER TABLE slots DROP COLUMN sessionless; ALTER TABLE waiters DROP COLUMN sessionless");
+    });
+    await evictDurableObject(stub);
+  };
+  const columns = (stub: ReturnType<typeof keyStub>) =>
+    runInDurableObject(stub, (_, { storage }) => storage.sql.exec("SELECT * FROM slots").columnNames);
+
+  it("are read, written as before, and take a file when one comes", async () => {
+    const stub = keyStub(fresh("key"));
+    const held = grantedToken(await stub.acquire(command()));
+    await stub.enqueue(command({ session: "waiter" }));
+    await age(stub);
+    expect((await stub.describe({ detail: true }))?.queue.map(({ session }) => session)).toEqual(["waiter"]);
+    expect((await stub.claim(claim())).status).toBe("timeout");
+    await stub.leave("waiter", { keepsReported: false });
+    expect(await stub.release(held, "")).toEqual({ status: "released" });
+    expect(grantedToken(await stub.acquire(command({ session: "s", request: "r" })))).toMatch(/^[0-9a-f]{32}$/);
+    await stub.leave("s", { keepsReported: false });
+    expect(await columns(stub)).not.toContain("sessionless");
+    expect((await stub.claim(claim())).status).toBe("granted");
+    await evictDurableObject(stub);
+    expect((await stub.current())?.sessionless).toEqual({ kind: "file", note: "42", tag: "deploy", mark: "0a" });
+    expect(await columns(stub)).toContain("sessionless");
+  });
+
+  it("a waiting claim is the first to need the column, and keeps what it says", async () => {
+    const stub = keyStub(fresh("key"));
+    const held = grantedToken(await stub.acquire(command()));
+    // Only a key that has had a waiter has tables.
+    await stub.enqueue(command({ session: "waiter" }));
+    await stub.leave("waiter", { keepsReported: false });
+    await age(stub);
+    expect((await stub.claim(claim({ waitMs: 60_000, request: "w" }))).status).toBe("queued");
+    await evictDurableObject(stub);
+    await stub.release(held, "");
+    expect((await stub.current())?.sessionless?.tag).toBe("deploy");
+    await stub.cancel("w");
+  });
+});

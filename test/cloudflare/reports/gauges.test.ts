@@ -1,0 +1,60 @@
+import { reset } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
+import { httpSessionName, newSessionId } from "../../../src/cloudflare/calls/session-names.ts";
+import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
+import { gatherGauges } from "../../../src/reports/gauges.ts";
+import { stopClock } from "../clock.ts";
+import { command, grantedToken, keyStub, WAIT } from "../support.ts";
+
+const ADDRESS = "192.0.2.1";
+
+beforeEach(() => {
+  stopClock();
+  vi.spyOn(SessionObject.prototype, "isLive").mockResolvedValue(true);
+});
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  await reset();
+});
+
+const NONE = {
+  keysHeld: 0,
+  locksHeld: 0,
+  lockWaiters: 0,
+  semaphoreHolders: 0,
+  semaphoreWaiters: 0,
+  keysUnreachable: 0,
+};
+
+describe("the gauges", () => {
+  it("of an empty service are zero", async () => {
+    expect(await gatherGauges(env)).toEqual({
+      sessions: { tcp: 0, ws: 0, http: 0 },
+      keys: 0,
+      keysSampled: 0,
+      isEstimate: false,
+      byState: NONE,
+    });
+  });
+
+  it("tell locks from semaphores and count slots, waiters, keys and sessions", async () => {
+    for (const key of ["a", "b"]) await keyStub(key).acquire(command());
+    for (let n = 0; n < 3; n++) await keyStub("a").acquire(command(WAIT));
+    for (let n = 0; n < 4; n++) await keyStub("pool").acquire(command({ limit: 2, ...WAIT }));
+    await keyStub("idle").release(grantedToken(await keyStub("idle").acquire(command())), "");
+    const directory = directoryOfAddress(env, ADDRESS);
+    await directory.openSession(newSessionId(), ADDRESS, "ws");
+    await directory.openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    expect(await gatherGauges(env)).toEqual({
+      sessions: { tcp: 0, ws: 1, http: 1 },
+      keys: 4,
+      keysSampled: 4,
+      isEstimate: false,
+      byState: { ...NONE, keysHeld: 3, locksHeld: 2, lockWaiters: 3, semaphoreHolders: 2, semaphoreWaiters: 2 },
+    });
+  });
+});

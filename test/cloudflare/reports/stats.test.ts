@@ -1,0 +1,272 @@
+import { reset } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
+import { httpSessionName, newSessionId, ownerIdOf } from "../../../src/cloudflare/calls/session-names.ts";
+import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
+import { gatherKey, gatherStats } from "../../../src/reports/stats.ts";
+import { pass, stopClock } from "../clock.ts";
+import { Client, command, grantedToken, keyStub, storedIn, tokenOf, WAIT } from "../support.ts";
+
+const ADDRESS = "192.0.2.1";
+
+async function open(transport: "ws" | "http", label?: string): Promise<string> {
+  const session = transport === "http" ? httpSessionName(newSessionId()) : newSessionId();
+  await directoryOfAddress(env, ADDRESS).openSession(session, ADDRESS, transport, label);
+  return session;
+}
+
+beforeEach(() => {
+  stopClock();
+  vi.spyOn(SessionObject.prototype, "isLive").mockResolvedValue(true);
+});
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  await reset();
+});
+
+describe("the document without pages", () => {
+  it("of an empty service is empty, in its fixed order", async () => {
+    expect(JSON.stringify(await gatherStats(env))).toBe(
+      '{"connections":0,"locks":[],"semaphores":[],"idle_locks":[],"idle_semaphores":[]}',
+    );
+  });
+
+  it("has the same fields as ever, on the wire too", async () => {
+    const client = await Client.open();
+    tokenOf(await client.ask("l\nheld\n0\n"));
+    const { session } = (await keyStub("held").describe())?.holders[0] ?? { session: "" };
+    await keyStub("held").acquire(command(WAIT));
+    tokenOf(await client.ask("sl\npool\n0 3\n"));
+    for (const [key, limit] of [
+      ["idle", 1],
+      ["idle-pool", 2],
+    ] as const) {
+      const token = grantedToken(await keyStub(key).acquire(command({ limit })));
+      await keyStub(key).release(token, "");
+    }
+    const line = await client.ask("stats\n_\n_\n");
+    const shape = line.replace(/"(lease_expires_in_s|idle_s)":[0-9.]+/g, '"$1":0');
+    expect(shape).toBe(
+      `ok {"connections":1,"locks":[{"key":"held","owner_conn_id":${ownerIdOf(session)},"lease_expires_in_s":0,"waiters":1}],` +
+        '"semaphores":[{"key":"pool","limit":3,"holders":1,"waiters":0}],"idle_locks":[{"key":"idle","idle_s":0}],' +
+        '"idle_semaphores":[{"key":"idle-pool","idle_s":0}]}',
+    );
+    client.close();
+  });
+});
+
+describe("a page", () => {
+  it("counts all four lists together and says where the next one begins", async () => {
+    await keyStub("a").acquire(command());
+    await keyStub("b").acquire(command({ limit: 2 }));
+    await keyStub("c").release(grantedToken(await keyStub("c").acquire(command())), "");
+    await keyStub("d").release(grantedToken(await keyStub("d").acquire(command({ limit: 2 }))), "");
+    await open("ws");
+    const first = await gatherStats(env, { limit: 3 });
+    expect([first.locks, first.semaphores, first.idle_locks, first.idle_semaphores].map((list) => list.length)).toEqual(
+      [1, 1, 1, 0],
+    );
+    expect(Object.keys(first).at(-1)).toBe("next_cursor");
+    expect(first.next_cursor).toBe("c");
+    const last = await gatherStats(env, { limit: 3, cursor: "c" });
+    expect(last).toMatchObject({
+      connections: 1,
+      locks: [],
+      semaphores: [],
+      idle_locks: [],
+      idle_semaphores: [{ key: "d" }],
+    });
+    expect("next_cursor" in last || "truncated" in last).toBe(false);
+  });
+});
+
+describe("detail", () => {
+  it("tells who holds and who waits, with their labels, and no token", async () => {
+    const [holder, waiter, enqueued] = [
+      await open("ws", "nightly build"),
+      await open("http", "deploy"),
+      await open("ws"),
+    ];
+    const token = grantedToken(await keyStub("k").acquire(command({ session: holder, leaseSeconds: 60 })));
+    await keyStub("k").acquire(command({ session: waiter, waitMs: 30_000 }));
+    await keyStub("k").enqueue(command({ session: enqueued }));
+    const stats = await gatherStats(env, { detail: true });
+    const [lock] = stats.locks;
+    expect(lock).toEqual({
+      key: "k",
+      owner_conn_id: ownerIdOf(holder),
+      lease_expires_in_s: 60,
+      waiters: 2,
+      held_by: [
+        {
+          owner_conn_id: ownerIdOf(holder),
+          label: "nightly build",
+          fence: token.slice(0, 16),
+          since: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+          held_s: 0,
+          lease_s: 60,
+          lease_expires_in_s: 60,
+        },
+      ],
+      queue: [
+        {
+          position: 1,
+          owner_conn_id: ownerIdOf(waiter),
+          label: "deploy",
+          since: expect.stringMatching(/Z$/),
+          waited_s: 0,
+          timeout_in_s: 30,
+        },
+        { position: 2, owner_conn_id: ownerIdOf(enqueued), since: expect.any(String), waited_s: 0 },
+      ],
+    });
+    expect(Object.keys(lock ?? {})).toEqual([
+      "key",
+      "owner_conn_id",
+      "lease_expires_in_s",
+      "waiters",
+      "held_by",
+      "queue",
+    ]);
+    expect(Object.keys(lock?.held_by?.[0] ?? {})).toEqual([
+      "owner_conn_id",
+      "label",
+      "fence",
+      "since",
+      "held_s",
+      "lease_s",
+      "lease_expires_in_s",
+    ]);
+    expect(Object.keys(lock?.queue?.[0] ?? {})).toEqual([
+      "position",
+      "owner_conn_id",
+      "label",
+      "since",
+      "waited_s",
+      "timeout_in_s",
+    ]);
+    expect(JSON.stringify(stats)).not.toContain(token);
+  });
+
+  it("shows all holders of a semaphore, and none of an idle key", async () => {
+    for (let n = 0; n < 3; n++)
+      await keyStub("pool").acquire(command({ limit: 5, session: await open("ws", `w${n}`) }));
+    await keyStub("idle").release(grantedToken(await keyStub("idle").acquire(command())), "");
+    const { semaphores, idle_locks } = await gatherStats(env, { detail: true });
+    expect(semaphores[0]?.held_by?.map(({ label }) => label)).toEqual(["w0", "w1", "w2"]);
+    expect(semaphores[0]?.queue).toEqual([]);
+    expect(Object.keys(idle_locks[0] ?? {})).toEqual(["key", "idle_s"]);
+  });
+});
+
+describe("one key", () => {
+  it("is told with its members, in a fixed order", async () => {
+    const session = await open("http", "me");
+    await keyStub("pool").acquire(command({ limit: 2, session }));
+    const detail = await gatherKey(env, "pool");
+    expect(detail).toMatchObject({ key: "pool", kind: "semaphore", limit: 2, holders: 1, waiters: 0, queue: [] });
+    expect(detail?.held_by).toMatchObject([{ owner_conn_id: ownerIdOf(session), label: "me" }]);
+    expect(Object.keys(detail ?? {})).toEqual(["key", "kind", "limit", "holders", "waiters", "held_by", "queue"]);
+  });
+
+  it("says how long it has been idle, if it is", async () => {
+    await keyStub("k").release(grantedToken(await keyStub("k").acquire(command())), "");
+    const detail = await gatherKey(env, "k");
+    expect(detail).toMatchObject({ kind: "lock", limit: 1, holders: 0, held_by: [], idle_s: 0 });
+    expect(Object.keys(detail ?? {})).toEqual([
+      "key",
+      "kind",
+      "limit",
+      "holders",
+      "waiters",
+      "idle_s",
+      "held_by",
+      "queue",
+    ]);
+  });
+
+  it("shows the lease of each grant, or what is left of a longer one that it was renewed with", async () => {
+    const token = grantedToken(await keyStub("k").acquire(command({ leaseSeconds: 60 })));
+    const leases = async () => {
+      const [holder] = (await gatherKey(env, "k"))?.held_by ?? [];
+      return [holder?.lease_s, holder?.lease_expires_in_s];
+    };
+    await keyStub("k").renew(token, 600);
+    pass(100_000);
+    expect(await leases()).toEqual([500, 500]);
+    await keyStub("k").renew(token, 20);
+    expect(await leases()).toEqual([60, 20]);
+  });
+
+  it("that does not exist is not created by asking", async () => {
+    expect(await gatherKey(env, "nobody's", { history: true })).toBeUndefined();
+    expect(await storedIn(keyStub("nobody's"))).toEqual([]);
+    expect((await gatherStats(env)).idle_locks).toEqual([]);
+  });
+});
+
+describe("the history of a key", () => {
+  it("is told when asked for, last, in a fixed order, and without tokens", async () => {
+    // Not in the past: alarms would fire at once, again and again, and an alarm during `reset` keeps its object alive.
+    vi.setSystemTime(Date.parse("2096-11-16T08:30:00Z"));
+    const [first, second] = [await open("ws", "nightly build"), await open("http")];
+    const token = grantedToken(await keyStub("k").acquire(command({ session: first })));
+    pass(1_500);
+    await keyStub("k").release(token, first);
+    const standing = grantedToken(await keyStub("k").acquire(command({ session: second })));
+    pass(500);
+    const detail = await gatherKey(env, "k", { history: true });
+    expect(Object.keys(detail ?? {}).at(-1)).toBe("history");
+    expect(JSON.stringify(detail?.history)).toBe(
+      JSON.stringify({
+        now: "2096-11-16T08:30:02.000Z",
+        grants: [
+          {
+            fence: token.slice(0, 16),
+            owner_conn_id: ownerIdOf(first),
+            label: "nightly build",
+            granted_at: "2096-11-16T08:30:00.000Z",
+            waited_s: 0,
+            held_s: 1.5,
+            ended: "released",
+          },
+          {
+            fence: standing.slice(0, 16),
+            owner_conn_id: ownerIdOf(second),
+            granted_at: "2096-11-16T08:30:01.500Z",
+            waited_s: 0,
+          },
+        ],
+      }),
+    );
+    expect(await gatherKey(env, "k")).not.toHaveProperty("history");
+  });
+
+  it("names who has left as when somebody last looked, and who has not by its newest name", async () => {
+    const labels = async () =>
+      (await gatherKey(env, "k", { history: true }))?.history?.grants.map(({ label }) => label);
+    const directory = directoryOfAddress(env, ADDRESS);
+    const [seen, unseen, renamed] = [await open("ws", "seen"), await open("ws", "unseen"), await open("ws", "old")];
+    for (const session of [seen, renamed]) await keyStub("k").acquire(command({ session, limit: 3 }));
+    expect(await labels()).toEqual(["seen", "old"]);
+    await keyStub("k").acquire(command({ session: unseen, limit: 3 }));
+    for (const session of [seen, unseen]) await directory.closeSession(session);
+    await directory.relabel(renamed, "new");
+    expect(await labels()).toEqual(["seen", "new", undefined]);
+  });
+
+  it("is told also when its labels cannot be left with the key, which is asked to only when there are new ones", async () => {
+    await keyStub("k").acquire(command({ session: await open("ws", "me") }));
+    const remember = vi.spyOn(KeyObject.prototype, "rememberLabels").mockImplementationOnce(() => {
+      throw new Error("unreachable");
+    });
+    for (let n = 0; n < 3; n += 1) {
+      expect((await gatherKey(env, "k", { history: true }))?.history?.grants).toMatchObject([{ label: "me" }]);
+    }
+    expect(remember).toHaveBeenCalledTimes(2);
+  });
+});

@@ -1,0 +1,118 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { replaceNext } from "../spies.ts";
+import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const WATCH = "@w watch\n_\nlost\n";
+const RESUME = "@s session\n_\nresume\n";
+
+async function holder() {
+  const key = fresh("key");
+  const client = await Client.open();
+  const token = tokenOf(await client.ask(`l\n${key}\n0 1\n`));
+  return { key, client, token };
+}
+
+describe("a client that watches its leases hears at once of the end of one it had before", () => {
+  it("if nobody else wants the key", async () => {
+    const { key, client, token } = await holder();
+    expect(await client.ask(WATCH)).toBe("@w ok");
+    expect(await client.line()).toBe(`! lost ${key} ${token} expired`);
+  });
+
+  it("if it has become able to resume in between", async () => {
+    const { key, client, token } = await holder();
+    expect(await client.ask(RESUME)).toMatch(/^@s ok /);
+    expect(await client.ask(WATCH)).toBe("@w ok");
+    expect(await client.line()).toBe(`! lost ${key} ${token} expired`);
+  });
+
+  it("if the key could not be told at first", async () => {
+    const { key, client, token } = await holder();
+    replaceNext(KeyObject.prototype, "watch", key, () => {
+      throw new Error("lost");
+    });
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    expect(await client.ask(WATCH)).toBe("@w ok");
+    expect(await client.line()).toBe(`! lost ${key} ${token} expired`);
+  });
+});
+
+it("a client that becomes able to resume will hear of the end of a lease it had before", async () => {
+  const { key, client } = await holder();
+  expect(await client.ask(RESUME)).toMatch(/^@s ok /);
+  await until(() => runInDurableObject(keyStub(key), async (_, { storage }) => (await storage.getAlarm()) !== null));
+  client.close();
+});
+
+it("a client that has resumed hears of a loss, although its session was lost before its keys were told", async () => {
+  const key = fresh("key");
+  const client = await Client.open();
+  const token = tokenOf(await client.ask(`l\n${key}\n0 60\n`));
+  const session = (await sessionsOn(key))[0] ?? "";
+  const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
+    throw new Error("unreachable");
+  });
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  const credential = (await client.ask(RESUME)).split(" ")[2];
+  await until(() => watch.mock.calls.length > 0);
+  // A deploy: the object and its socket are lost.
+  await runInDurableObject(env.SESSION.getByName(session), (_, state) => state.abort("deploy")).catch(() => {});
+  const again = await Client.open({ "Sec-WebSocket-Protocol": `dflockd.v2, holdfast.resume.${credential}` });
+  expect(await again.ask(WATCH)).toBe("@w ok");
+  expect(await again.ask(`n\n${key}\n${token} 1\n`)).toMatch(/^ok/);
+  expect(await again.line()).toBe(`! lost ${key} ${token} expired`);
+});
+
+/** The same, under a longer lease. */
+async function heldFor(lease: number) {
+  const key = fresh("key");
+  const client = await Client.open();
+  const token = tokenOf(await client.ask(`l\n${key}\n0 ${lease}\n`));
+  const session = (await sessionsOn(key))[0] ?? "";
+  return { key, client, token, session, object: env.SESSION.getByName(session) };
+}
+
+describe("telling keys that their leases are watched", () => {
+  it("is made up for when the client is back and watches, if the object was lost before", async () => {
+    const { key, client, token, object } = await heldFor(2);
+    const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
+      throw new Error("unreachable");
+    });
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    const credential = (await client.ask(RESUME)).split(" ")[2];
+    await until(() => watch.mock.calls.length > 0);
+    // A deploy: the object and its socket are lost.
+    await runInDurableObject(object, (_, state) => state.abort("deploy")).catch(() => {});
+    const again = await Client.open({ "Sec-WebSocket-Protocol": `dflockd.v2, holdfast.resume.${credential}` });
+    expect(await again.ask(WATCH)).toBe("@w ok");
+    expect(await again.line()).toBe(`! lost ${key} ${token} expired`);
+  });
+
+  it("holds up no renewal", async () => {
+    const { client, key, token } = await heldFor(60);
+    const others = Array.from({ length: 20 }, () => fresh("other"));
+    for (const other of others) tokenOf(await client.ask(`l\n${other}\n0 60\n`));
+    const { watch: watchKey } = KeyObject.prototype;
+    let isReleased = false;
+    vi.spyOn(KeyObject.prototype, "watch").mockImplementation(async function (this: KeyObject, session) {
+      // Some keys take their time.
+      while (!isReleased) await scheduler.wait(20);
+      return watchKey.call(this, session);
+    });
+    try {
+      expect(await client.ask(RESUME)).toMatch(/^@s ok /);
+      client.send(`@n n\n${key}\n${token} 60\n`);
+      await until(() => client.unread.length > 0, { timeout: 5_000 });
+      expect(await client.line()).toMatch(/^@n ok/);
+    } finally {
+      isReleased = true;
+    }
+  });
+});
