@@ -27,6 +27,7 @@ export class Batch {
   /** The next command in `#work`. */
   #next = 0;
   #steps: Step[] = [];
+  #callbacks: (() => void)[] = [];
   #isRunning = false;
   #isScheduled = false;
   #turnEndsAt = 0;
@@ -73,12 +74,19 @@ export class Batch {
     return promise;
   }
 
+  /** Runs something once this batch is over, whether it was stored or not. */
+  afterTurn(callback: () => void): void {
+    this.#callbacks.push(callback);
+    this.#arm();
+  }
+
   /** Ends the batch now. */
   settle(): void {
     this.#isScheduled = false;
     this.#turn += 1;
-    const steps = this.#steps;
+    const [steps, callbacks] = [this.#steps, this.#callbacks];
     this.#steps = [];
+    this.#callbacks = [];
     const fault = this.#fault ?? this.#commit();
     this.#fault = undefined;
     if (fault) {
@@ -86,6 +94,7 @@ export class Batch {
       for (const { failed } of steps) failed?.(fault.error);
     } else for (const { done } of steps) done();
     this.#turnEndsAt = 0;
+    for (const callback of callbacks) callback();
     if (this.backlog > 0) {
       this.#arm();
       this.#run();

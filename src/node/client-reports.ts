@@ -1,5 +1,5 @@
-import type { Effect } from "../core/session/effects.ts";
 import type { Outcome } from "../core/protocols/statuses.ts";
+import type { Effect } from "../core/session/effects.ts";
 import type { SessionHost } from "./session-host.ts";
 
 const MAX_AT_ONCE = 2;

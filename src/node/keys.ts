@@ -8,6 +8,7 @@ import {
   type KeyEvent,
   type KeyOutcomeOf,
   limitIfNew,
+  type NoticeAnswer,
   type Observation,
   outcomeWithoutKey,
   perform,
@@ -16,8 +17,7 @@ import {
 } from "../core/engine/index.ts";
 import { slotRow } from "../core/key/compact-record.ts";
 import { waiterRow } from "../core/key/row-codec.ts";
-import type { KeyHead } from "../core/key/stored-key.ts";
-import type { Rows, Store } from "./store/store.ts";
+import type { KeyHead, Rows, Store } from "./store/store.ts";
 import type { Timed } from "./timers.ts";
 
 /** The stored value that holds the highest fence of all keys that were deleted. */
@@ -34,6 +34,7 @@ export interface KeysParts {
   /** An idle key may be kept for this much longer than necessary. */
   readonly graceMs: number;
   schedule(key: Key): void;
+  created(key: Key): void;
   /** Something has to be told to a session, a claim or the relay. */
   tell(key: Key, event: KeyEvent): void;
   /** Something has happened, and counts if it is stored. */
@@ -173,6 +174,12 @@ export class Keys {
     }
   }
 
+  /** A session's answer to a notice about this request. `offered` is the token that the notice carried. */
+  answer(key: Key, request: string, answer: NoticeAnswer, offered?: string): void {
+    const context = this.#parts.context();
+    this.run(key, (engine) => engine.answer(request, answer, context, offered));
+  }
+
   /** Lets time pass for a key; deletes it if it has been idle for long enough. */
   wake(key: Key): void {
     const context = this.#parts.context();
@@ -207,8 +214,9 @@ export class Keys {
     this.#isMarkChanged = false;
   }
 
-  /** What was changed does not count: continues from what is stored. */
-  takeBack(): void {
+  /** What was changed does not count: continues from what is stored. Returns the keys that were read again. */
+  takeBack(): readonly Key[] {
+    const restored: Key[] = [];
     for (const key of this.#inserted) key.id = 0;
     for (const key of [...this.#changed, ...this.#deleted]) {
       const stored = key.id > 0 ? this.#parts.store.loadKey(key.id) : undefined;
@@ -222,10 +230,12 @@ export class Keys {
       this.#byName.set(key.name, key);
       this.#noteIdle(key);
       this.#parts.schedule(key);
+      restored.push(key);
     }
     this.#changed.clear();
     this.#deleted.clear();
     this.#inserted.clear();
+    return restored;
   }
 
   #create(name: string, limit: number | undefined, context: CommandContext): Key | undefined {
@@ -233,6 +243,7 @@ export class Keys {
     const stored = { limit, fence: this.#mark, lastActivity: context.now, slots: [], waiters: [], lapsed: [] };
     const key = new Key(name, stored, this.#markHex, this);
     this.#byName.set(name, key);
+    this.#parts.created(key);
     return key;
   }
 

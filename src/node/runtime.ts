@@ -19,7 +19,7 @@ export interface Runtime {
 const PAGE_BYTES = 4_096;
 
 export function systemRuntime(): Runtime {
-  const clock = new KeyClock();
+  const clock = new KeyClock(Date.now);
   let page = Buffer.alloc(0);
   let used = 0;
   return {

@@ -1,5 +1,5 @@
-import type { Config } from "../core/config/config.ts";
 import type { Scope } from "../core/auth/scope.ts";
+import type { Config } from "../core/config/config.ts";
 import type { SessionOrigin } from "../core/session/context.ts";
 import type { Happening, ReportRequest, SessionRecords } from "../core/session/effects.ts";
 import type { KeyCall, KeyOutcome } from "../core/session/key-calls.ts";

@@ -1,7 +1,7 @@
+import type { NoticeAnswer } from "../core/engine/index.ts";
 import type { SessionContext } from "../core/session/context.ts";
 import type { Effect, Loss, Notice, RecordName, SessionRecords, Want } from "../core/session/effects.ts";
 import type { KeyOutcome } from "../core/session/key-calls.ts";
-import type { NoticeAnswer } from "../core/engine/index.ts";
 import type { Transport } from "../core/session-counts.ts";
 import type { SessionHost } from "./session-host.ts";
 import type { StoredRecords } from "./store/store.ts";
@@ -95,6 +95,11 @@ export abstract class Session implements Timed {
     return this.records.values.size > 0 ? Object.fromEntries(this.records.values) : undefined;
   }
 
+  /** Keys on which it may have something. */
+  get keys(): readonly string[] {
+    return this.records.keys();
+  }
+
   /** Nothing of it counts any longer: another object stands for the session, or none. */
   get isDropped(): boolean {
     return this.#isDropped;
@@ -150,6 +155,9 @@ export abstract class Session implements Timed {
 
   /** Carries out what only one kind of session has. */
   protected abstract handle(effect: Effect): void;
+
+  /** Everything that it held is free, and nothing of it is left. */
+  protected hasLeft(): void {}
 
   /** A command has been run. */
   protected progressed(): void {}
@@ -207,6 +215,7 @@ export abstract class Session implements Timed {
     this.#wakeAt = Number.POSITIVE_INFINITY;
     this.host.changed(this);
     this.host.ended(this);
+    this.hasLeft();
   }
 
   #call({ call, key, ask }: Extract<Effect, { readonly type: "callKey" }>): void {

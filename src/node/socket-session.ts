@@ -4,8 +4,8 @@ import type { Effect, Notice, Want } from "../core/session/effects.ts";
 import { SocketSession, VANISHED } from "../core/session/socket-session.ts";
 import { CLOSE } from "../core/session/wire/protocol.ts";
 import { ownerIdOf } from "../core/session-names.ts";
-import type { Arrival, Carrier, Connection } from "./clients.ts";
 import { ClientReports } from "./client-reports.ts";
+import type { Arrival, Carrier, Connection } from "./clients.ts";
 import { Session, type SessionStart } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 
@@ -26,7 +26,6 @@ export class ClientSession extends Session {
   #arrival: Arrival | undefined;
   /** Lines to be sent once the batch is durable. */
   #unsent: string[] = [];
-  #acknowledgement: Uint8Array | undefined;
   readonly #window = new ReceiveWindow();
   #received = 0;
   #acknowledged = 0;
@@ -43,6 +42,14 @@ export class ClientSession extends Session {
   /** A client is connecting. */
   opening(isOpening: boolean): void {
     this.run(() => this.machine.opening(isOpening));
+  }
+
+  /** The client vanished before its connection was open. */
+  abandon(): void {
+    this.run(() => {
+      this.machine.opening(false);
+      this.machine.end();
+    });
   }
 
   /** The client's connection is open. */
@@ -162,7 +169,8 @@ export class ClientSession extends Session {
         break;
       case "report":
         this.#reports.make(effect, {
-          isWanted: () => !this.isDropped && !this.machine.isOver && this.machine.requests.table.get(effect.id) !== undefined,
+          isWanted: () =>
+            !this.isDropped && !this.machine.isOver && this.machine.requests.table.get(effect.id) !== undefined,
           reported: (outcome) => this.run(() => this.machine.requests.reported(effect.id, outcome)),
         });
         break;

@@ -34,6 +34,8 @@ export interface Continuation<Type extends KeyCall["type"]> {
 export interface SessionOrigin
   extends Pick<SessionContext, "session" | "config" | "records" | "random" | "isStorageWell"> {
   readonly now: number;
+  /** The host keeps the connection of a request until it is answered: its client never has to poll. */
+  readonly holdsConnections?: true;
 }
 
 /** What the parts of one session share: the time of the command that runs, and what it makes the host do. */

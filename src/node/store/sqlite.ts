@@ -1,8 +1,7 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { StoredKey } from "../../core/engine/index.ts";
-import { type KeyHead, type LapseRow, storedKeyFrom } from "../../core/key/stored-key.ts";
-import type { SlotRow, WaiterRow } from "../../core/key/row-codec.ts";
-import type { Contents, Rows, Store, StoredRecords } from "./store.ts";
+import { type SlotRow, storedKeyFrom, type WaiterRow } from "../../core/key/row-codec.ts";
+import type { Contents, KeyHead, Rows, Store, StoredRecords } from "./store.ts";
 
 /** "HOLD": says that the file is ours. */
 const APPLICATION_ID = 0x484f4c44;
@@ -46,7 +45,11 @@ interface Part {
   readonly data: string;
 }
 
-type LapseOfKey = LapseRow & { readonly key: number };
+interface Lapse {
+  readonly key: number;
+  readonly session: string;
+  readonly at: number;
+}
 
 /** One SQLite file, locked for this process from the first statement on. */
 export class SqliteStore implements Store {
@@ -83,7 +86,7 @@ export class SqliteStore implements Store {
     const all = (sql: string) => this.#database.prepare(sql).all();
     const slots = byKey(all("SELECT key, data FROM slots ORDER BY key, slot") as unknown as Part[]);
     const waiters = byKey(all("SELECT key, data FROM waiters ORDER BY key, place") as unknown as Part[]);
-    const lapsed = byKey(all("SELECT key, session, at FROM lapsed ORDER BY key, at") as unknown as LapseOfKey[]);
+    const lapsed = byKey(all("SELECT key, session, at FROM lapsed ORDER BY key, at") as unknown as Lapse[]);
     const keys = all("SELECT id, name, head FROM keys") as unknown as { id: number; name: string; head: string }[];
     const sessions = all("SELECT id, name, data FROM sessions") as unknown as {
       id: number;
@@ -108,12 +111,14 @@ export class SqliteStore implements Store {
     if (!row) return undefined;
     const slots = all("SELECT key, data FROM slots WHERE key = ? ORDER BY slot") as unknown as Part[];
     const waiters = all("SELECT key, data FROM waiters WHERE key = ? ORDER BY place") as unknown as Part[];
-    const lapsed = all("SELECT session, at FROM lapsed WHERE key = ? ORDER BY at") as unknown as LapseOfKey[];
+    const lapsed = all("SELECT session, at FROM lapsed WHERE key = ? ORDER BY at") as unknown as Lapse[];
     return assembled(row.head, slots, waiters, lapsed);
   }
 
   loadSession(id: number): StoredRecords | undefined {
-    const row = this.#database.prepare("SELECT data FROM sessions WHERE id = ?").get(id) as { data: string } | undefined;
+    const row = this.#database.prepare("SELECT data FROM sessions WHERE id = ?").get(id) as
+      | { data: string }
+      | undefined;
     return row && (JSON.parse(row.data) as StoredRecords);
   }
 
@@ -166,9 +171,7 @@ function explained(error: unknown): unknown {
 }
 
 function rowsOf(database: DatabaseSync): Rows {
-  const key = database.prepare(
-    "INSERT INTO keys VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET head = excluded.head",
-  );
+  const key = database.prepare("INSERT INTO keys VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET head = excluded.head");
   const slot = database.prepare("INSERT OR REPLACE INTO slots VALUES (?, ?, ?)");
   const waiter = database.prepare("INSERT OR REPLACE INTO waiters VALUES (?, ?, ?)");
   const withoutWaiter = database.prepare("DELETE FROM waiters WHERE key = ? AND place = ?");
@@ -205,13 +208,17 @@ function assembled(
   head: string,
   slots: readonly Part[],
   waiters: readonly Part[],
-  lapsed: readonly LapseRow[],
+  lapsed: readonly Lapse[],
 ): StoredKey {
+  const { limit, fence, at, slot } = JSON.parse(head) as KeyHead;
+  const others = slots.map(({ data }) => JSON.parse(data) as SlotRow);
   return storedKeyFrom({
-    head: JSON.parse(head) as KeyHead,
-    slots: slots.map(({ data }) => JSON.parse(data) as SlotRow),
+    limit,
+    fence,
+    lastActivity: at,
+    slots: slot ? [slot, ...others] : others,
     waiters: waiters.map(({ data }) => JSON.parse(data) as WaiterRow),
-    lapsed,
+    lapsed: lapsed.map(({ session, at: lapsedAt }) => [session, lapsedAt] as const),
   });
 }
 

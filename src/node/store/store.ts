@@ -1,4 +1,16 @@
 import type { StoredKey } from "../../core/engine/index.ts";
+import type { SlotRow } from "../../core/key/row-codec.ts";
+
+/** The row of a key, with its first slot: for a lock without waiters that is all. */
+export interface KeyHead {
+  readonly limit: number;
+  /** Hexadecimal; at least as high as every fence of the key that is no longer in a slot. */
+  readonly fence: string;
+  /** Last activity that the slots do not show. */
+  readonly at: number;
+  /** Null if nothing was ever granted. */
+  readonly slot: SlotRow | null;
+}
 
 /** What a session has stored, by the name of the record. */
 export type StoredRecords = Readonly<Record<string, unknown>>;
@@ -36,6 +48,5 @@ export interface Store {
   loadSession(id: number): StoredRecords | undefined;
   /** Makes everything that `write` puts and deletes durable, or throws and changes nothing. */
   commit(write: (rows: Rows) => void): void;
-  /** Bytes of the log that the next checkpoint moves into the database. */
   close(): void;
 }
