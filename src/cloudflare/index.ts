@@ -13,7 +13,7 @@ export { SessionObject } from "./session/session-object.ts";
 export { StorageProbeObject } from "./storage-probe.ts";
 
 export default {
-  fetch: (request, env, ctx) => {
+  fetch: (request: Request, env: Env, ctx: ExecutionContext) => {
     const service = new CloudflareService(env, (work) => ctx.waitUntil(work));
     return app.fetch(request, { service, address: undefined }, ctx);
   },
