@@ -1,12 +1,13 @@
 /** Sessions that outlive their sockets, as the objects see them. */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { ClientEntry } from "../../src/cloudflare/session/client-entry.ts";
-import { type Credential, openSession, resumeSession } from "../../src/cloudflare/transports/session.ts";
+import { openSession, resumeSession } from "../../src/cloudflare/transports/session.ts";
 import { ALL_BUT_ADMIN } from "../../src/core/session/rights.ts";
+import type { ClientEntry, Credential } from "../../src/service.ts";
 import { Client } from "./support.ts";
 
 export const ENTRY: ClientEntry = {
+  protocol: "dflockd",
   transport: "ws",
   address: "127.0.0.1",
   isAuthenticated: true,

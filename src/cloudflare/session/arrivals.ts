@@ -1,8 +1,9 @@
 import { authenticateSecret } from "../../core/auth/principal.ts";
 import { sameSecret } from "../../core/auth/secrets.ts";
 import { REFUSAL_HEADER } from "../../core/protocols/carrier/refusal.ts";
+import type { ClientEntry } from "../../service.ts";
 import { closeSocket } from "../calls/closing.ts";
-import { type ClientEntry, decodeEntry, RESUME_HEADER, resumableFrom } from "./client-entry.ts";
+import { decodeEntry, RESUME_HEADER, resumableFrom } from "../transports/client-entry.ts";
 import type { HostParts } from "./host-parts.ts";
 import { SessionSocket } from "./session-socket.ts";
 

@@ -1,9 +1,9 @@
 import { logged } from "../../log.ts";
+import type { ClientEntry } from "../../service.ts";
 import { directoryOfAddress } from "../calls/directories.ts";
 import type { SessionAdmission } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
 import type { SessionParts } from "../session-common/session-parts.ts";
-import type { ClientEntry } from "./client-entry.ts";
 
 /** A session's place in the directory. */
 export class Listing {

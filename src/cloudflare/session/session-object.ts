@@ -9,7 +9,7 @@ import { isShared } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { OwnRows, SharedRows } from "../session-common/session-rows.ts";
 import { StorageHealth } from "../storage-probe.ts";
-import { SESSION_HEADER } from "./client-entry.ts";
+import { SESSION_HEADER } from "../transports/client-entry.ts";
 import type { HostPlace } from "./host-place.ts";
 import { SessionHost } from "./session-host.ts";
 import { SessionSocket } from "./session-socket.ts";

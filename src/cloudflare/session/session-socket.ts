@@ -4,9 +4,9 @@ import { GODISTLOCK_STATE_VERSION } from "../../core/session/godistlock/protocol
 import { ALL_BUT_ADMIN } from "../../core/session/rights.ts";
 import type { SocketConversation, SocketState } from "../../core/session/socket-conversation.ts";
 import { STATE_VERSION } from "../../core/session/wire/protocol.ts";
+import type { ClientEntry } from "../../service.ts";
 import { closeSocket } from "../calls/closing.ts";
 import type { KeyShelf, SessionStore } from "../session-common/session-store.ts";
-import type { ClientEntry } from "./client-entry.ts";
 
 /** State up to this size is saved immediately; larger state at most once per interval. */
 const LIGHT_BYTES = 2_048;

@@ -1,14 +1,9 @@
+import type { ClientEntry, Credential } from "../../service.ts";
 import { callAwake } from "../awake/resting.ts";
 import { newSocketSession, objectNameOf } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { objectsOf } from "../placement.ts";
-import { type ClientEntry, ENTRY_HEADER, encodeEntry, RESUME_HEADER, SESSION_HEADER } from "../session/client-entry.ts";
-
-/** What a client shows to resume a session that has lost its socket. */
-export interface Credential {
-  readonly session: string;
-  readonly secret: string;
-}
+import { ENTRY_HEADER, encodeEntry, RESUME_HEADER, SESSION_HEADER } from "./client-entry.ts";
 
 /** Opens a new session for one client. A reply without a `webSocket` is a refusal. */
 export function openSession(env: Env, entry: ClientEntry): Promise<Response> {

@@ -5,7 +5,7 @@ import { callAwake, isResting } from "../../../src/cloudflare/awake/resting.ts";
 import { sessionObject } from "../../../src/cloudflare/calls/session-names.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import type { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
-import type { Credential } from "../../../src/cloudflare/transports/session.ts";
+import type { Credential } from "../../../src/service.ts";
 import { cut, resumable, resume } from "../resuming.ts";
 import { callsAbout } from "../spies.ts";
 import { Client, fresh, keyStub, tokenOf, until } from "../support.ts";

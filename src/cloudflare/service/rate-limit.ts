@@ -1,7 +1,7 @@
-import type { Env } from "../../cloudflare/env.ts";
-import { objectsOf } from "../../cloudflare/placement.ts";
 import type { Config } from "../../core/config/config.ts";
 import { log } from "../../log.ts";
+import type { Env } from "../env.ts";
+import { objectsOf } from "../placement.ts";
 
 /**
  * The platform's guard counts per location and per 10 or 60 seconds, and does not say when it lets the next request

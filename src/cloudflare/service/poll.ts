@@ -1,5 +1,5 @@
-import { POLL_CLOSE, type Reply } from "../../cloudflare/calls/replies.ts";
 import type { Outcome } from "../../core/protocols/statuses.ts";
+import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
 
 /** How a long poll ended: with an answer, or because its session, its client or the session's object is gone. */
 export type PollEnd<Answer = Outcome> = Reply<Answer> | { readonly type: "vanished" | "lost" };

@@ -4,11 +4,11 @@
  * lost note costs one needless visit to the key when the session ends, and nothing else.
  */
 
-import { callAwake } from "../../cloudflare/awake/resting.ts";
-import type { Env } from "../../cloudflare/env.ts";
-import type { Released } from "../../cloudflare/http-session/asks.ts";
-import { objectsOf } from "../../cloudflare/placement.ts";
 import { logged } from "../../log.ts";
+import { callAwake } from "../awake/resting.ts";
+import type { Env } from "../env.ts";
+import type { Released } from "../http-session/asks.ts";
+import { objectsOf } from "../placement.ts";
 
 type WaitUntil = (promise: Promise<unknown>) => void;
 

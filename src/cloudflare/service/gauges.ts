@@ -1,46 +1,22 @@
-import { allDirectories } from "../cloudflare/calls/directories.ts";
-import type { Transport } from "../cloudflare/directory/directory-object.ts";
-import type { Env } from "../cloudflare/env.ts";
-import { countKnown, knownKeys, type SeenKey } from "../cloudflare/known-keys/known-keys.ts";
+import { KeyTotals } from "../../core/key/key-gauges.ts";
+import type { Transport } from "../../core/session-counts.ts";
+import type { Gauges } from "../../service.ts";
+import { allDirectories } from "../calls/directories.ts";
+import type { Env } from "../env.ts";
+import { countKnown, knownKeys } from "../known-keys/known-keys.ts";
 import { describeKeys } from "./key-walk.ts";
 
 /** A report asks, and wakes, at most this many sessions and keys. */
-export const MAX_ASKED = 100;
+const MAX_ASKED = 100;
 
 /** What the directory counts, without asking any key. */
-export interface Census {
+interface Census {
   /** Live sessions of the whole service. */
   readonly sessions: Readonly<Record<Transport, number>>;
   /** Listed keys, by shard. */
   readonly listed: readonly number[];
   /** How many keys may still be asked. */
   readonly asks: number;
-}
-
-/** The state of keys in numbers. */
-export interface KeyGauges {
-  /** Keys with a holder. */
-  keysHeld: number;
-  /** Held keys with limit 1. */
-  locksHeld: number;
-  lockWaiters: number;
-  /** Slots held on keys with a higher limit. */
-  semaphoreHolders: number;
-  semaphoreWaiters: number;
-  /** Keys that exist but cannot be read. */
-  keysUnreachable: number;
-}
-
-export interface Gauges {
-  readonly sessions: Readonly<Record<Transport, number>>;
-  /** Keys that exist and can be read; keys that are listed, if not all of them were looked at. */
-  readonly keys: number;
-  /** Keys that were looked at: asked, or known to this process. */
-  readonly keysSampled: number;
-  /** Not all keys were looked at: `byState` is extrapolated. */
-  readonly isEstimate: boolean;
-  /** Undefined if it would be an estimate and none is wanted. */
-  readonly byState: KeyGauges | undefined;
 }
 
 /** Counts sessions and keys. Wakes only a few sessions that have not been heard of lately. */
@@ -58,7 +34,7 @@ export async function takeCensus(env: Env): Promise<Census> {
  * The numbers of the whole service. Costs the same for any number of keys: those that this process knows are added up,
  * and if there are more others than may be asked, a random sample of them is. Without `mayEstimate`, none is asked then.
  */
-export async function gatherGauges(env: Env, { mayEstimate = true } = {}): Promise<Gauges> {
+export async function gatherGauges(env: Env, { mayEstimate }: { readonly mayEstimate: boolean }): Promise<Gauges> {
   const { sessions, listed, asks } = await takeCensus(env);
   const known = new Sums();
   const unsettled: string[] = [];
@@ -121,26 +97,7 @@ async function ask(env: Env, { unsettled, unknown, listed, asks }: Questions): P
   return sums;
 }
 
-class Sums implements KeyGauges {
-  keys = 0;
+class Sums extends KeyTotals {
   /** Listed keys that do not exist. */
   missing = 0;
-  keysHeld = 0;
-  locksHeld = 0;
-  lockWaiters = 0;
-  semaphoreHolders = 0;
-  semaphoreWaiters = 0;
-  keysUnreachable = 0;
-
-  add({ limit, holderCount, waiters }: Pick<SeenKey, "limit" | "holderCount" | "waiters">): void {
-    this.keys += 1;
-    if (holderCount > 0) this.keysHeld += 1;
-    if (limit === 1) {
-      this.locksHeld += holderCount;
-      this.lockWaiters += waiters;
-    } else {
-      this.semaphoreHolders += holderCount;
-      this.semaphoreWaiters += waiters;
-    }
-  }
 }

@@ -1,35 +1,18 @@
-import { allDirectories, byDirectory } from "../cloudflare/calls/directories.ts";
-import type { ListedKey } from "../cloudflare/directory/directory-object.ts";
-import type { DescribedKeys, Range } from "../cloudflare/directory/listed-keys.ts";
-import type { Env } from "../cloudflare/env.ts";
-import { type SeenKey, seeKey } from "../cloudflare/known-keys/known-keys.ts";
+import { compareBytes } from "../../core/byte-order.ts";
+import type { HolderView } from "../../core/engine/index.ts";
+import type { KeyPage, KeyRange, KeyReport } from "../../service.ts";
+import { allDirectories, byDirectory } from "../calls/directories.ts";
+import type { DescribedKeys, Range } from "../directory/listed-keys.ts";
+import type { Env } from "../env.ts";
+import { seeKey } from "../known-keys/known-keys.ts";
 
-/** Which keys to look for, and in how much detail. */
-export interface Walk {
-  readonly prefix: string;
-  /** Starts after this key. */
-  readonly after: string;
-  /** Maximum number of existing keys. */
-  readonly limit: number;
-  /** How many keys may be asked, and woken if they sleep. At least 1. */
+/** Which keys to look for, and how many of them may be asked, and woken if they sleep. At least 1. */
+interface Walk extends KeyRange {
   readonly asks: number;
-  /** Include all holders and waiters that a key reports. */
-  readonly detail: boolean;
-  /** Keys for which this is false are skipped. */
-  readonly sees: (key: string) => boolean;
 }
 
 /** A key that was asked, or one that this process knows: then it has no members to show. */
-export type FoundKey = ListedKey | (SeenKey & { readonly key: string });
-
-export interface FoundKeys {
-  /** In the order of their UTF-8 bytes. */
-  readonly keys: FoundKey[];
-  /** Keys that are listed but cannot be read, in the same order. */
-  readonly unreachable: string[];
-  /** Where to continue: the last key looked at. Undefined if nothing follows. */
-  readonly next: string | undefined;
-}
+type FoundKey = KeyReport & { readonly key: string };
 
 /** Names requested from each shard at a time: first for one page, then more, because few may exist or be visible. */
 const FIRST_WIDTH = 101;
@@ -39,8 +22,11 @@ const MAX_WIDTH = 2_000;
  * The first keys of the directory, and the state of each. Ends early, with `next` set, when as many keys have been asked
  * as allowed. Changes nothing.
  */
-export async function findKeys(env: Env, { prefix, after, limit, asks, detail, sees }: Walk): Promise<FoundKeys> {
-  const found: FoundKeys & { next: string | undefined } = { keys: [], unreachable: [], next: after };
+export async function findKeys(
+  env: Env,
+  { prefix, after, limit, asks, detail, sees }: Walk,
+): Promise<Omit<KeyPage, "sessions">> {
+  const found = { keys: [] as FoundKey[], unreachable: [] as string[], next: after as string | undefined };
   let asksLeft = asks;
   let from: string | undefined = after;
   for (let width = Math.min(limit + 1, FIRST_WIDTH); from !== undefined; width = Math.min(width * 2, MAX_WIDTH)) {
@@ -77,7 +63,7 @@ function takeStep(
     if (known.length + unknown.length >= missing || (!isEnough && unknown.length >= asks)) break;
     length += 1;
     if (!isEnough) unknown.push(key);
-    else if (sight !== "gone") known.push({ ...sight, key });
+    else if (sight !== "gone") known.push({ ...sight, key, holders: sight.holders as HolderView[], queue: [] });
   }
   return { known, unknown, length };
 }
@@ -100,18 +86,4 @@ export async function describeKeys(env: Env, keys: readonly string[], detail: bo
     keys: parts.flatMap((part) => part.keys),
     unreachable: parts.flatMap((part) => part.unreachable).sort(compareBytes),
   };
-}
-
-/** Orders texts by their UTF-8 bytes, which is the order of their code points: those of two UTF-16 units come last. */
-export function compareBytes(a: string, b: string): number {
-  for (let at = 0; at < a.length && at < b.length; at += 1) {
-    const [x, y] = [a.charCodeAt(at), b.charCodeAt(at)];
-    if (x !== y) return rankOf(x) - rankOf(y);
-  }
-  return a.length - b.length;
-}
-
-function rankOf(unit: number): number {
-  const isHalf = unit >= 0xd800 && unit <= 0xdfff;
-  return isHalf ? unit + 0x10000 : unit;
 }
