@@ -2,7 +2,6 @@ import { allDirectories, byDirectory } from "../cloudflare/calls/directories.ts"
 import type { ListedKey } from "../cloudflare/directory/directory-object.ts";
 import type { DescribedKeys, Range } from "../cloudflare/directory/listed-keys.ts";
 import type { Env } from "../cloudflare/env.ts";
-import { type SeenKey, seeKey } from "../cloudflare/known-keys/known-keys.ts";
 
 /** Which keys to look for, and in how much detail. */
 export interface Walk {
@@ -19,12 +18,9 @@ export interface Walk {
   readonly sees: (key: string) => boolean;
 }
 
-/** A key that was asked, or one that this process knows: then it has no members to show. */
-export type FoundKey = ListedKey | (SeenKey & { readonly key: string });
-
 export interface FoundKeys {
   /** In the order of their UTF-8 bytes. */
-  readonly keys: FoundKey[];
+  readonly keys: ListedKey[];
   /** Keys that are listed but cannot be read, in the same order. */
   readonly unreachable: string[];
   /** Where to continue: the last key looked at. Undefined if nothing follows. */
@@ -47,39 +43,18 @@ export async function findKeys(env: Env, { prefix, after, limit, asks, detail, s
     const names = await listKeys(env, { prefix, after: from, limit: width });
     from = names.length === width ? names.at(-1) : undefined;
     for (let rest = names.filter(sees); rest.length > 0; ) {
-      const missing = limit - found.keys.length;
-      if (missing <= 0 || asksLeft <= 0) return found;
-      const step = takeStep(env, rest, { missing, asks: asksLeft, detail });
-      const asked = await describeKeys(env, step.unknown, detail);
-      found.keys.push(...[...step.known, ...asked.keys].sort((a, b) => compareBytes(a.key, b.key)));
+      const step = rest.slice(0, Math.min(limit - found.keys.length, asksLeft));
+      if (step.length === 0) return found;
+      const asked = await describeKeys(env, step, detail);
+      found.keys.push(...asked.keys.sort((a, b) => compareBytes(a.key, b.key)));
       found.unreachable.push(...asked.unreachable);
-      asksLeft -= step.unknown.length;
-      found.next = rest[step.length - 1];
+      asksLeft -= step.length;
+      found.next = step.at(-1);
       rest = rest.slice(step.length);
     }
   }
   found.next = undefined;
   return found;
-}
-
-/** As many of these keys as are missing and may be asked, split by whether they have to be. */
-function takeStep(
-  env: Env,
-  names: readonly string[],
-  { missing, asks, detail }: { readonly missing: number; readonly asks: number; readonly detail: boolean },
-) {
-  const known: FoundKey[] = [];
-  const unknown: string[] = [];
-  let length = 0;
-  for (const key of names) {
-    const sight = seeKey(env, key);
-    const isEnough = sight !== "unknown" && (sight === "gone" || !detail || sight.holderCount + sight.waiters === 0);
-    if (known.length + unknown.length >= missing || (!isEnough && unknown.length >= asks)) break;
-    length += 1;
-    if (!isEnough) unknown.push(key);
-    else if (sight !== "gone") known.push({ ...sight, key });
-  }
-  return { known, unknown, length };
 }
 
 /** The first keys of a range. Merging the first keys of all shards is complete up to the last one returned. */
@@ -92,7 +67,7 @@ async function listKeys(env: Env, range: Range): Promise<string[]> {
 }
 
 /** The current state of these keys. */
-export async function describeKeys(env: Env, keys: readonly string[], detail: boolean): Promise<DescribedKeys> {
+async function describeKeys(env: Env, keys: readonly string[], detail: boolean): Promise<DescribedKeys> {
   const parts = await Promise.all(
     byDirectory(env, keys).map((group) => group.directory.describe(group.keys, { detail })),
   );

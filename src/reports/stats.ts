@@ -1,15 +1,16 @@
-import { askKey } from "../cloudflare/calls/ask-key.ts";
 import { directoryOfKey } from "../cloudflare/calls/directories.ts";
 import { ownerIdOf } from "../cloudflare/calls/session-names.ts";
 import type { ListedKey } from "../cloudflare/directory/directory-object.ts";
 import type { Env } from "../cloudflare/env.ts";
 import { hasNewLabels } from "../cloudflare/key/history.ts";
+import type { KeyDescription } from "../cloudflare/key/key-object.ts";
 import { type SequenceNumber, sharedAnswer } from "../cloudflare/pacing/shared-answers.ts";
+import { keyObject } from "../cloudflare/placement.ts";
 import { commonPrefix, type Scope, seesKey } from "../core/auth/scope.ts";
 import { logged } from "../log.ts";
 import { takeCensus } from "./gauges.ts";
 import { type HistoryDetail, historyOf, labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
-import { type FoundKey, findKeys } from "./key-walk.ts";
+import { findKeys } from "./key-walk.ts";
 
 export { labelsOf } from "../cloudflare/calls/directories.ts";
 export type { GrantDetail, HistoryDetail, HolderDetail, MembersDetail, WaiterDetail } from "./key-detail.ts";
@@ -120,16 +121,12 @@ export async function gatherStats(env: Env, options: StatsOptions = {}): Promise
   const connections = sessions.tcp + sessions.ws + sessions.http;
   const stats: Stats = { connections, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
   const { keys, unreachable, next } = await findKeys(env, { prefix, after: cursor, limit, asks, detail, sees });
-  const labels = detail ? await labelsOn(env, keys.filter(wasAsked)) : undefined;
+  const labels = detail ? await labelsOn(env, keys) : undefined;
   const now = Date.now();
-  for (const key of keys) add(stats, key, labels && wasAsked(key) ? membersOf(key, labels, now) : undefined, now);
+  for (const key of keys) add(stats, key, labels && membersOf(key, labels, now), now);
   nameUnreachable(stats, unreachable);
   if (next !== undefined) markCut(stats, options.limit === undefined ? undefined : next);
   return stats;
-}
-
-function wasAsked(key: FoundKey): key is ListedKey {
-  return "queue" in key;
 }
 
 /** The current state of one key, or undefined if it does not exist. Creates nothing. */
@@ -139,12 +136,13 @@ export async function gatherKey(
   { history = false }: { readonly history?: boolean } = {},
 ): Promise<KeyDetail | undefined> {
   const isListed = await directoryOfKey(env, key).lists(key);
-  const view = isListed && (await askKey(env, key, (object) => object.describe({ detail: true, history })));
+  if (!isListed) return undefined;
+  const view: KeyDescription | null = await keyObject(env, key).describe({ detail: true, history });
   if (!view) return undefined;
   const labels = await labelsOn(env, [view]);
   // Sessions that have ended have no label in the directory: store the labels known now with the key.
   if (view.history && hasNewLabels(view.history, labels))
-    await askKey(env, key, (object) => object.rememberLabels(labels)).catch(logged("key_unreachable"));
+    await keyObject(env, key).rememberLabels(labels).catch(logged("key_unreachable"));
   const now = Date.now();
   const { limit, waiters, holderCount } = view;
   return {
@@ -159,7 +157,7 @@ export async function gatherKey(
   };
 }
 
-function add(stats: Stats, view: FoundKey, members: MembersDetail | undefined, now: number): void {
+function add(stats: Stats, view: ListedKey, members: MembersDetail | undefined, now: number): void {
   const { key, limit, waiters, holderCount } = view;
   if (holderCount + waiters === 0) {
     const idle = { key, idle_s: seconds(now - view.lastActivity) };
@@ -168,7 +166,7 @@ function add(stats: Stats, view: FoundKey, members: MembersDetail | undefined, n
   else stats.semaphores.push({ key, limit, holders: holderCount, waiters, ...members });
 }
 
-function firstHolderOf({ holders: [holder] }: FoundKey, now: number) {
+function firstHolderOf({ holders: [holder] }: ListedKey, now: number) {
   if (!holder) return { owner_conn_id: 0, lease_expires_in_s: 0 };
   return { owner_conn_id: ownerIdOf(holder.session), lease_expires_in_s: seconds(holder.expiresAt - now) };
 }

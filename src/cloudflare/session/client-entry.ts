@@ -19,8 +19,6 @@ export interface ClientEntry {
 }
 
 export const ENTRY_HEADER = "X-Holdfast-Entry";
-/** Names the session: several may share an object. */
-export const SESSION_HEADER = "X-Holdfast-Session-Name";
 /** Set on an upgrade that resumes a session which has lost its socket: the secret for that. */
 export const RESUME_HEADER = "X-Holdfast-Resume";
 

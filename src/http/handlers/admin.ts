@@ -1,4 +1,3 @@
-import { askKey } from "../../cloudflare/calls/ask-key.ts";
 import { ownerIdOf } from "../../cloudflare/calls/session-names.ts";
 import { labelOfTag } from "../../cloudflare/key/tag-label.ts";
 import { keyObject } from "../../cloudflare/placement.ts";
@@ -31,7 +30,7 @@ export async function removeHolder(context: AppContext): Promise<Response> {
   if (!query.ok) return fail(context, "bad_request", query.detail);
   const fence = query.value.token_fence;
   try {
-    const removed = await askKey(context.env, key, async (object): Promise<StealOutcome> => object.steal(fence), "use");
+    const removed: StealOutcome = await keyObject(context.env, key).steal(fence);
     if (removed.status === "not_held") return fail(context, "not_held");
     const owner = ownerIdOf(removed.session);
     log("warn", "holder_removed", { request: requestIdOf(context), key, owner, fence });

@@ -4,7 +4,6 @@
  * lost note costs one needless visit to the key when the session ends, and nothing else.
  */
 
-import { callAwake } from "../../cloudflare/awake/resting.ts";
 import type { Env } from "../../cloudflare/env.ts";
 import type { Released } from "../../cloudflare/http-session/asks.ts";
 import { objectsOf } from "../../cloudflare/placement.ts";
@@ -49,6 +48,6 @@ async function send(env: Env): Promise<void> {
 }
 
 async function tell(env: Env, session: string, released: readonly Released[]): Promise<void> {
-  const call = () => objectsOf(env, "HTTP_SESSION").getByName(session).released(released);
-  await callAwake(call).catch(logged("session_unreachable"));
+  const object = objectsOf(env, "HTTP_SESSION").getByName(session);
+  await object.released(released).catch(logged("session_unreachable"));
 }

@@ -1,4 +1,3 @@
-import { callAwake } from "../../cloudflare/awake/resting.ts";
 import { httpSessionName, newSessionId } from "../../cloudflare/calls/session-names.ts";
 import type { HttpSessionObject } from "../../cloudflare/http-session/http-session-object.ts";
 import { objectsOf } from "../../cloudflare/placement.ts";
@@ -16,7 +15,7 @@ const ID_SEGMENT = 2;
 
 type SessionStub = DurableObjectStub<HttpSessionObject>;
 
-/** Calls a session. If it goes to rest during the call, it is woken and called again: nothing was executed. */
+/** Calls a session. */
 export type AskSession = <Answer>(ask: (session: SessionStub) => Promise<Answer>) => Promise<Answer>;
 
 /** Access to a session, which appears in the log under its number. */
@@ -24,7 +23,7 @@ export function sessionOf(context: AppContext, id: string): AskSession {
   const name = httpSessionName(id);
   context.set("session", name);
   // The stub of an object that has ended is permanently broken: every call needs a new one.
-  return (ask) => callAwake(() => ask(objectsOf(context.env, "HTTP_SESSION").getByName(name)));
+  return (ask) => ask(objectsOf(context.env, "HTTP_SESSION").getByName(name));
 }
 
 export async function createSession(context: AppContext): Promise<Response> {

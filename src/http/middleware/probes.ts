@@ -1,6 +1,5 @@
 import { allDirectories } from "../../cloudflare/calls/directories.ts";
 import { readConfigOf } from "../../cloudflare/env.ts";
-import { StorageHealth } from "../../cloudflare/storage-probe.ts";
 import { logged } from "../../log.ts";
 import { json } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
@@ -15,8 +14,8 @@ export async function getReady(context: AppContext): Promise<Response> {
   const result = readConfigOf(context.env);
   if (!result.ok) return json(context, { status: "misconfigured" }, 503);
   if (result.config.draining) return json(context, { status: "draining" }, 503);
-  const found = await Promise.all([isDirectoryThere(context), new StorageHealth(context.env).isWritable()]);
-  return found.every(Boolean) ? json(context, { status: "ok" }) : json(context, { status: "unavailable" }, 503);
+  const isThere = await isDirectoryThere(context);
+  return isThere ? json(context, { status: "ok" }) : json(context, { status: "unavailable" }, 503);
 }
 
 /** New keys and sessions need the directory. All shards are asked, since any of them may be needed. */

@@ -1,6 +1,5 @@
 import { RemoteKeys, type SessionlessKeys } from "../../cloudflare/calls/remote-keys.ts";
 import { newSessionlessOwner, type SessionlessProtocol } from "../../cloudflare/calls/session-names.ts";
-import { StorageHealth } from "../../cloudflare/storage-probe.ts";
 import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
 import { randomHex } from "../../core/hex.ts";
 import { logged } from "../../log.ts";
@@ -27,7 +26,6 @@ const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
  */
 export async function claim(context: AppContext, key: string, wanted: Wanted): Promise<ClaimEnd> {
   if (context.get("config").draining) return { status: "draining" };
-  if (!(await new StorageHealth(context.env).mayStore())) return { status: "unavailable" };
   const claiming = claimUntilDecided(context, key, wanted);
   // Otherwise the Worker would end when the client leaves, and the claim could not be withdrawn.
   context.executionCtx.waitUntil(claiming.catch(() => {}));

@@ -135,13 +135,6 @@ describe("a key that has lost its rows", () => {
     await evictDurableObject(keyStub(name));
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
   });
-
-  it("is known even if the list was written by an earlier version", async () => {
-    const name = fresh("key");
-    await directoryOfKey(env, name).joinKey(name);
-    vi.spyOn(console, "error").mockImplementation(() => {});
-    await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
-  });
 });
 
 describe("a founding that was cut off", () => {

@@ -79,17 +79,6 @@ describe("a key whose object is evicted", () => {
     },
   );
 
-  it("is not put to rest while a PUT waits, which would cut it off", async () => {
-    const name = fresh("file");
-    await ask("PUT", `/v1/files/${name}`, CREATE);
-    const waiting = ask("PUT", `/v1/files/${name}?wait=20`, CREATE);
-    await until(async () => (await keyStub(name).describe())?.waiters === 1, { interval: 10 });
-    await keyStub(name).rest();
-    expect((await keyStub(name).describe())?.waiters).toBe(1);
-    expect((await ask("DELETE", `/v1/files/${name}`)).status).toBe(204);
-    expect((await waiting).status).toBe(201);
-  });
-
   it("passes over a claim whose listener is gone, after giving it time to return", async () => {
     const stub = keyStub(fresh("key"));
     await stub.claim(claim());
