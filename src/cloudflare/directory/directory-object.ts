@@ -92,7 +92,11 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#ledger = new Ledger(env);
     this.#visits = new KeyVisits({ env, storage: ctx.storage, keys: this.#keys });
     this.#wakeUp = new WakeUp(ctx.storage);
-    ctx.blockConcurrencyWhile(() => this.#wakeUp.recall());
+    ctx.blockConcurrencyWhile(async () => {
+      await this.#wakeUp.recall();
+      // The platform drops an alarm that has failed six times.
+      if (!this.#wakeUp.isSet && !this.#keys.isEmpty) this.#wakeUp.by(this.#visits.next(Date.now()));
+    });
   }
 
   /**

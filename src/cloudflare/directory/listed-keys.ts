@@ -97,6 +97,10 @@ export class ListedKeys {
     return !hasGranted && listedAt !== undefined && listedAt !== foundedAt;
   }
 
+  get isEmpty(): boolean {
+    return this.#sql.exec("SELECT 1 FROM keys LIMIT 1").toArray().length === 0;
+  }
+
   count(): number {
     return this.#counted.count;
   }
