@@ -4,7 +4,7 @@ import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { newSessionlessOwner } from "../../../src/cloudflare/calls/session-names.ts";
 import type { ClaimCommand } from "../../../src/core/engine/index.ts";
-import { command, fresh, grantedToken, keyStub, rowsWritten, until } from "../support.ts";
+import { fresh, keyStub, rowsWritten, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
