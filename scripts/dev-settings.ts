@@ -26,7 +26,7 @@ export interface DevPort {
   readonly port: number;
   /** The flag that moves it. */
   readonly flag: string;
-  /** Served if it is free: a default that nobody asked for, and nothing depends on. */
+  /** A default that the user did not choose, and that the service can do without: left out if it is taken. */
   readonly isOptional: boolean;
 }
 
@@ -35,7 +35,7 @@ export interface DevSettings {
   readonly dataDir: string;
   /** Variables of the Worker, from flags, environment and files. Ports are not among them. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Lines about what was given in vain. */
+  /** One line for each setting that has no effect. */
   readonly warnings: readonly string[];
 }
 

@@ -73,7 +73,7 @@ async function main(args: readonly string[]): Promise<number> {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     process.on(signal, () => {
       isStopping = true;
-      // wrangler passes this one on to the processes it has started, and SIGHUP not.
+      // On SIGTERM wrangler stops the processes it has started, on SIGHUP it does not (wrangler 4.158).
       wrangler.kill("SIGTERM");
     });
   const ended = new Promise<number>((done, fail) => {
@@ -81,7 +81,8 @@ async function main(args: readonly string[]): Promise<number> {
     wrangler.once("exit", (code) => done(isStopping ? 0 : (code ?? 1)));
   });
   if (await answers(wrangler, ports)) console.log(banner(ports, settings.dataDir));
-  return ended;
+  // Awaited, so that the configuration stays until then.
+  return await ended;
 }
 
 const ASK_EVERY_MS = 100;

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -71,7 +71,7 @@ describe("the settings of npm run dev", () => {
     });
   });
 
-  test("leave alone what is not theirs", () => {
+  test("pass on variables that are no settings, and ignore common names in the environment", () => {
     const files = { MINE: "x", LOCATION_HINTS: "eu/=weur" };
     expect(readDevSettings({}, { DEBUG: "app:*", PORT: "8" }, files).variables).toEqual({ ...files, ...OPEN });
   });
@@ -106,7 +106,7 @@ describe("the settings of npm run dev", () => {
   });
 });
 
-test("a taken port is an error, unless it is a default that nobody asked for", async () => {
+test("a taken port is an error, unless it is a default the user did not choose", async () => {
   const [taken, free] = [await freePort(), await freePort()];
   const server = createServer().listen(taken, "127.0.0.1");
   onTestFinished(() => void server.close());
@@ -173,11 +173,16 @@ test("npm run dev serves every protocol on the ports it is given, and leaves no 
     locks: [{ key: "deploy" }],
   });
 
-  const started = [...processes()].map(({ pid }) => pid).filter((pid) => groupOf(pid) === group);
+  const started = [...processes()].filter(({ pid }) => groupOf(pid) === group);
   expect(started.length).toBeGreaterThan(3);
+  const config = started
+    .map(({ args }) => args[args.indexOf("--config") + 1] ?? "")
+    .find((path) => path.includes("holdfast-dev-"));
+  expect(existsSync(config ?? "")).toBe(true);
   process.kill(-group, "SIGINT");
   expect(await exited).toBe(0);
-  await eventually("all its processes to end", () => !started.some(isRunning));
+  await eventually("all its processes to end", () => !started.some(({ pid }) => isRunning(pid)));
+  expect(existsSync(config ?? "")).toBe(false);
 });
 
 /** The process group, or undefined if the process has ended. */
