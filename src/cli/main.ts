@@ -1,4 +1,4 @@
-import { Command, CommanderError, Option } from "commander";
+import { Command, CommanderError } from "commander";
 import { Failure, reasonOf } from "../front/system/failure.ts";
 import { packageVersion } from "../front/system/package.ts";
 import { bridge } from "./bridge.ts";
@@ -6,7 +6,8 @@ import { BRIDGE_HELP, type BridgeFlags, readBridgeSettings } from "./bridge-sett
 import { registerFile } from "./file/register.ts";
 import { misnamedVariables } from "./misnamed.ts";
 import { serve } from "./serve.ts";
-import { readSettings, SETTINGS, type Setting } from "./settings.ts";
+import { addSettingFlags, complaintOf, flagsOf } from "./setting-flags.ts";
+import { readSettings, SETTINGS } from "./settings.ts";
 
 const USAGE_EXIT_CODE = 2;
 
@@ -30,10 +31,7 @@ function program(): Command {
       for (const line of misnamedVariables(SETTINGS, flags, process.env)) console.error(`holdfast: ${line}`);
       return serve(settings);
     });
-  for (const setting of SETTINGS) {
-    serveCommand.addOption(optionOf(setting));
-    if (setting.alias) serveCommand.addOption(optionOf({ ...setting, ...setting.alias }).hideHelp());
-  }
+  addSettingFlags(serveCommand);
 
   const bridgeCommand = root
     .command("bridge")
@@ -42,24 +40,6 @@ function program(): Command {
   for (const [flags, help] of BRIDGE_HELP) bridgeCommand.option(flags, help);
   registerFile(root);
   return root;
-}
-
-function optionOf({ flag, env, help, fallback, isBoolean }: Setting): Option {
-  const words = [help, fallback === undefined ? undefined : `(default: ${fallback})`, `[${env}]`];
-  const option = new Option(`${flag} ${isBoolean ? "[true|false]" : "<value>"}`, words.filter(Boolean).join(" "));
-  return help === undefined ? option.hideHelp() : option;
-}
-
-/** Commander's values by flag name; a bare switch means true. */
-function flagsOf(values: Record<string, string | true>): Record<string, string> {
-  const flags: Record<string, string> = {};
-  for (const { flag, alias } of SETTINGS) {
-    for (const name of alias ? [flag, alias.flag] : [flag]) {
-      const value = values[new Option(name).attributeName()];
-      if (value !== undefined) flags[name] = String(value);
-    }
-  }
-  return flags;
 }
 
 /** The command that prints the help for a command line that begins with this word. */
@@ -74,14 +54,7 @@ function verdictOn(error: unknown): { readonly message: string; readonly exitCod
   if (error.exitCode === 0) return { message: "", exitCode: 0 };
   if (error.code === "commander.help")
     return { message: "no command given; see holdfast --help", exitCode: USAGE_EXIT_CODE };
-  // A mistyped `--auth-tokn=secret` must not end up in a log: remove the value.
-  const message = error.message
-    .replace(/^error: /, "")
-    .replace(/'(--[^'=]+)=.*'/s, "'$1'")
-    .replaceAll("\n", " ")
-    .replace(". Expected", ": expected")
-    .replace(/\.$/, "");
-  return { message: `${message}; see ${helpCommand(process.argv[2])}`, exitCode: USAGE_EXIT_CODE };
+  return { message: `${complaintOf(error)}; see ${helpCommand(process.argv[2])}`, exitCode: USAGE_EXIT_CODE };
 }
 
 for (const stream of [process.stdout, process.stderr]) {

@@ -11,7 +11,7 @@ import { UsageFailure } from "../front/system/failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
 
 /** Variables of the Worker that the launcher handles. */
-type NotForWorkers = SecretFile | "TLS_CERT" | "TLS_KEY";
+type NotForWorkers = SecretFile | "TLS_CERT" | "TLS_KEY" | "GODISTLOCK_PORT" | "RELAY_PORT";
 type CloudflareVariable = (typeof OF_CLOUDFLARE)[number];
 type ServedVariable = Exclude<VariableName, NotForWorkers | CloudflareVariable>;
 
@@ -86,8 +86,8 @@ const DEFAULTS = {
   HOST: "127.0.0.1",
   PORT: 6388,
   HTTP_PORT: 6389,
-  GODISTLOCK_PORT: 10_000,
-  RELAY_PORT: 20_000,
+  GODISTLOCK_PORT: VARIABLES.GODISTLOCK_PORT.fallback,
+  RELAY_PORT: VARIABLES.RELAY_PORT.fallback,
   DATA_DIR: ".holdfast",
 } as const;
 
