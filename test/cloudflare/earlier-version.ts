@@ -1,4 +1,4 @@
-/** Storage as version 0.1.0 has left it. */
+/** Storage as version 0.1.0 has left it, except for `releases`: nothing of that version has to be read any more. */
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { keyStub } from "./support.ts";
 
@@ -10,7 +10,7 @@ const TABLES = `
   CREATE TABLE slots (
     slot INTEGER PRIMARY KEY, token TEXT NOT NULL, session TEXT NOT NULL, request TEXT NOT NULL,
     lease_s INTEGER NOT NULL, expires_at INTEGER NOT NULL, since INTEGER NOT NULL, place INTEGER NOT NULL,
-    flags INTEGER NOT NULL
+    flags INTEGER NOT NULL, releases TEXT
   );
   CREATE TABLE waiters (
     place INTEGER PRIMARY KEY, session TEXT NOT NULL, request TEXT NOT NULL, wait_request TEXT,
@@ -39,7 +39,7 @@ export async function storeTables(name: string, hold?: StoredHold): Promise<void
     const { isListed, foundedAt, token, expiresAt, isHeld } = hold;
     storage.sql.exec("INSERT INTO key VALUES (1, 1, '0000000000000000', ?, ?)", foundedAt, isListed);
     const [since, flags] = [foundedAt, isHeld ? 3 : 0];
-    storage.sql.exec("INSERT INTO slots VALUES (0, ?, 's', 'r', 33, ?, ?, 0, ?)", token, expiresAt, since, flags);
+    storage.sql.exec("INSERT INTO slots VALUES (0, ?, 's', 'r', 33, ?, ?, 0, ?, NULL)", token, expiresAt, since, flags);
   });
   await evictDurableObject(keyStub(name));
 }

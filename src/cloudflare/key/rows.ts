@@ -8,7 +8,7 @@ import {
   type Waiter,
 } from "../../core/engine/index.ts";
 import { type CompactRecord, decodeCompact, encodeCompact, slotRow } from "./compact-record.ts";
-import { enqueuedOf, flagsOf, type SlotRow, slotFrom, type WaiterRow, waiterFrom } from "./row-codec.ts";
+import { enqueuedOf, flagsOf, releasesOf, type SlotRow, slotFrom, type WaiterRow, waiterFrom } from "./row-codec.ts";
 import { encodeSessionless } from "./sessionless-row.ts";
 
 /**
@@ -36,6 +36,7 @@ const SCHEMA = `
     since INTEGER NOT NULL,
     place INTEGER NOT NULL,
     flags INTEGER NOT NULL,
+    releases TEXT,
     sessionless TEXT
   );
   CREATE TABLE IF NOT EXISTS waiters (
@@ -56,7 +57,7 @@ const SCHEMA = `
   ) WITHOUT ROWID;
 `;
 
-const SLOT_COLUMNS = "slot, token, session, request, lease_s, expires_at, since, place, flags";
+const SLOT_COLUMNS = "slot, token, session, request, lease_s, expires_at, since, place, flags, releases";
 const WAITER_COLUMNS = "place, session, request, wait_request, is_enqueued, lease_s, joined_at, deadline, outcome";
 
 type KeyRow = { slot_limit: number; fence: string; founded_at: number; is_listed: number };
@@ -256,13 +257,19 @@ export class KeyStore {
   #writeSlot(slot: Slot): void {
     if (!slot.isHeld && this.#stored.has(slot.index)) {
       // The previous holder stays in the row until the next grant: clearing it would cost more than ignoring it.
-      this.#sql.exec("UPDATE slots SET expires_at = ?, flags = 0 WHERE slot = ?", slot.expiresAt, slot.index);
+      const [expiresAt, releases] = [slot.expiresAt, releasesOf(slot)];
+      this.#sql.exec(
+        "UPDATE slots SET expires_at = ?, flags = 0, releases = ? WHERE slot = ?",
+        expiresAt,
+        releases,
+        slot.index,
+      );
       return;
     }
     this.#stored.add(slot.index);
     const [more, ...values] = this.#sessionlessColumn(slot);
     this.#sql.exec(
-      `INSERT OR REPLACE INTO slots (${SLOT_COLUMNS}${more}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?${more && ", ?"})`,
+      `INSERT OR REPLACE INTO slots (${SLOT_COLUMNS}${more}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?${more && ", ?"})`,
       slot.index,
       slot.token,
       slot.session,
@@ -272,6 +279,7 @@ export class KeyStore {
       slot.since,
       slot.place,
       flagsOf(slot),
+      releasesOf(slot),
       ...values,
     );
   }

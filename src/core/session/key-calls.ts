@@ -24,7 +24,8 @@ export type KeyCall =
   | { readonly type: "acquire"; readonly command: AcquireCommand }
   | { readonly type: "enqueue"; readonly command: EnqueueCommand }
   | { readonly type: "wait"; readonly command: WaitCommand }
-  | { readonly type: "release"; readonly token: string; readonly session: string }
+  /** `id`: the same if the call is made again. */
+  | { readonly type: "release"; readonly token: string; readonly session: string; readonly id: string }
   /** `isWatched`: the session wants to hear at once when the lease ends. */
   | { readonly type: "renew"; readonly token: string; readonly leaseSeconds: number; readonly isWatched?: true }
   /** Like `renew`, for a hold that other deployments have agreed to. */
@@ -109,7 +110,7 @@ export function callOf(request: KeyRequest, maker: Maker, circumstances: Circums
       return { type: "wait", command: takesOver ? { ...command, takesOver } : command };
     }
     case "release":
-      return { type: "release", token: request.token, session };
+      return { type: "release", token: request.token, session, id };
     case "renew":
       return { type: "renew", token: request.token, leaseSeconds, ...watch };
   }

@@ -113,11 +113,11 @@ async function put(context: AppContext, askSession: AskSession, ask: Ask): Promi
 }
 
 /** Releases at the key. If the session does not hold the token, or the key is unreachable, the session has to answer. */
-async function isGivenBack(context: AppContext, { request, label }: Ask): Promise<boolean> {
+async function isGivenBack(context: AppContext, { request, id, label }: Ask): Promise<boolean> {
   const session = context.get("session");
   if (request.type !== "release" || label !== undefined || session === undefined) return false;
   const { key, token } = request;
-  const giving = new RemoteKeys(context.env).giveBack(key, token, session);
+  const giving = new RemoteKeys(context.env).giveBack(key, token, session, id);
   const isGiven = await giving.then(
     ({ status }) => status === "released",
     () => false,

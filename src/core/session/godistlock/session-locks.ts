@@ -127,7 +127,7 @@ export class SessionLocks {
       return;
     }
     this.#forgetHold(lock, token);
-    const ask = { type: "release", token, session: context.session } as const;
+    const ask = { type: "release", token, session: context.session, id: this.#host.newId() } as const;
     const done = () => {
       requests.lost(lock, token);
       next();
