@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { codeOf, Failure, reasonOf } from "../system/failure.ts";
+import { codeOf, Failure, reasonOf } from "../listeners/failure.ts";
 import { VOLATILE_STORE } from "./memory.ts";
 import { SqliteStore, UnusableStoreError } from "./sqlite.ts";
 import type { Store } from "./store.ts";
