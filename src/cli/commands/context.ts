@@ -1,14 +1,9 @@
-import { JSON_OUTPUT, QUIET, SESSION } from "../args/flags.ts";
+import { SESSION } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { hexIn, keyIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
-import { Printer } from "../output/printer.ts";
 import { HttpService } from "../service/http.ts";
 import { targetOf } from "../service/target.ts";
-
-export function printerOf(args: Arguments): Printer {
-  return new Printer(args.has(QUIET) ? "quiet" : args.has(JSON_OUTPUT) ? "json" : "text");
-}
 
 /** Runs `work` with one connection to the server, and closes it afterwards. */
 export async function withService(args: Arguments, work: (service: HttpService) => Promise<unknown>): Promise<number> {
