@@ -3,6 +3,7 @@ import type { Arguments } from "../args/parse.ts";
 import { hexIn, keyIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
 import { HttpService } from "../service/http.ts";
+import { fenceOf } from "../service/keys.ts";
 import { targetOf } from "../service/target.ts";
 
 /** Runs `work` with one connection to the server, and closes it afterwards. */
@@ -43,9 +44,4 @@ export function grantDocument(key: string, { token, lease_ttl_s }: GrantReply) {
 
 export function grantLines({ token, lease_ttl_s }: GrantReply): string[] {
   return [`token=${token}`, `fence=${fenceOf(token)}`, `lease=${lease_ttl_s}`];
-}
-
-/** The fence is the first half of a token. Printed in decimal, like HOLDFAST_FENCE under `run`. */
-export function fenceOf(token: string): string {
-  return BigInt(`0x${token.slice(0, 16)}`).toString();
 }

@@ -16,7 +16,7 @@ export async function main(args: Arguments): Promise<number> {
   const label = labelIn(args, LABEL) ?? lastingLabel();
   if (!/^[\x20-\x7e]+$/.test(label)) throw new UsageError("--label must be ASCII here");
   return withService(args, async (service) => {
-    const session = named ?? (await openSession(service, label)).id;
+    const session = named ?? (await openSession(service, label));
     const body = { ...(limit === 1 ? {} : { limit }), ...(lease === undefined ? {} : { lease_ttl_s: lease }) };
     try {
       const reply = await service.ask<Enqueued>(keyPath(key, "/enqueue", limit), { method: "POST", session, body });

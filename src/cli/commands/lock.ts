@@ -1,3 +1,4 @@
+import { finished } from "node:stream/promises";
 import { LABEL, LEASE, LIMIT, TIMEOUT } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { countIn, keyIn, labelIn, leaseIn, secondsIn } from "../args/values.ts";
@@ -35,25 +36,20 @@ async function hold(args: Arguments, target: Target, kept: KeptLock, relay: Sign
   const waited = Number(waitedSeconds.toFixed(3));
   const printer = new Printer(args.output);
   printer.result({ ...grantDocument(lock.key, grant), waited_s: waited }, grantLines(grant));
-  const lost = await Promise.race([lock.lost, endOfInput(), aborted(relay.interrupted)]);
+  const lost = await Promise.race([lock.lost, endOfInput(relay.interrupted)]);
   const isGiven = await giveUp(kept);
   if (!isGiven && !lost) printer.note(`holdfast: ${unconfirmed(target, lock.key)}`);
   if (lost) throw new CommandError("lost", `lost ${lock.key}: ${lost.reason}`, { isReport: true });
   return 0;
 }
 
-function endOfInput(): Promise<undefined> {
-  return new Promise((resolve) => {
-    for (const event of ["end", "close", "error"]) process.stdin.once(event, () => resolve(undefined));
-    process.stdin.resume();
-  });
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener("abort", () => resolve(undefined));
-  });
+/** Resolves when standard input ends, or the signal aborts. */
+function endOfInput(signal: AbortSignal): Promise<undefined> {
+  const ended = finished(process.stdin.resume(), { signal, writable: false });
+  return ended.then(
+    () => undefined,
+    () => undefined,
+  );
 }
 
 async function runCommand(args: Arguments, target: Target, wanted: Wanted, showsPlace: boolean): Promise<number> {

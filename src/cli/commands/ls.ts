@@ -2,8 +2,8 @@ import type { Arguments } from "../args/parse.ts";
 import { fit, printable, widthOf } from "../output/printable.ts";
 import { Printer } from "../output/printer.ts";
 import type { HttpService } from "../service/http.ts";
-import { type KeyInUse, type KeyPage, nameOf, pageOfKeys } from "../service/keys.ts";
-import { fenceOf, withService } from "./context.ts";
+import { fenceOf, type KeyInUse, type KeyPage, nameOf, pageOfKeys } from "../service/keys.ts";
+import { withService } from "./context.ts";
 
 const PAGE = 1_000;
 const HEADINGS = ["KEY", "HELD", "WAITING", "LEASE", "HOLDER"];

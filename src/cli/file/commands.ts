@@ -7,7 +7,7 @@ import { secondsIn, staleIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
 import { printable } from "../output/printable.ts";
 import { Printer } from "../output/printer.ts";
-import { failureOf, fieldsOf, inWords, type Outcome } from "./outcome.ts";
+import { failureOf, fieldsOf, holderText, type Outcome } from "./outcome.ts";
 
 const OWNER_VARIABLE = "HOLDFAST_OWNER_PID";
 
@@ -54,7 +54,7 @@ const OPERATIONS = {
     const result = await lock.release({ force });
     if (!result.released) return done(`free ${printable(path)}`, { path, released: false });
     const { forced, holder } = result;
-    const former = forced ? ` (was${inWords(holder)})` : "";
+    const former = forced ? ` (was${holderText(holder)})` : "";
     return done(`released ${printable(path)}${former}`, { path, released: true, forced, ...fieldsOf(holder) });
   },
   refresh: async (lock, path, { tag }) => {

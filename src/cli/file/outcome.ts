@@ -23,7 +23,7 @@ export function failureOf(path: string, error: unknown): Outcome {
   const shown = printable(path);
   const held = (name: string, json: string, holder: Holder | undefined): Outcome => ({
     exitCode: 1,
-    text: `${name} ${shown}${inWords(holder)}`,
+    text: `${name} ${shown}${holderText(holder)}`,
     json: { error: json, path, ...fieldsOf(holder) },
   });
   if (error instanceof HeldError) return held("held", "held", error.holder);
@@ -45,7 +45,7 @@ export function fieldsOf(holder: Holder | undefined): Record<string, string | nu
 }
 
 /** ` pid=7 since=1700000000 tag=nightly`, or what is known. */
-export function inWords(holder: Holder | undefined): string {
+export function holderText(holder: Holder | undefined): string {
   if (!holder) return "";
   const { pid, timestamp, tag, age } = holder;
   if (pid === null || timestamp === null) return ` malformed age=${age}`;
