@@ -6,8 +6,11 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { Command, CommanderError } from "commander";
-import { addSettingFlags, complaintOf, flagsOf } from "../src/cli/setting-flags.ts";
+import { HELP } from "../src/cli/args/flags.ts";
+import { helpOf } from "../src/cli/args/help.ts";
+import { parseArguments } from "../src/cli/args/parse.ts";
+import type { CommandSpec } from "../src/cli/args/spec.ts";
+import { settingFlags } from "../src/cli/setting-flags.ts";
 import { type Flags, SETTINGS } from "../src/cli/settings.ts";
 import { VERSION } from "../src/version.ts";
 import { portOf, readWranglerConfig, variablesInFiles, writeTemporaryConfig } from "./dev-config.ts";
@@ -28,26 +31,25 @@ const WRANGLER = fileOf("node_modules/wrangler/bin/wrangler.js");
 
 const say = (line: string) => console.error(`holdfast: ${line}`);
 
+const COMMAND: CommandSpec = {
+  name: "dev",
+  summary: "run the Worker with wrangler dev",
+  about: "Every flag is also an environment variable; a flag wins. Stop with Ctrl-C.",
+  operands: [],
+  flags: settingFlags(SETTINGS.map((each) => (each.name === "DATA_DIR" ? { ...each, fallback: DATA_DIR } : each))),
+  usage: "[flags]",
+  examples: [],
+};
+
 /** Undefined if only the help was asked for. */
 function readFlags(args: readonly string[]): Flags | undefined {
-  const command = new Command("npm run dev --")
-    .description("run the Worker with wrangler dev")
-    .addHelpText("after", "\nEvery flag is also an environment variable; a flag wins. Stop with Ctrl-C.")
-    .allowExcessArguments(false)
-    .showSuggestionAfterError(false)
-    .exitOverride()
-    .configureOutput({ writeErr: () => {} });
-  addSettingFlags(
-    command,
-    SETTINGS.map((each) => (each.name === "DATA_DIR" ? { ...each, fallback: DATA_DIR } : each)),
-  );
-  try {
-    return flagsOf(command.parse(args, { from: "user" }).opts());
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode === 0) return undefined;
-    throw new DevFailure(`${complaintOf(error)}; see npm run dev -- --help`, 2);
+  const { values, problem, has } = parseArguments(COMMAND, args);
+  if (has(HELP)) {
+    console.log(helpOf(COMMAND).replaceAll("holdfast dev", "npm run dev --"));
+    return undefined;
   }
+  if (problem !== undefined) throw new DevFailure(`${problem}; see npm run dev -- --help`, 2);
+  return values;
 }
 
 /** Resolves with the exit code when wrangler has ended. */

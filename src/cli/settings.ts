@@ -98,7 +98,7 @@ type SettingName = ServedVariable | CloudflareVariable | keyof typeof LAUNCHER |
 
 /** What a setting is called on the command line and in the environment. */
 export interface SettingLabels {
-  readonly flag: string;
+  readonly flag: `--${string}`;
   readonly env: string;
 }
 
@@ -126,9 +126,9 @@ const SESSION_IDLE = {
   flag: "--http-session-idle-timeout",
   env: "DFLOCKD_HTTP_SESSION_IDLE_S",
   alias: { flag: "--http-session-idle", env: "DFLOCKD_HTTP_SESSION_IDLE_TIMEOUT_S" },
-};
+} as const;
 
-function flagOf(name: string): string {
+function flagOf(name: string): `--${string}` {
   return `--${name.replace(/_S$/, "").toLowerCase().replaceAll("_", "-")}`;
 }
 

@@ -37,7 +37,7 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   client: [],
   lockfile: ["core/protocols/lockfile", /^node:/],
   front: ["core/protocols", "core/config", /^node:/, "ws"],
-  cli: ["client", "lockfile", "core/protocols", "core/config", "front", /^node:/, "commander", "ws"],
+  cli: ["client", "lockfile", "core/protocols", "core/config", "front", /^node:/, "ws"],
   console: ["client", /^hono\/jsx/, "uplot"],
   "log.ts": [],
   "version.ts": [PACKAGE],
