@@ -1,15 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
+import { Bucket, type BucketLevel, type Take } from "../core/rate-limit.ts";
 import type { Env } from "./env.ts";
 
-export type Take = { readonly isAllowed: true } | { readonly isAllowed: false; readonly retryAfterS: number };
-
-/** A bucket at some moment. Tokens are counted in thousandths, so a rate per second is a whole number per ms. */
-interface Bucket {
-  readonly level: number;
-  readonly at: number;
-}
-
-const TOKEN = 1000;
 const STORED_AS = "bucket";
 /** An idle object keeps its memory for 10 s. A bucket that refills well before needs no row: losing it is harmless. */
 const REMEMBERED_MS = 5_000;
@@ -21,42 +13,38 @@ const DROPPED_AFTER_MS = 600_000;
  * seconds' worth of tokens too many; buckets that take longer to refill are stored.
  */
 export class RateLimitObject extends DurableObject<Env> {
-  #bucket: Bucket | undefined;
+  #bucket: Bucket;
   /** The alarm has been set since the object started. */
   #isWatched = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#bucket = ctx.storage.kv.get<Bucket>(STORED_AS);
+    this.#bucket = new Bucket(ctx.storage.kv.get<BucketLevel>(STORED_AS));
   }
 
   /** Takes one token if there is one. A burst of 0 means a burst as large as the rate. */
   take(rate: number, burst: number): Take {
-    const now = Date.now();
-    const full = (burst || rate) * TOKEN;
-    const { level, at } = this.#bucket ?? { level: full, at: now };
-    const filled = Math.min(full, level + Math.max(0, now - at) * rate);
-    const isAllowed = filled >= TOKEN;
-    this.#bucket = { level: isAllowed ? filled - TOKEN : filled, at: now };
-    if (!isAllowed) return { isAllowed, retryAfterS: Math.max(1, Math.ceil((TOKEN - filled) / (rate * 1000))) };
-    if (full - this.#bucket.level > REMEMBERED_MS * rate) this.#store(this.#bucket);
-    return { isAllowed };
+    const limit = { rate, burst };
+    const take = this.#bucket.take(limit, Date.now());
+    const { last } = this.#bucket;
+    if (take.isAllowed && last && this.#bucket.msUntilFull(limit) > REMEMBERED_MS) this.#store(last);
+    return take;
   }
 
   /** Drops a bucket unused for ten minutes, and everything stored. */
   override async alarm(): Promise<void> {
     this.#isWatched = false;
-    const idleSince = this.#bucket?.at ?? 0;
+    const idleSince = this.#bucket.last?.at ?? 0;
     if (Date.now() - idleSince < DROPPED_AFTER_MS) {
       this.#watch(idleSince);
       return;
     }
-    this.#bucket = undefined;
+    this.#bucket = new Bucket();
     await this.ctx.storage.deleteAll();
   }
 
   /** Does not wait for the disk: a bucket lost in a crash only allows a few more requests once. */
-  #store(bucket: Bucket): void {
+  #store(bucket: BucketLevel): void {
     void this.ctx.storage.put(STORED_AS, bucket, { allowUnconfirmed: true });
     if (!this.#isWatched) this.#watch(bucket.at);
   }

@@ -1,10 +1,10 @@
-import { type Labels, labelsOf } from "../cloudflare/calls/directories.ts";
-import { ownerIdOf, type SessionlessProtocol, sessionlessProtocolOf } from "../cloudflare/calls/session-names.ts";
+import { labelsOf } from "../cloudflare/calls/directories.ts";
 import type { Env } from "../cloudflare/env.ts";
-import type { HistoryView, PastGrant } from "../cloudflare/key/history.ts";
 import type { KeyDescription } from "../cloudflare/key/key-object.ts";
-import { labelOfTag } from "../cloudflare/key/tag-label.ts";
 import type { EndReason, HolderView, WaiterView } from "../core/engine/index.ts";
+import type { HistoryView, Labels, PastGrant } from "../core/key/history.ts";
+import { labelOfTag } from "../core/key/tag-label.ts";
+import { ownerIdOf, type SessionlessProtocol, sessionlessProtocolOf } from "../core/session-names.ts";
 
 /** Identifies a holder or waiter. Field order is part of the format. */
 export interface Identity {

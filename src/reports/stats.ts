@@ -1,11 +1,11 @@
 import { askKey } from "../cloudflare/calls/ask-key.ts";
 import { directoryOfKey } from "../cloudflare/calls/directories.ts";
-import { ownerIdOf } from "../cloudflare/calls/session-names.ts";
 import type { ListedKey } from "../cloudflare/directory/directory-object.ts";
 import type { Env } from "../cloudflare/env.ts";
-import { hasNewLabels } from "../cloudflare/key/history.ts";
 import { type SequenceNumber, sharedAnswer } from "../cloudflare/pacing/shared-answers.ts";
 import { commonPrefix, type Scope, seesKey } from "../core/auth/scope.ts";
+import { hasNewLabels } from "../core/key/history.ts";
+import { ownerIdOf } from "../core/session-names.ts";
 import { logged } from "../log.ts";
 import { takeCensus } from "./gauges.ts";
 import { type HistoryDetail, historyOf, labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";

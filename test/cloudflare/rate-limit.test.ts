@@ -2,7 +2,8 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { configOf, type Env } from "../../src/cloudflare/env.ts";
-import { RateLimitObject, type Take } from "../../src/cloudflare/rate-limit.ts";
+import { RateLimitObject } from "../../src/cloudflare/rate-limit.ts";
+import type { Take } from "../../src/core/rate-limit.ts";
 import { retryAfter } from "../../src/http/middleware/rate-limit.ts";
 import { fresh } from "./support.ts";
 

@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
-import { httpSessionName } from "../../src/cloudflare/calls/session-names.ts";
+import { httpSessionName } from "../../src/core/session-names.ts";
 import { sessionsOn, storedIn, until } from "./support.ts";
 
 /** A reply with its JSON read; `body` is empty where there was none. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { decodeSessionless, encodeSessionless } from "../../src/cloudflare/key/sessionless-row.ts";
 import type { Sessionless } from "../../src/core/engine/index.ts";
+import { decodeSessionless, encodeSessionless } from "../../src/core/key/sessionless-row.ts";
 
 describe("the stored form of a holder without a session", () => {
   const holders: readonly Sessionless[] = [

@@ -1,13 +1,11 @@
 import { hash } from "../../core/hash.ts";
+import type { Labels } from "../../core/key/history.ts";
+import { sessionlessProtocolOf } from "../../core/session-names.ts";
 import type { DirectoryObject } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
 import { objectsOf } from "../placement.ts";
-import { sessionlessProtocolOf } from "./session-names.ts";
 
 type DirectoryStub = DurableObjectStub<DirectoryObject>;
-
-/** Labels by session; sessions without a label are left out. */
-export type Labels = Readonly<Record<string, string>>;
 
 /** Must never change: a key's fence mark lives in the shard its name hashes to. */
 export const SHARDS = 8;

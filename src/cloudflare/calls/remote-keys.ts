@@ -9,13 +9,13 @@ import type {
   RelayQuestion,
   ReleaseOutcome,
   RemoveOutcome,
+  RoundStep,
 } from "../../core/engine/index.ts";
 import type { KeyCall, KeyOutcome } from "../../core/session/key-calls.ts";
 import { hasRoom, noteUse, roomToWake, type Urgency } from "../awake/awake-keys.ts";
 import { isResting } from "../awake/resting.ts";
 import type { Env } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
-import type { RoundStep } from "../key/rounds.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
 import { StorageHealth } from "../storage-probe.ts";

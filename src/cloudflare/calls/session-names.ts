@@ -1,20 +1,12 @@
 import { hash } from "../../core/hash.ts";
 import { randomHex } from "../../core/hex.ts";
 import type { Notice } from "../../core/session/effects.ts";
+import { kindOfSession, newSessionId } from "../../core/session-names.ts";
 import { callAwake } from "../awake/resting.ts";
-import type { SessionKind } from "../directory/session-counts.ts";
 import type { Env } from "../env.ts";
 import { objectsOf } from "../placement.ts";
 import type { SessionObject } from "../session/session-object.ts";
 import type { Listener } from "./notices.ts";
-
-/** Marks the names of HTTP sessions, so that a name tells which kind of object it belongs to. */
-const HTTP_PREFIX = "http:";
-
-/** The id of a session that has an object to itself: 128 random bits as 32 hex digits. It is never used twice. */
-export function newSessionId(): string {
-  return randomHex(16);
-}
 
 /**
  * Self-hosted, a new object is a new database: several files and fsyncs, which would be most of the cost of a connection.
@@ -74,48 +66,6 @@ function checkOf(own: string, object: string): string {
   return hash(`${own} in ${object}`).toString(16).padStart(8, "0");
 }
 
-/** The name under which an HTTP session is known to keys and directory. */
-export function httpSessionName(id: string): string {
-  return HTTP_PREFIX + id;
-}
-
-/**
- * The number by which statistics identify a session, or a holder without one: 1 to 2^52, derived from its id. Two
- * sessions may share it, so nothing is ever decided by it.
- */
-export function ownerIdOf(session: string): number {
-  // The id of an HTTP session is a credential, so none of its digits may show.
-  if (session.includes(":")) return hash(session) * 2 ** 20 + (hash(`owner of ${session}`) >>> 12) + 1;
-  return Number.parseInt(session.slice(0, 13), 16) + 1;
-}
-
-/** Protocols whose holders have no session. */
-export const SESSIONLESS = ["file", "terraform", "relay"] as const;
-export type SessionlessProtocol = (typeof SESSIONLESS)[number];
-
-/** How a holder talks to the service. WebSocket and TCP clients speak dflockd's protocol. */
-export type Protocol = SessionlessProtocol | "http" | "dflockd";
-
-/** A unique name for a holder without a session. */
-export function newSessionlessOwner(protocol: SessionlessProtocol): string {
-  return `${protocol}:${randomHex(16)}`;
-}
-
-/** The protocol of the holder with this name. */
-export function protocolOf(owner: string): Protocol {
-  if (owner.startsWith(HTTP_PREFIX)) return "http";
-  return sessionlessProtocolOf(owner) ?? "dflockd";
-}
-
-/** Like `protocolOf`, but undefined if the name is that of a session. */
-export function sessionlessProtocolOf(owner: string): SessionlessProtocol | undefined {
-  return SESSIONLESS.find((protocol) => owner.startsWith(`${protocol}:`));
-}
-
-export function kindOfSession(session: string): SessionKind {
-  return session.startsWith(HTTP_PREFIX) ? "httpSessions" : "connections";
-}
-
 /** The object of a session, as keys and the directory call it. If it goes to rest during a call, it is woken again. */
 export function sessionObject(env: Env, session: string): Listener {
   const call = <Result>(ask: (listener: Listener) => Promise<Result>) => callAwake(() => ask(listenerOf(env, session)));
@@ -135,7 +85,8 @@ export function sessionObject(env: Env, session: string): Listener {
 }
 
 function listenerOf(env: Env, session: string): Listener {
-  if (session.startsWith(HTTP_PREFIX)) return objectsOf(env, "HTTP_SESSION").getByName(session) as unknown as Listener;
+  if (kindOfSession(session) === "httpSessions")
+    return objectsOf(env, "HTTP_SESSION").getByName(session) as unknown as Listener;
   const object = objectsOf(env, "SESSION").getByName(objectNameOf(session)) as unknown as SessionObject;
   return {
     deliver: (notice) => object.deliver(notice, session),

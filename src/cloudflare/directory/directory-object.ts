@@ -2,20 +2,20 @@ import { DurableObject } from "cloudflare:workers";
 import type { Fence } from "../../core/engine/index.ts";
 import { hash } from "../../core/hash.ts";
 import { randomHex } from "../../core/hex.ts";
+import { kindOf, type SessionKind, type Transport } from "../../core/session-counts.ts";
+import { kindOfSession } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
 import { WakeUp } from "../awake/wake-up.ts";
 import { ledgerOf } from "../calls/directories.ts";
-import { kindOfSession } from "../calls/session-names.ts";
 import { configOf, type Env } from "../env.ts";
 import { Gathering } from "./gathering.ts";
 import { type CapRequest, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
 import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
 import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
-import { kindOf, type SessionKind, type Transport } from "./session-counts.ts";
 import { KeyVisits } from "./visits.ts";
 
+export type { Transport } from "../../core/session-counts.ts";
 export type { Founding, ListedKey } from "./listed-keys.ts";
-export type { Transport } from "./session-counts.ts";
 
 /** Whether a key is listed. The fence is the highest that pruned keys of this shard have granted. */
 export type KeyAdmission =

@@ -1,7 +1,7 @@
 import { randomHex } from "../../core/hex.ts";
+import type { SessionKind } from "../../core/session-counts.ts";
 import { allDirectories } from "../calls/directories.ts";
 import type { Env } from "../env.ts";
-import type { SessionKind } from "./session-counts.ts";
 
 /** What a service may have a limited number of. */
 export type Counted = "keys" | SessionKind;

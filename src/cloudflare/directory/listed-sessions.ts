@@ -1,8 +1,9 @@
+import { kindOf, SessionCounts, type SessionKind, type Transport, type Which } from "../../core/session-counts.ts";
+import { kindOfSession } from "../../core/session-names.ts";
 import { log } from "../../log.ts";
-import { kindOfSession, sessionObject } from "../calls/session-names.ts";
+import { sessionObject } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { inBatches } from "../pacing/batches.ts";
-import { kindOf, SessionCounts, type SessionKind, type Transport, type Which } from "./session-counts.ts";
 
 export interface ListedSession {
   readonly session: string;

@@ -1,4 +1,4 @@
-import { countAnswer } from "../metrics/count-answer.ts";
+import { countAnswer } from "../../core/metrics/count-answer.ts";
 import type { Performed, Polled } from "./asks.ts";
 import type { HostParts } from "./host-parts.ts";
 

@@ -1,7 +1,7 @@
+import { countAnswer } from "../../core/metrics/count-answer.ts";
 import type { Outcome } from "../../core/protocols/statuses.ts";
 import type { Parked } from "../../core/session/polled-session.ts";
 import type { Reply } from "../calls/replies.ts";
-import { countAnswer } from "../metrics/count-answer.ts";
 import type { Meter } from "../metrics/meter.ts";
 
 interface OpenPoll {

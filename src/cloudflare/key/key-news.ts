@@ -1,11 +1,12 @@
 import type { CommandContext, KeyEngine, KeyEvent, NoticeAnswer, RoundEvent } from "../../core/engine/index.ts";
+import type { KeyMeter } from "../../core/key/meter.ts";
+import { sessionlessProtocolOf } from "../../core/session-names.ts";
 import { log } from "../../log.ts";
 import { isLimited } from "../awake/awake-sessions.ts";
-import { sessionlessProtocolOf, sessionObject } from "../calls/session-names.ts";
+import { sessionObject } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { Turns } from "../pacing/turns.ts";
 import type { KeyListeners } from "./listeners.ts";
-import type { KeyMeter } from "./meter.ts";
 import type { RoundNews } from "./rounds.ts";
 
 export type Decision<Outcome> = (engine: KeyEngine, context: CommandContext) => Outcome;

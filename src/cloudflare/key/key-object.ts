@@ -1,51 +1,53 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Config } from "../../core/config/config.ts";
-import type {
-  AcquireCommand,
-  AcquireOutcome,
-  CancelOptions,
-  ClaimCommand,
-  ClaimOutcome,
-  CommandContext,
-  CurrentHold,
-  EnqueueCommand,
-  EnqueueOutcome,
-  HoldSelector,
-  KeyEngine,
-  KeyView,
-  PickUpOutcome,
-  RefreshCommand,
-  RefreshOutcome,
-  RelayAnswer,
-  RelayQuestion,
-  ReleaseOutcome,
-  RemoveOutcome,
-  RenewOutcome,
-  StealOutcome,
-  WaitCommand,
-  WaitOutcome,
+import {
+  type AcquireCommand,
+  type AcquireOutcome,
+  type CancelOptions,
+  type ClaimCommand,
+  type ClaimOutcome,
+  type CommandContext,
+  type CurrentHold,
+  type EnqueueCommand,
+  type EnqueueOutcome,
+  type FenceOutcome,
+  type HoldSelector,
+  type KeyEngine,
+  type KeyView,
+  type PickUpOutcome,
+  perform,
+  type RefreshCommand,
+  type RefreshOutcome,
+  type RelayAnswer,
+  type RelayQuestion,
+  type ReleaseOutcome,
+  type RemoveOutcome,
+  type RenewOutcome,
+  type RoundStep,
+  type StealOutcome,
+  type WaitCommand,
+  type WaitOutcome,
 } from "../../core/engine/index.ts";
 import { randomHex } from "../../core/hex.ts";
-import type { FenceOutcome, ProlongOutcome } from "../../core/session/key-calls.ts";
+import { KeyClock } from "../../core/key/clock.ts";
+import { History, type HistoryView, type Labels, MAX_GRANTS } from "../../core/key/history.ts";
+import { KeyMeter } from "../../core/key/meter.ts";
+import type { ProlongOutcome } from "../../core/session/key-calls.ts";
 import { log } from "../../log.ts";
 import { Activity } from "../awake/activity.ts";
 import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "../awake/awake-keys.ts";
 import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
 import { WakeUp } from "../awake/wake-up.ts";
 import { NO_CLOSE } from "../calls/closing.ts";
-import type { Labels } from "../calls/directories.ts";
 import { LISTENER_HEADER } from "../calls/replies.ts";
 import { configOf, type Env } from "../env.ts";
 import { forgetKey, noteKey } from "../known-keys/known-keys.ts";
 import { Meter } from "../metrics/meter.ts";
-import { KeyClock } from "./clock.ts";
-import { History, type HistoryView, MAX_GRANTS } from "./history.ts";
 import { KeyCommands } from "./key-commands.ts";
 import { KeyLife, LostRowsError, type Retirement } from "./key-life.ts";
 import { KeyNews } from "./key-news.ts";
 import { KeyListeners } from "./listeners.ts";
-import { KeyMeter } from "./meter.ts";
-import { RoundNews, type RoundStep, takeRoundStep } from "./rounds.ts";
+import { RoundNews } from "./rounds.ts";
 import { KeyStore } from "./rows.ts";
 
 /** A key's current state, optionally with its history. */
@@ -72,8 +74,9 @@ export class KeyObject extends DurableObject<Env> {
   readonly #config: Config;
   readonly #store: KeyStore;
   readonly #life: KeyLife;
-  readonly #clock = new KeyClock();
+  readonly #clock = new KeyClock(() => Date.now());
   readonly #wakeUp: WakeUp;
+  readonly #reports: Meter;
   readonly #meter: KeyMeter;
   readonly #history = new History();
   readonly #activity = new Activity();
@@ -89,7 +92,8 @@ export class KeyObject extends DurableObject<Env> {
     this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
     this.#listeners = new KeyListeners(ctx, this);
     this.#rounds = new RoundNews(env, this.#name);
-    this.#meter = new KeyMeter(new Meter(env, (report) => ctx.waitUntil(report)));
+    this.#reports = new Meter(env, (report) => ctx.waitUntil(report));
+    this.#meter = new KeyMeter(this.#reports);
     this.#life = new KeyLife({
       env,
       name: this.#name,
@@ -215,7 +219,7 @@ export class KeyObject extends DurableObject<Env> {
   /** A step of a round for a request that needs a quorum. False or undefined if the key has given the round up. */
   round(step: RoundStep): Promise<bigint | boolean | undefined> {
     return this.#commands.useListedIfAny<bigint | boolean | undefined>(false, (engine, context) =>
-      takeRoundStep(engine, step, context),
+      perform(engine, { type: "round", step }, context),
     );
   }
 
@@ -323,12 +327,12 @@ export class KeyObject extends DurableObject<Env> {
    */
   async rest(): Promise<void> {
     const { begun } = this.#activity;
-    await this.#meter.settled();
+    await this.#reports.settled();
     await settled(this.ctx);
     const isUnused = !this.#activity.isBusy && this.#activity.begun === begun && !this.#life.isInTransition;
     // Resting would disconnect claims that wait here.
     const isIdle = isUnused && !this.#listeners.areThere;
-    if (isIdle && this.#meter.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) rest(this.ctx);
+    if (isIdle && this.#reports.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) rest(this.ctx);
   }
 
   override alarm(): Promise<void> {

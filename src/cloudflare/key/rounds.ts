@@ -1,35 +1,8 @@
-import type { CommandContext, KeyEngine, RoundEnd, RoundEvent, RoundOf } from "../../core/engine/index.ts";
+import type { AgreedHold, RoundEvent } from "../../core/engine/index.ts";
+import { commitMsFor } from "../../core/group/relay.ts";
 import { sessionObject } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { relayOf } from "../relay/relay-name.ts";
-
-/** What the relay of this deployment has to say about a round. */
-export type RoundStep =
-  | ({ readonly do: "keep" | "agree" } & RoundOf)
-  | ({ readonly do: "fence"; readonly floor: bigint } & RoundOf)
-  | ({ readonly do: "fail"; readonly end: RoundEnd } & RoundOf);
-
-/** Peers keep a lock for this much longer than the local lease. */
-const OUTLASTS_MS = 1_000;
-
-export function takeRoundStep(
-  engine: KeyEngine,
-  step: RoundStep,
-  context: CommandContext,
-): bigint | boolean | undefined {
-  const { rounds } = engine;
-  switch (step.do) {
-    case "keep":
-      return rounds.keep(step, context);
-    case "fence":
-      return rounds.fence(step, step.floor, context);
-    case "agree":
-      return rounds.agree(step, context);
-    case "fail":
-      rounds.fail(step, step.end, context);
-      return undefined;
-  }
-}
 
 /** A client that asks for so many rounds in a row is looked after: it may have been lost without a word. */
 const LOOK_EVERY = 10;
@@ -77,12 +50,9 @@ export class RoundNews {
     return true;
   }
 
-  /**
-   * Whether a majority keeps the lock for this long. What they have agreed to is never shortened: if they did and too
-   * few of them were heard, the hold would outlast them.
-   */
-  async prolong(hold: { fence: bigint; remainingMs: number }, leaseMs: number): Promise<boolean> {
-    const commitMs = Math.ceil(Math.max(leaseMs, hold.remainingMs)) + OUTLASTS_MS;
+  /** Whether a majority keeps the lock for this long. */
+  async prolong(hold: AgreedHold, leaseMs: number): Promise<boolean> {
+    const commitMs = commitMsFor(hold, leaseMs);
     return this.#call((relay) => relay.prolong({ lock: this.#lock, fence: hold.fence, commitMs }));
   }
 

@@ -1,15 +1,21 @@
 import {
   type Changes,
   type Fence,
-  fenceFromHex,
   fenceToHex,
   type Slot,
   type StoredKey,
   type Waiter,
 } from "../../core/engine/index.ts";
-import { type CompactRecord, decodeCompact, encodeCompact, slotRow } from "./compact-record.ts";
-import { enqueuedOf, flagsOf, type SlotRow, slotFrom, type WaiterRow, waiterFrom } from "./row-codec.ts";
-import { encodeSessionless } from "./sessionless-row.ts";
+import { type CompactRecord, decodeCompact, encodeCompact, slotRow } from "../../core/key/compact-record.ts";
+import {
+  enqueuedOf,
+  flagsOf,
+  type SlotRow,
+  slotFrom,
+  storedKeyFrom,
+  type WaiterRow,
+} from "../../core/key/row-codec.ts";
+import { encodeSessionless } from "../../core/key/sessionless-row.ts";
 
 /**
  * A key's rows. Slots are updated in place, so an uncontended cycle writes two rows: one when the slot is taken, one
@@ -127,24 +133,15 @@ export class KeyStore {
     const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, founded_at, is_listed FROM key").toArray();
     if (!row) return undefined;
     this.#isListed = row.is_listed;
-    const promoted = new Map<number, Slot>();
-    const slots: Slot[] = [];
-    for (const stored of rows) {
-      const slot = slotFrom(stored);
-      slots.push(slot);
-      this.#stored.add(slot.index);
-      if (slot.isHeld && stored.place > 0) promoted.set(stored.place, slot);
-    }
-    const waiters: Waiter[] = [];
-    for (const stored of this.#sql.exec<WaiterRow>("SELECT * FROM waiters ORDER BY place")) {
-      waiters.push(waiterFrom(stored, promoted.get(stored.place)));
-    }
+    const slots = rows.toArray();
+    for (const { slot } of slots) this.#stored.add(slot);
+    const waiters = this.#sql.exec<WaiterRow>("SELECT * FROM waiters ORDER BY place").toArray();
     const lapsed = this.#sql
       .exec<{ session: string; at: number }>("SELECT session, at FROM lapsed ORDER BY at")
       .toArray()
       .map(({ session, at }) => [session, at] as const);
-    const fence = fenceFromHex(row.fence);
-    const key = { limit: row.slot_limit, fence, lastActivity: row.founded_at, slots, waiters, lapsed };
+    const { slot_limit: limit, fence, founded_at: lastActivity } = row;
+    const key = storedKeyFrom({ limit, fence, lastActivity, slots, waiters, lapsed });
     return { key, isListed: this.#wasListed(row.is_listed), foundedAt: row.founded_at };
   }
 
@@ -153,8 +150,8 @@ export class KeyStore {
     if (text === undefined) return undefined;
     this.#compact = decodeCompact(text);
     const { limit, fence, foundedAt, isListed, slot } = this.#compact;
-    const slots = slot ? [slotFrom(slot)] : [];
-    const key = { limit, fence: fenceFromHex(fence), lastActivity: foundedAt, slots, waiters: [], lapsed: [] };
+    const slots = slot ? [slot] : [];
+    const key = storedKeyFrom({ limit, fence, lastActivity: foundedAt, slots, waiters: [], lapsed: [] });
     return { key, isListed: this.#wasListed(isListed), foundedAt };
   }
 

@@ -136,7 +136,7 @@ export class IncomingSocket {
     }
     let action = this.#relay.take(event.line);
     if (action.type === "authenticate") {
-      const isRight = await sameSecret(action.token.trim(), this.#host.token);
+      const isRight = sameSecret(action.token.trim(), this.#host.token);
       action = this.#relay.authenticated(isRight, action.nonce);
     }
     if (this.#relay.peer !== undefined) this.#host.heard(this.#relay.peer);

@@ -6,11 +6,10 @@ import {
   exchangesFences,
   formatRelayRequest,
   parseRelayLine,
+  RELAY_SUBPROTOCOL,
   type RelayReply,
   type RelayRequest,
 } from "../../core/protocols/godistlock/relay.ts";
-
-export const RELAY_SUBPROTOCOL = "godistlock-relay.v1";
 
 /** Connecting and introducing ourselves takes no longer than this. */
 const OPEN_MS = 1_000;

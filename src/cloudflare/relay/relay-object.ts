@@ -1,5 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
+import type { RoundStep } from "../../core/engine/index.ts";
 import type { RelayEffect, Turn } from "../../core/group/effects.ts";
+import { PeerQuestions } from "../../core/group/peer-questions.ts";
 import type { PeerView } from "../../core/group/presence.ts";
 import { type ProlongCommand, Relay } from "../../core/group/relay.ts";
 import { versionName } from "../../core/protocols/godistlock/relay.ts";
@@ -9,9 +11,7 @@ import { WakeTimer } from "../awake/wake-timer.ts";
 import { answerClose } from "../calls/closing.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
 import { configOf, type Env } from "../env.ts";
-import type { RoundStep } from "../key/rounds.ts";
 import { type IncomingHost, IncomingSocket } from "./incoming-sockets.ts";
-import { PeerQuestions } from "./peer-questions.ts";
 import { Peers } from "./peers.ts";
 import { KNOWN_HEADER, RELAY_WINDOW_HEADER, type RelayStub } from "./relay-name.ts";
 
@@ -47,7 +47,7 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
       answered: (reply) => this.#run((now) => this.#relay.heard(peer, reply, now)),
       lost: () => this.#run((now) => this.#relay.unreachable(peer, now)),
     }));
-    this.#questions = new PeerQuestions(this.#keys, this.#peers);
+    this.#questions = new PeerQuestions(this.#keys, this.#peers, () => Date.now());
     this.#host = {
       identity: { id, version, peers },
       token,

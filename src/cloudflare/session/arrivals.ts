@@ -87,7 +87,7 @@ export class Arrivals {
   async #resume(secret: string): Promise<string | undefined> {
     const { session, runner } = this.#host;
     const expected = session.resumption.secret;
-    const hasSecret = expected !== undefined && (await sameSecret(secret, expected));
+    const hasSecret = expected !== undefined && sameSecret(secret, expected);
     this.#lastAttempt += 1;
     const attempt = this.#lastAttempt;
     const { promise, resolve } = Promise.withResolvers<string | undefined>();

@@ -1,9 +1,9 @@
+import { countAnswer } from "../../core/metrics/count-answer.ts";
 import type { Happening } from "../../core/session/effects.ts";
+import { ownerIdOf } from "../../core/session-names.ts";
 import { log } from "../../log.ts";
-import { ownerIdOf } from "../calls/session-names.ts";
 import type { Transport } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
-import { countAnswer } from "../metrics/count-answer.ts";
 import { Meter } from "../metrics/meter.ts";
 import type { HostPlace } from "./host-place.ts";
 

@@ -13,13 +13,13 @@ export type Principal =
 /** How long a refusal is delayed, to slow down guessing. */
 export const AUTH_FAILURE_PAUSE_MS = 100;
 
+/** Decided at once, unless a ticket has to be verified. Undefined means refused. */
+type Authenticated = Principal | undefined | Promise<Principal | undefined>;
+
 type Secrets = Pick<Config, "authToken" | "adminToken" | "ticketSecret">;
 
 /** Authenticates an `Authorization` header in which the token may also be the password of Basic authentication. */
-export function authenticateAnyScheme(
-  secrets: Secrets,
-  credential: string | undefined,
-): Promise<Principal | undefined> {
+export function authenticateAnyScheme(secrets: Secrets, credential: string | undefined): Authenticated {
   const basic = /^basic\s+(\S+)$/i.exec(credential?.trim() ?? "")?.[1];
   return basic === undefined ? authenticate(secrets, credential) : authenticateSecret(secrets, passwordIn(basic));
 }
@@ -35,21 +35,18 @@ function passwordIn(encoded: string): Uint8Array {
   }
 }
 
-/** Authenticates an `Authorization` header; undefined means refused. */
-export function authenticate(secrets: Secrets, credential: string | undefined): Promise<Principal | undefined> {
+/** Authenticates an `Authorization` header. */
+export function authenticate(secrets: Secrets, credential: string | undefined): Authenticated {
   const bearer = /^bearer\s(.*)$/is.exec(credential?.trim() ?? "")?.[1];
   return authenticateSecret(secrets, bearer?.trim() ?? "");
 }
 
 /**
- * Authenticates a bare token or ticket; undefined means refused. It is compared with every secret, in a time that does
- * not reveal which one it came close to.
+ * Authenticates a bare token or ticket. It is compared with every secret, in a time that does not reveal which one it
+ * came close to.
  */
-export async function authenticateSecret(secrets: Secrets, shown: Uint8Array | string): Promise<Principal | undefined> {
-  const [isAdminToken, isAuthToken] = await Promise.all([
-    isSecret(shown, secrets.adminToken),
-    isSecret(shown, secrets.authToken),
-  ]);
+export function authenticateSecret(secrets: Secrets, shown: Uint8Array | string): Authenticated {
+  const [isAdminToken, isAuthToken] = [isSecret(shown, secrets.adminToken), isSecret(shown, secrets.authToken)];
   if (isAdminToken) return { type: "admin" };
   if (secrets.authToken === undefined) return { type: "open" };
   if (isAuthToken) return { type: "token" };
@@ -57,7 +54,7 @@ export async function authenticateSecret(secrets: Secrets, shown: Uint8Array | s
 }
 
 /** Like `authenticateSecret`, for credentials in a URL: only tickets are accepted, since URLs end up in logs. */
-export async function authenticateTicket(secrets: Secrets, shown: string): Promise<Principal | undefined> {
+export function authenticateTicket(secrets: Secrets, shown: string): Authenticated {
   return secrets.authToken === undefined ? { type: "open" } : ticketHolder(secrets, shown);
 }
 
@@ -66,7 +63,7 @@ async function ticketHolder(secrets: Secrets, text: string): Promise<Principal |
   return scope && { type: "ticket", scope };
 }
 
-async function isSecret(shown: Uint8Array | string, secret: string | undefined): Promise<boolean> {
+function isSecret(shown: Uint8Array | string, secret: string | undefined): boolean {
   return secret !== undefined && sameSecret(shown, secret);
 }
 

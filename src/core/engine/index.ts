@@ -12,6 +12,19 @@ export type {
   Offer,
   RoundEvent,
 } from "./output.ts";
+export {
+  type AgreedHold,
+  type CreationRefusal,
+  type FenceOutcome,
+  type KeyCommand,
+  type KeyCommandOf,
+  type KeyCommandType,
+  type KeyOutcomeOf,
+  limitIfNew,
+  outcomeWithoutKey,
+  perform,
+  type RoundStep,
+} from "./perform.ts";
 export type { RelayAnswer, RelayQuestion } from "./relay-holds.ts";
 export type { RoundEnd, RoundOf } from "./rounds.ts";
 export type {

@@ -1,4 +1,4 @@
-import { fenceToHex } from "../engine/index.ts";
+import { type AgreedHold, fenceToHex } from "../engine/index.ts";
 import type { RelayReply } from "../protocols/godistlock/relay.ts";
 import { Ballot, type Phase } from "./ballot.ts";
 import type { Question, RelayEffect, Turn } from "./effects.ts";
@@ -14,6 +14,14 @@ const MIN_PAUSE_MS = 50;
 const PAUSE_RANGE_MS = 100;
 /** Answers that come later than this are not recognised. By then only committed holds are left at a peer. */
 const FORGET_MS = 60_000;
+
+/**
+ * For how long peers have to keep a hold that is prolonged by `leaseMs`. What they have agreed to is never shortened: if
+ * they did and too few of them were heard, the hold would outlast them.
+ */
+export function commitMsFor({ remainingMs }: AgreedHold, leaseMs: number): number {
+  return Math.ceil(Math.max(leaseMs, remainingMs)) + OUTLASTS_MS;
+}
 
 type Stage = "prop" | "sched" | "fencing" | "comm" | "agreeing";
 

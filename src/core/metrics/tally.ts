@@ -4,11 +4,17 @@ import { bucketOf, parseSeries, partName, SUM, seriesName } from "./series.ts";
 /** Sums by series name, as passed between objects and stored. */
 export type Sums = Readonly<Record<string, number>>;
 
+/** Where events are counted. Counting never fails. */
+export interface Counting {
+  count<Name extends CounterName>(family: Name, labels: LabelsOf<Name>): void;
+  observe<Name extends HistogramName>(family: Name, labels: LabelsOf<Name>, seconds: number): void;
+}
+
 /** Far more than the service has. It keeps a bug from filling the memory, and the tally within one stored row. */
 const MAX_SUMS = 10_000;
 
 /** What has been counted. Sums only ever grow; series that are not in the table of families are ignored. */
-export class Tally {
+export class Tally implements Counting {
   readonly #sums = new Map<string, number>();
 
   get isEmpty(): boolean {

@@ -1,60 +1,38 @@
-import type {
-  AcquireCommand,
-  AcquireOutcome,
-  CancelOptions,
-  EnqueueCommand,
-  EnqueueOutcome,
-  Granted,
-  PickUpOutcome,
-  Quorum,
-  Refusal,
-  ReleaseOutcome,
-  RenewOutcome,
-  WaitCommand,
-  WaitOutcome,
-} from "../engine/index.ts";
+import type { Granted, KeyCommandOf, KeyOutcomeOf, Quorum, Refusal } from "../engine/index.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
 
 /** A request that concerns a key, in whatever protocol it was made. */
 export type KeyRequest = Exclude<Extract<Request, { readonly key: string }>, { readonly type: "query" }>;
 
+/** What a session asks of keys as it is. */
+type Plain =
+  | "acquire"
+  | "enqueue"
+  | "wait"
+  | "release"
+  | "renew"
+  | "fenceOfHolder"
+  | "pickUp"
+  | "cancel"
+  | "watch"
+  | "leave";
+
+/** Like `renew`, for a hold that other deployments have agreed to: its host asks them between two commands to the key. */
+interface ProlongCall {
+  readonly type: "prolong";
+  readonly token: string;
+  readonly session: string;
+  readonly leaseMs: number;
+}
+
 /** A call to a key. Calls of one session to one key arrive in the order in which they were made. */
-export type KeyCall =
-  | { readonly type: "acquire"; readonly command: AcquireCommand }
-  | { readonly type: "enqueue"; readonly command: EnqueueCommand }
-  | { readonly type: "wait"; readonly command: WaitCommand }
-  | { readonly type: "release"; readonly token: string; readonly session: string }
-  /** `isWatched`: the session wants to hear at once when the lease ends. */
-  | { readonly type: "renew"; readonly token: string; readonly leaseSeconds: number; readonly isWatched?: true }
-  /** Like `renew`, for a hold that other deployments have agreed to. */
-  | { readonly type: "prolong"; readonly token: string; readonly session: string; readonly leaseMs: number }
-  | { readonly type: "fenceOfHolder" }
-  | { readonly type: "pickUp"; readonly request: string }
-  | ({ readonly type: "cancel"; readonly request: string } & CancelOptions)
-  /** The session wants to hear at once when a lease of its own ends. */
-  | { readonly type: "watch"; readonly session: string }
-  | { readonly type: "leave"; readonly session: string; readonly keepsReported: boolean };
+export type KeyCall = KeyCommandOf<Plain> | ProlongCall;
 
 /** `kept`: the hold is as it was, because too few deployments would keep it for longer. */
 export type ProlongOutcome = Refusal<"prolonged" | "kept" | "not_held">;
 
-/** The highest fence of those that have the lock, 0 if it is not known here. */
-export type FenceOutcome = { readonly status: "held"; readonly fence: bigint } | Refusal<"free">;
-
-interface Outcomes {
-  acquire: AcquireOutcome;
-  enqueue: EnqueueOutcome;
-  wait: WaitOutcome;
-  release: ReleaseOutcome;
-  renew: RenewOutcome;
-  prolong: ProlongOutcome;
-  fenceOfHolder: FenceOutcome;
-  pickUp: PickUpOutcome;
-  cancel: undefined;
-  watch: undefined;
-  leave: undefined;
-}
+type Outcomes = { [Type in Plain]: KeyOutcomeOf<Type> } & { prolong: ProlongOutcome };
 
 /** What a key answers to a call of this type. */
 export type OutcomeOf<Type extends KeyCall["type"]> = Outcomes[Type];

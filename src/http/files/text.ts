@@ -1,4 +1,3 @@
-import { protocolOf } from "../../cloudflare/calls/session-names.ts";
 import { type CurrentHold, fenceFromHex, type Sessionless } from "../../core/engine/index.ts";
 import {
   cleanText,
@@ -8,6 +7,7 @@ import {
   readFields,
   readNumber,
 } from "../../core/protocols/lockfile/index.ts";
+import { protocolOf } from "../../core/session-names.ts";
 import type { AppContext } from "../request/context.ts";
 import type { Parsed } from "../request/fields.ts";
 import { etagOf, leaseBegan } from "../sessionless/replies.ts";

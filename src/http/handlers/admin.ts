@@ -1,9 +1,9 @@
 import { askKey } from "../../cloudflare/calls/ask-key.ts";
-import { ownerIdOf } from "../../cloudflare/calls/session-names.ts";
-import { labelOfTag } from "../../cloudflare/key/tag-label.ts";
 import { keyObject } from "../../cloudflare/placement.ts";
 import { isAdmin } from "../../core/auth/principal.ts";
 import type { StealOutcome } from "../../core/engine/index.ts";
+import { labelOfTag } from "../../core/key/tag-label.ts";
+import { ownerIdOf } from "../../core/session-names.ts";
 import { log, logged } from "../../log.ts";
 import { identityOf } from "../../reports/key-detail.ts";
 import { labelsOf } from "../../reports/stats.ts";

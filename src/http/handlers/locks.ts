@@ -1,10 +1,10 @@
 import { RemoteKeys } from "../../cloudflare/calls/remote-keys.ts";
-import { httpSessionName } from "../../cloudflare/calls/session-names.ts";
 import { type Ask, type Performed, POLL_HEADER, type Polled } from "../../cloudflare/http-session/asks.ts";
 import { mayUse } from "../../core/auth/principal.ts";
 import { randomHex } from "../../core/hex.ts";
 import { type Outcome, STATUSES } from "../../core/protocols/statuses.ts";
 import type { KeyRequest } from "../../core/session/key-calls.ts";
+import { httpSessionName } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
 import { REQUESTS, type RequestOf } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";

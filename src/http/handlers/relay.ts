@@ -1,7 +1,7 @@
-import { RELAY_SUBPROTOCOL } from "../../cloudflare/relay/link.ts";
 import { openRelay as connectRelay } from "../../cloudflare/transports/relay.ts";
 import { sameSecret } from "../../core/auth/secrets.ts";
 import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
+import { RELAY_SUBPROTOCOL } from "../../core/protocols/godistlock/relay.ts";
 import { refuse } from "../middleware/checks.ts";
 import { fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
@@ -19,7 +19,7 @@ export async function openRelay(context: AppContext): Promise<Response> {
     return fail(context, "bad_request", `offer the subprotocol ${RELAY_SUBPROTOCOL}`);
   const authorization = req.header("Authorization");
   const bearer = /^bearer\s+(.*)$/is.exec(authorization?.trim() ?? "")?.[1]?.trim() ?? "";
-  if (authorization !== undefined && !(await sameSecret(bearer, relay.token))) return refuse(context, "ws");
+  if (authorization !== undefined && !sameSecret(bearer, relay.token)) return refuse(context, "ws");
   const hasWindow = req.header(WINDOW_HEADER) !== undefined;
   const { webSocket } = await connectRelay(env, { isKnown: authorization !== undefined, hasWindow });
   return new Response(null, { status: 101, webSocket, headers: { "Sec-WebSocket-Protocol": RELAY_SUBPROTOCOL } });

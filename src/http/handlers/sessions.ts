@@ -1,8 +1,8 @@
 import { callAwake } from "../../cloudflare/awake/resting.ts";
-import { httpSessionName, newSessionId } from "../../cloudflare/calls/session-names.ts";
 import type { HttpSessionObject } from "../../cloudflare/http-session/http-session-object.ts";
 import { objectsOf } from "../../cloudflare/placement.ts";
 import { mayHaveSession } from "../../core/auth/principal.ts";
+import { httpSessionName, newSessionId } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
 import { REQUESTS } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";

@@ -1,7 +1,7 @@
 import type { ErrorHandler, MiddlewareHandler } from "hono";
-import { ownerIdOf } from "../../cloudflare/calls/session-names.ts";
 import { readConfigOf } from "../../cloudflare/env.ts";
 import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../../core/auth/principal.ts";
+import { ownerIdOf } from "../../core/session-names.ts";
 import { log } from "../../log.ts";
 import { templateOf } from "../openapi/templates.ts";
 import { fail } from "../reply/errors.ts";

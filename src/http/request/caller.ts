@@ -16,6 +16,6 @@ export async function callerOf(config: Config, headers: Headers): Promise<Caller
   const address = clientAddress(config, headers);
   const shown = headers.get(BRIDGE_HEADER);
   if (config.bridgeSecret === undefined || shown === null) return { via: "edge", address };
-  if (!(await sameSecret(shown, config.bridgeSecret))) return { via: "impostor", address };
+  if (!sameSecret(shown, config.bridgeSecret)) return { via: "impostor", address };
   return { via: "bridge", address: headers.get(BRIDGE_ADDRESS_HEADER) ?? address };
 }

@@ -1,8 +1,8 @@
 import { RemoteKeys, type SessionlessKeys } from "../../cloudflare/calls/remote-keys.ts";
-import { newSessionlessOwner, type SessionlessProtocol } from "../../cloudflare/calls/session-names.ts";
 import { StorageHealth } from "../../cloudflare/storage-probe.ts";
 import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
 import { randomHex } from "../../core/hex.ts";
+import { newSessionlessOwner, type SessionlessProtocol } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
 import { endOfPoll } from "../reply/poll.ts";
 import type { AppContext } from "../request/context.ts";

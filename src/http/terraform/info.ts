@@ -1,5 +1,5 @@
-import { protocolOf } from "../../cloudflare/calls/session-names.ts";
 import { type CurrentHold, fenceFromHex, type Sessionless } from "../../core/engine/index.ts";
+import { protocolOf } from "../../core/session-names.ts";
 import { FILE } from "../files/text.ts";
 import type { Parsed } from "../request/fields.ts";
 import { leaseBegan } from "../sessionless/replies.ts";

@@ -1,12 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import {
-  isShared,
-  newSessionId,
-  newSocketSession,
-  objectNameOf,
-  ownerIdOf,
-} from "../../../src/cloudflare/calls/session-names.ts";
+import { isShared, newSocketSession, objectNameOf } from "../../../src/cloudflare/calls/session-names.ts";
+import { newSessionId, ownerIdOf } from "../../../src/core/session-names.ts";
 import { pass, stopClock } from "../clock.ts";
 
 const SELF_HOSTED = { ...env, SELF_HOSTED: "true" };

@@ -3,7 +3,6 @@ import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:te
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, directoryOfAddress, ledgerOf } from "../../../src/cloudflare/calls/directories.ts";
-import { httpSessionName, newSessionId } from "../../../src/cloudflare/calls/session-names.ts";
 import {
   DirectoryObject,
   type SessionAdmission,
@@ -11,6 +10,7 @@ import {
 } from "../../../src/cloudflare/directory/directory-object.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
+import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { pass, stopClock } from "../clock.ts";
 import { until } from "../support.ts";
 

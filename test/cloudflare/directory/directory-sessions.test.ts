@@ -2,9 +2,9 @@ import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } 
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, directoryOfAddress, labelsOf } from "../../../src/cloudflare/calls/directories.ts";
-import { httpSessionName, newSessionId } from "../../../src/cloudflare/calls/session-names.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
+import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { gatherStats } from "../../../src/reports/stats.ts";
 import { pass, stopClock } from "../clock.ts";
 import { until } from "../support.ts";

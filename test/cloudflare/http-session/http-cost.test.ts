@@ -1,8 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
-import { httpSessionName } from "../../../src/cloudflare/calls/session-names.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
+import { httpSessionName } from "../../../src/core/session-names.ts";
 import { callsAbout } from "../spies.ts";
 import { fresh, keyStub, rowsWritten } from "../support.ts";
 

@@ -1,9 +1,9 @@
 /** A REST release goes straight to the key; its session learns of it with its next request, or a second later. */
 import { env, exports } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
-import { httpSessionName } from "../../../src/cloudflare/calls/session-names.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { httpSessionName } from "../../../src/core/session-names.ts";
 import { callsAbout } from "../spies.ts";
 import { fresh, until } from "../support.ts";
 

@@ -2,9 +2,9 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { httpSessionName, newSessionId } from "../../../src/cloudflare/calls/session-names.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { pass, stopClock } from "../clock.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "../rest.ts";
 import { fresh, keyStub, liveSessions, sessionsOn } from "../support.ts";

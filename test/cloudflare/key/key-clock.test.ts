@@ -1,6 +1,6 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { KeyClock } from "../../../src/cloudflare/key/clock.ts";
+import { KeyClock } from "../../../src/core/key/clock.ts";
 import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
 
 const HOUR_MS = 3_600_000;
@@ -67,7 +67,7 @@ describe("when the clock is set back while a key sleeps", () => {
 
 describe("a key's clock", () => {
   it("never goes back, whatever the machine's does", () => {
-    const clock = new KeyClock();
+    const clock = new KeyClock(() => Date.now());
     let last = clock.now();
     for (const ms of [5, -HOUR_MS, 10, -1, 0, 2 * HOUR_MS, -20, 10, 30]) {
       pass(ms);
@@ -78,7 +78,7 @@ describe("a key's clock", () => {
   });
 
   it("is the machine's again when a step back has been corrected, so that no lease ends early", () => {
-    const clock = new KeyClock();
+    const clock = new KeyClock(() => Date.now());
     const start = clock.now();
     pass(-HOUR_MS);
     expect(clock.now()).toBe(start);

@@ -2,8 +2,8 @@
 import { evictDurableObject, listDurableObjectIds, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { newSessionlessOwner } from "../../../src/cloudflare/calls/session-names.ts";
 import type { ClaimCommand } from "../../../src/core/engine/index.ts";
+import { newSessionlessOwner } from "../../../src/core/session-names.ts";
 import { command, fresh, grantedToken, keyStub, rowsWritten, until } from "../support.ts";
 
 afterEach(() => {

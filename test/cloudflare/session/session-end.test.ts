@@ -1,9 +1,9 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ownerIdOf } from "../../../src/cloudflare/calls/session-names.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { ownerIdOf } from "../../../src/core/session-names.ts";
 import { Client, command, fresh, keyStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {

@@ -2,6 +2,9 @@
 import type { Parsed } from "./errors.ts";
 import { type Fields, parseLine } from "./fields.ts";
 
+/** The WebSocket subprotocol of a connection between deployments. */
+export const RELAY_SUBPROTOCOL = "godistlock-relay.v1";
+
 /** What one deployment asks another about a lock. */
 export type RelayRequest =
   | { readonly type: "auth"; readonly token: string; readonly nonce: string }

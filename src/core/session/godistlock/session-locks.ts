@@ -1,8 +1,8 @@
+import type { FenceOutcome } from "../../engine/index.ts";
 import type { ClientReply, ClientRequest } from "../../protocols/godistlock/client.ts";
 import type { LineFault } from "../../protocols/godistlock/errors.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
 import type { SessionContext } from "../context.ts";
-import type { FenceOutcome } from "../key-calls.ts";
 import { newRequest, type TrackedRequest } from "../request-table.ts";
 import type { Requests } from "../requests.ts";
 import { faultOf } from "./faults.ts";

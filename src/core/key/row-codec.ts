@@ -1,5 +1,5 @@
-import { type Quorum, type Round, Slot, Waiter } from "../../core/engine/index.ts";
-import { decodeSessionless } from "./sessionless-row.ts";
+import { fenceFromHex, type Quorum, type Round, Slot, type StoredKey, Waiter } from "../engine/index.ts";
+import { decodeSessionless, encodeSessionless } from "./sessionless-row.ts";
 
 const HELD = 1;
 const REPORTED = 2;
@@ -101,4 +101,45 @@ export function waiterFrom(row: WaiterRow, slot: Slot | undefined): Waiter {
   waiter.outcome = row.outcome === "timeout" || row.outcome === "lease_expired" ? row.outcome : undefined;
   waiter.slot = slot;
   return waiter;
+}
+
+/** A waiter as a row. */
+export function waiterRow(waiter: Waiter): WaiterRow {
+  return {
+    place: waiter.place,
+    session: waiter.session,
+    request: waiter.request,
+    wait_request: waiter.waitRequest ?? null,
+    is_enqueued: enqueuedOf(waiter),
+    lease_s: waiter.leaseSeconds,
+    joined_at: waiter.joinedAt,
+    deadline: Number.isFinite(waiter.deadline) ? waiter.deadline : null,
+    outcome: waiter.outcome ?? null,
+    sessionless: waiter.sessionless ? encodeSessionless(waiter.sessionless) : null,
+  };
+}
+
+/** A key's rows: slots in the order of their indexes, waiters in the order of their places, `lapsed` oldest first. */
+export interface KeyRows {
+  readonly limit: number;
+  /** Hexadecimal. */
+  readonly fence: string;
+  readonly lastActivity: number;
+  readonly slots: Iterable<SlotRow>;
+  readonly waiters: Iterable<WaiterRow>;
+  readonly lapsed: StoredKey["lapsed"];
+}
+
+/** The key that these rows describe: waiters that were promoted are connected with their slots. */
+export function storedKeyFrom({ limit, fence, lastActivity, slots, waiters, lapsed }: KeyRows): StoredKey {
+  const all = Array.from(slots, slotFrom);
+  const promoted = new Map(all.filter(({ isHeld, place }) => isHeld && place > 0).map((slot) => [slot.place, slot]));
+  return {
+    limit,
+    fence: fenceFromHex(fence),
+    lastActivity,
+    slots: all,
+    waiters: Array.from(waiters, (row) => waiterFrom(row, promoted.get(row.place))),
+    lapsed,
+  };
 }

@@ -1,9 +1,7 @@
-import type { RelayQuestion } from "../../core/engine/index.ts";
-import type { Question } from "../../core/group/effects.ts";
-import { orderOf } from "../../core/group/nonces.ts";
-import { exchangesFences, type RelayReply, STAT } from "../../core/protocols/godistlock/relay.ts";
-import type { RelayKeys } from "../calls/remote-keys.ts";
-import type { Peers } from "./peers.ts";
+import type { RelayAnswer, RelayQuestion } from "../engine/index.ts";
+import { exchangesFences, type RelayReply, STAT } from "../protocols/godistlock/relay.ts";
+import type { Question } from "./effects.ts";
+import { orderOf } from "./nonces.ts";
 
 /** A proposal is forgotten after this time; it ends by itself after a second. */
 const PROPOSED_MS = 5_000;
@@ -16,16 +14,29 @@ const PROPOSAL_STATUS = {
   not_held: STAT.heldHere,
 } as const;
 
+/** The keys of this deployment, as peers may ask them. */
+interface AskedKeys {
+  relay(lock: string, question: RelayQuestion): Promise<RelayAnswer | null | undefined>;
+}
+
+/** The peers, as far as their number decides. */
+interface Quorum {
+  /** Whether enough peers have been heard from. If not, the missing ones are asked for a sign of life first. */
+  seesQuorum(): Promise<boolean>;
+}
+
 /** Passes what peers ask on to the keys of this deployment. */
 export class PeerQuestions {
-  readonly #keys: RelayKeys;
-  readonly #peers: Peers;
+  readonly #keys: AskedKeys;
+  readonly #peers: Quorum;
+  readonly #now: () => number;
   /** When a peer has last proposed for a lock, to be freed if all its connections end. */
   readonly #proposals = new Map<string, Map<string, number>>();
 
-  constructor(keys: RelayKeys, peers: Peers) {
+  constructor(keys: AskedKeys, peers: Quorum, now: () => number) {
     this.#keys = keys;
     this.#peers = peers;
+    this.#now = now;
   }
 
   async answer(peer: string, version: string, question: Question): Promise<RelayReply | undefined> {
@@ -53,10 +64,10 @@ export class PeerQuestions {
   #noteProposal(peer: string, { type, lock }: Question): void {
     const locks = this.#proposals.get(peer) ?? new Map<string, number>();
     this.#proposals.set(peer, locks);
-    if (type === "prop" || type === "sched") locks.set(lock, Date.now());
+    if (type === "prop" || type === "sched") locks.set(lock, this.#now());
     else locks.delete(lock);
     for (const [each, at] of locks) {
-      if (Date.now() - at < PROPOSED_MS) break;
+      if (this.#now() - at < PROPOSED_MS) break;
       locks.delete(each);
     }
   }

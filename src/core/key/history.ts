@@ -1,6 +1,8 @@
-import type { EndReason, Observation, ReportedHold } from "../../core/engine/index.ts";
-import type { Labels } from "../calls/directories.ts";
+import type { EndReason, Observation, ReportedHold } from "../engine/index.ts";
 import { labelOfTag } from "./tag-label.ts";
+
+/** Labels by session; sessions without a label are left out. */
+export type Labels = Readonly<Record<string, string>>;
 
 /** Limits what a page shows of one key and what the history costs in memory: about fifty kilobytes. */
 export const MAX_GRANTS = 200;
@@ -9,7 +11,7 @@ export const MAX_GRANTS = 200;
 export interface PastGrant {
   readonly fence: string;
   readonly session: string;
-  /** The session's label when the history was last viewed. */
+  /** The session's label at the grant, or when the history was last viewed. */
   readonly label?: string;
   readonly grantedAt: number;
   /** Undefined if no longer known. */
@@ -44,11 +46,14 @@ export class History {
     }
   }
 
-  note(observations: readonly Observation[]): void {
+  /** Adds what has happened. `labelOf` gives the label of a session, where the host knows it. */
+  note(observations: readonly Observation[], labelOf: (session: string) => string | undefined = () => undefined): void {
     for (const observation of observations) {
       if (observation.type === "granted") {
-        const { at, waitMs } = observation;
-        this.#add({ ...nameOf(observation), grantedAt: at, waitedMs: waitMs, end: undefined });
+        const { at, waitMs, session } = observation;
+        const label = labelOf(session);
+        const name = { ...nameOf(observation), ...(label !== undefined && { label }) };
+        this.#add({ ...name, grantedAt: at, waitedMs: waitMs, end: undefined });
       } else if (observation.type === "ended" && observation.holdMs !== undefined) {
         this.#change(observation.fence, { end: { reason: observation.reason, heldMs: observation.holdMs } });
       }

@@ -1,4 +1,4 @@
-import type { Slot } from "../../core/engine/index.ts";
+import type { Slot } from "../engine/index.ts";
 import { flagsOf, type SlotRow } from "./row-codec.ts";
 import { encodeSessionless } from "./sessionless-row.ts";
 

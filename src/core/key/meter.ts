@@ -1,9 +1,7 @@
-import type { NoticeAnswer, Observation } from "../../core/engine/index.ts";
-import type { Meter } from "../metrics/meter.ts";
+import type { NoticeAnswer, Observation } from "../engine/index.ts";
+import type { Counting } from "../metrics/tally.ts";
 
 const NOTIFICATION_RESULTS = { taken: "picked_up", noted: "noted", gone: "gone" } as const;
-
-type Counting = Pick<Meter, "count" | "observe" | "settled" | "isQuiet">;
 
 /** Turns what happened at one key into the service's counters and histograms. */
 export class KeyMeter {
@@ -26,16 +24,6 @@ export class KeyMeter {
   /** Counts a renewal of a key that does not exist and therefore has no limit. */
   renewedNothing(): void {
     this.#meter.count("renewals_total", { kind: "lock", result: "error" });
-  }
-
-  /** Whether no report of this object is in flight. */
-  get isQuiet(): boolean {
-    return this.#meter.isQuiet;
-  }
-
-  /** Resolves when no report of this object is in flight. */
-  settled(): Promise<void> {
-    return this.#meter.settled();
   }
 
   pruned(): void {

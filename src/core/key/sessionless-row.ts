@@ -1,4 +1,4 @@
-import type { Sessionless } from "../../core/engine/index.ts";
+import type { Sessionless } from "../engine/index.ts";
 
 /** Version of the stored format. A new format gets a new number; this one must stay readable. */
 const VERSION = 1;

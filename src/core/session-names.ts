@@ -1,0 +1,53 @@
+import { hash } from "./hash.ts";
+import { randomHex } from "./hex.ts";
+import type { SessionKind } from "./session-counts.ts";
+
+/** Marks the names of HTTP sessions, so that a name tells which kind of session it belongs to. */
+const HTTP_PREFIX = "http:";
+
+/** The id of a session: 128 random bits as 32 hex digits. It is never used twice. */
+export function newSessionId(): string {
+  return randomHex(16);
+}
+
+/** The name under which an HTTP session is known to keys and directory. */
+export function httpSessionName(id: string): string {
+  return HTTP_PREFIX + id;
+}
+
+/**
+ * The number by which statistics identify a session, or a holder without one: 1 to 2^52, derived from its id. Two
+ * sessions may share it, so nothing is ever decided by it.
+ */
+export function ownerIdOf(session: string): number {
+  // The id of an HTTP session is a credential, so none of its digits may show.
+  if (session.includes(":")) return hash(session) * 2 ** 20 + (hash(`owner of ${session}`) >>> 12) + 1;
+  return Number.parseInt(session.slice(0, 13), 16) + 1;
+}
+
+/** Protocols whose holders have no session. */
+export const SESSIONLESS = ["file", "terraform", "relay"] as const;
+export type SessionlessProtocol = (typeof SESSIONLESS)[number];
+
+/** How a holder talks to the service. WebSocket and TCP clients speak dflockd's protocol. */
+export type Protocol = SessionlessProtocol | "http" | "dflockd";
+
+/** A unique name for a holder without a session. */
+export function newSessionlessOwner(protocol: SessionlessProtocol): string {
+  return `${protocol}:${randomHex(16)}`;
+}
+
+/** The protocol of the holder with this name. */
+export function protocolOf(owner: string): Protocol {
+  if (owner.startsWith(HTTP_PREFIX)) return "http";
+  return sessionlessProtocolOf(owner) ?? "dflockd";
+}
+
+/** Like `protocolOf`, but undefined if the name is that of a session. */
+export function sessionlessProtocolOf(owner: string): SessionlessProtocol | undefined {
+  return SESSIONLESS.find((protocol) => owner.startsWith(`${protocol}:`));
+}
+
+export function kindOfSession(session: string): SessionKind {
+  return session.startsWith(HTTP_PREFIX) ? "httpSessions" : "connections";
+}
