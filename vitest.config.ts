@@ -71,6 +71,7 @@ export default defineConfig({
             "test/contract/engine.test.ts",
             "test/http/**/*.test.ts",
             "test/front/*.test.ts",
+            "test/node/**/*.test.ts",
             "test/config.test.ts",
             "test/tree/*.test.ts",
             "test/metrics/**/*.test.ts",

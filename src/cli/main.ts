@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from "commander";
-import { Failure, reasonOf } from "../front/system/failure.ts";
 import { packageVersion } from "../front/system/package.ts";
+import { Failure, reasonOf } from "../node/listeners/failure.ts";
 import { bridge } from "./bridge.ts";
 import { BRIDGE_HELP, type BridgeFlags, readBridgeSettings } from "./bridge-settings.ts";
 import { registerFile } from "./file/register.ts";
