@@ -133,12 +133,14 @@ export class Listeners {
     else {
       client.on("error", () => client.destroy());
       this.#http.closeIdleConnections();
-      // Their slots are freed once they have closed.
-      setImmediate(() => {
-        if (client.destroyed) return;
-        if (connections.hasRoom) this.#take(client, name);
-        else this.#refuseForFiles(client, name);
-      });
+      // Their slots are freed once they have closed, which Node reports at the end of this turn.
+      setImmediate(() =>
+        setImmediate(() => {
+          if (client.destroyed) return;
+          if (connections.hasRoom) this.#take(client, name);
+          else this.#refuseForFiles(client, name);
+        }),
+      );
     }
   }
 

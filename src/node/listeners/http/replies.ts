@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { setImmediate } from "node:timers/promises";
 import { Outbox, type OutboxOwner, type PendingWrite, PIECE_BYTES, type WriteTimeout } from "../outbox.ts";
 
 /** Limit of a body that nobody reads, as of one that is read. */
@@ -14,6 +15,8 @@ export async function writeReply(
   timeout: WriteTimeout,
 ): Promise<void> {
   const body = response.body === null ? undefined : Buffer.from(await response.arrayBuffer());
+  // A body that has come with the head is parsed after it.
+  if (!incoming.complete) await setImmediate();
   if (reply.destroyed) return;
   const isWhole = incoming.complete;
   reply.sendDate = false;
