@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { createSecureContext } from "node:tls";
-import { reasonOf, UsageFailure } from "../front/system/failure.ts";
+import { reasonOf, UsageFailure } from "../node/listeners/failure.ts";
 
 export interface KeyPair {
   readonly certPath: string;

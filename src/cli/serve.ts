@@ -1,8 +1,8 @@
 import type { FileBudget } from "../front/limits/open-files.ts";
 import { type RunningService, startService } from "../front/service.ts";
-import { type Address, formatAddress } from "../front/system/addresses.ts";
-import { Failure } from "../front/system/failure.ts";
 import { builtWorker, packageVersion } from "../front/system/package.ts";
+import { type Address, formatAddress } from "../node/listeners/addresses.ts";
+import { Failure } from "../node/listeners/failure.ts";
 import type { ServeSettings } from "./settings.ts";
 import { stopRequested } from "./signals.ts";
 

@@ -6,8 +6,8 @@ import {
   type VariableName,
   WITHOUT_COUNTERPART,
 } from "../core/config/config.ts";
-import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "../front/system/addresses.ts";
-import { UsageFailure } from "../front/system/failure.ts";
+import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "../node/listeners/addresses.ts";
+import { UsageFailure } from "../node/listeners/failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
 
 /** Variables of the Worker that the launcher handles. */

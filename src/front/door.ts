@@ -2,14 +2,14 @@ import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { createSecureContext } from "node:tls";
+import type { Address } from "../node/listeners/addresses.ts";
+import { type Listener, listen } from "../node/listeners/listen.ts";
 import { TcpFront } from "./carriage/tcp.ts";
 import { TCP_PROTOCOLS, type TcpProtocolName } from "./carriage/tcp-protocols.ts";
 import { refusal, sayGoodbye } from "./http/refusals.ts";
 import { httpFront } from "./http/server.ts";
 import { ADMISSION, type AdmissionLimits, AdmissionQueue } from "./limits/admission.ts";
 import { type ConnectionCaps, type ConnectionRefusal, Connections } from "./limits/connections.ts";
-import type { Address } from "./system/addresses.ts";
-import { type Listener, listen } from "./system/listener.ts";
 import type { Upstream } from "./workerd/supervisor.ts";
 
 export interface DoorOptions {

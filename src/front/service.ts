@@ -1,10 +1,10 @@
 import { readConfig } from "../core/config/config.ts";
+import type { Address } from "../node/listeners/addresses.ts";
+import { type Failure, reasonOf } from "../node/listeners/failure.ts";
+import { rateLimitedLog } from "../node/listeners/rate-limited-log.ts";
 import { FrontDoor, newBridgeSecret } from "./door.ts";
 import { PEER_HEADER } from "./http/headers.ts";
 import { budgetFor, type FileBudget, openFileLimit } from "./limits/open-files.ts";
-import type { Address } from "./system/addresses.ts";
-import { type Failure, reasonOf } from "./system/failure.ts";
-import { rateLimitedLog } from "./system/log.ts";
 import { objectsDir, openDataDir } from "./workerd/data-dir.ts";
 import { spreadOverdueAlarms } from "./workerd/overdue-alarms.ts";
 import { startWorkerd } from "./workerd/process.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readSettings, SETTINGS } from "../../src/cli/settings.ts";
 import { VARIABLES } from "../../src/core/config/config.ts";
-import { UsageFailure } from "../../src/front/system/failure.ts";
+import { UsageFailure } from "../../src/node/listeners/failure.ts";
 import { fixture, temporaryDir } from "./support.ts";
 
 function complaint(flags: Record<string, string>, env: Record<string, string> = {}): string {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
-import { codeOf, reasonOf } from "../../front/system/failure.ts";
+import { codeOf, reasonOf } from "../../node/listeners/failure.ts";
 
 const NOT_FOUND = 127;
 const NOT_EXECUTABLE = 126;

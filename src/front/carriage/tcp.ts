@@ -2,17 +2,17 @@ import type { Socket } from "node:net";
 import type { SecureContext } from "node:tls";
 import { WebSocket } from "ws";
 import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
+import { plainIp } from "../../node/listeners/addresses.ts";
+import { reasonOf } from "../../node/listeners/failure.ts";
+import { secured } from "../../node/listeners/tls.ts";
 import type { AdmissionQueue, Release } from "../limits/admission.ts";
 import type { Connections } from "../limits/connections.ts";
-import { plainIp } from "../system/addresses.ts";
-import { reasonOf } from "../system/failure.ts";
 import { reach } from "../workerd/reach.ts";
 import type { Upstream } from "../workerd/supervisor.ts";
 import { FIRST_MESSAGE } from "./first-message.ts";
 import { watchHangUp } from "./hang-up.ts";
 import { Pump } from "./pump.ts";
 import type { TcpProtocol } from "./tcp-protocols.ts";
-import { secured } from "./tls-handshake.ts";
 
 const HANDSHAKE_LIMIT_MS = 10_000;
 /** How long a connection is retried, and how often, if workerd resets it before its WebSocket is open. */

@@ -2,7 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { TLSSocket } from "node:tls";
 import { REFUSAL_HEADER } from "../../core/protocols/carrier/refusal.ts";
-import { plainIp } from "../system/addresses.ts";
+import { plainIp } from "../../node/listeners/addresses.ts";
 import { SCHEME_HEADER } from "../workerd/config.ts";
 import type { ResponseHead } from "./response-parser.ts";
 

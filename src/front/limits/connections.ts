@@ -1,4 +1,4 @@
-import { plainIp } from "../system/addresses.ts";
+import { plainIp } from "../../node/listeners/addresses.ts";
 
 export interface ConnectionCaps {
   /** Maximum of open sockets of every kind, as the limit of open files allows. */

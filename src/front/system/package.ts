@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Failure } from "./failure.ts";
+import { Failure } from "../../node/listeners/failure.ts";
 
 /** The folder of package.json, whether this runs from `src/cli/` or as the bundle in `dist/`. */
 function packageRoot(): string {

@@ -1,4 +1,4 @@
-import { type Address, formatAddress } from "../system/addresses.ts";
+import { type Address, formatAddress } from "../../node/listeners/addresses.ts";
 
 export interface WorkerdLayout {
   /** Path of the bundled Worker. */

@@ -14,7 +14,7 @@ import {
   statSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { codeOf, Failure, reasonOf } from "../system/failure.ts";
+import { codeOf, Failure, reasonOf } from "../../node/listeners/failure.ts";
 import { type Listen, NAMESPACES } from "./config.ts";
 import { holdAlive, isAlive, type SocketPaths, socketPathsOf } from "./socket-paths.ts";
 import { sweepEmptyDatabases, sweepWhileInUse } from "./sweep.ts";

@@ -3,7 +3,7 @@ import { mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { codeOf, Failure, reasonOf } from "../system/failure.ts";
+import { codeOf, Failure, reasonOf } from "../../node/listeners/failure.ts";
 import type { Listen } from "./config.ts";
 
 /** The longest path that every system accepts for a Unix socket is 104 bytes, including the final zero. */

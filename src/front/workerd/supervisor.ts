@@ -1,4 +1,4 @@
-import { Failure } from "../system/failure.ts";
+import { Failure } from "../../node/listeners/failure.ts";
 import type { Listen } from "./config.ts";
 import type { RunningWorkerd, WorkerdExit } from "./process.ts";
 

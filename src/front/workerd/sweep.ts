@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, renameSync, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
-import { codeOf, reasonOf } from "../system/failure.ts";
+import { codeOf, reasonOf } from "../../node/listeners/failure.ts";
 
 /** A database of one page has no tables: its object has deleted everything. */
 const EMPTY_DATABASE_BYTES = 4_096;

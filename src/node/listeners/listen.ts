@@ -10,6 +10,9 @@ export interface Listener {
   close(): Promise<void>;
 }
 
+/** Another program, or another server, listens on the port. */
+export class PortTakenFailure extends Failure {}
+
 /** Listens on an address; port 0 picks a free port. Rejects with a one-line `Failure` if it cannot. */
 export function listen({ host, port }: Address, accept: (client: Socket) => void): Promise<Listener> {
   const server = createServer({
@@ -21,14 +24,8 @@ export function listen({ host, port }: Address, accept: (client: Socket) => void
   server.on("connection", accept);
   return new Promise((resolve, reject) => {
     server.once("error", (error) => {
-      const isTaken = codeOf(error) === "EADDRINUSE";
-      reject(
-        new Failure(
-          isTaken
-            ? `port ${port} on ${host} is already in use`
-            : `cannot listen on ${formatAddress({ host, port })}: ${reasonOf(error)}`,
-        ),
-      );
+      if (codeOf(error) === "EADDRINUSE") reject(new PortTakenFailure(`port ${port} on ${host} is already in use`));
+      else reject(new Failure(`cannot listen on ${formatAddress({ host, port })}: ${reasonOf(error)}`));
     });
     server.listen({ port, backlog: 4_096, ...(host !== "*" && { host }) }, () => {
       server.on("error", () => {
