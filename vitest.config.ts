@@ -70,7 +70,6 @@ export default defineConfig({
             "test/relay/*.test.ts",
             "test/contract/engine.test.ts",
             "test/http/**/*.test.ts",
-            "test/front/*.test.ts",
             "test/node/**/*.test.ts",
             "test/config.test.ts",
             "test/tree/*.test.ts",

@@ -163,6 +163,7 @@ export class NodeHost implements SessionHost {
   stop(): void {
     this.#isStopped = true;
     this.#timers.stop();
+    this.batch.stop();
   }
 
   now(): number {

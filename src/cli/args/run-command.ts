@@ -1,4 +1,4 @@
-import { Failure, reasonOf } from "../../front/system/failure.ts";
+import { Failure, reasonOf } from "../../node/listeners/failure.ts";
 import { CommandError, Interrupted, UsageError } from "../output/errors.ts";
 import { printable } from "../output/printable.ts";
 import { Printer, write } from "../output/printer.ts";

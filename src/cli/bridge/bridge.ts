@@ -1,16 +1,16 @@
 import type { Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { WebSocket } from "ws";
-import { WINDOW_HEADER } from "../core/protocols/carrier/window.ts";
-import { Pump } from "../front/carriage/pump.ts";
-import { TCP_PROTOCOLS } from "../front/carriage/tcp-protocols.ts";
-import { packageVersion } from "../front/system/package.ts";
-import { formatAddress, plainIp } from "../node/listeners/addresses.ts";
-import { listen } from "../node/listeners/listen.ts";
-import { rateLimitedLog } from "../node/listeners/rate-limited-log.ts";
-import type { BridgeSettings } from "./bridge-settings.ts";
+import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
+import { formatAddress, plainIp } from "../../node/listeners/addresses.ts";
+import { listen } from "../../node/listeners/listen.ts";
+import { rateLimitedLog } from "../../node/listeners/rate-limited-log.ts";
+import { VERSION } from "../../version.ts";
+import { stopRequested } from "../signals.ts";
 import { readProxyHeader } from "./proxy-reader.ts";
-import { stopRequested } from "./signals.ts";
+import { Pump } from "./pump.ts";
+import type { BridgeSettings } from "./settings.ts";
+import { TCP_PROTOCOLS } from "./tcp-protocols.ts";
 
 const HANDSHAKE_LIMIT_MS = 10_000;
 const STOP_GRACE_MS = 1_500;
@@ -23,7 +23,7 @@ export async function bridge(settings: BridgeSettings): Promise<void> {
     rateLimitedLog((line) => console.error(`holdfast: ${line}`)),
   );
   console.log(
-    `holdfast ${packageVersion()} bridge ready: ${settings.tls ? "tls" : "tcp"} ${formatAddress(settings.listen)}` +
+    `holdfast ${VERSION} bridge ready: ${settings.tls ? "tls" : "tcp"} ${formatAddress(settings.listen)}` +
       ` -> ${settings.to.href}`,
   );
   await stopping;
