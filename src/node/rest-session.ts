@@ -57,8 +57,8 @@ export class RestSession extends Session {
   }
 
   /** Carries a request out. Once the signal is aborted, its answer reaches nobody, and it is withdrawn. */
-  perform({ request, label }: RestRequest, signal: AbortSignal, asked: Omit<Asked, "key">): void {
-    if (signal.aborted) {
+  perform({ request, label }: RestRequest, signal: AbortSignal | undefined, asked: Omit<Asked, "key">): void {
+    if (signal?.aborted) {
       asked.resolve(LEFT);
       return;
     }
@@ -69,7 +69,7 @@ export class RestSession extends Session {
     this.#lastId += 1;
     const id = `${this.#prefix}.${this.#lastId}`;
     this.#asked.set(id, { key: request.key, ...asked });
-    signal.addEventListener("abort", () => this.#hungUp(id));
+    signal?.addEventListener("abort", () => this.#hungUp(id));
     this.run(() => this.machine.begin(id, request));
   }
 
