@@ -10,7 +10,6 @@ export { MetricsObject } from "./metrics/metrics-object.ts";
 export { RateLimitObject } from "./rate-limit.ts";
 export { RelayObject } from "./relay/relay-object.ts";
 export { SessionObject } from "./session/session-object.ts";
-export { StorageProbeObject } from "./storage-probe.ts";
 
 export default {
   fetch: (request: Request, env: Env, ctx: ExecutionContext) => {

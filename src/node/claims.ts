@@ -33,27 +33,7 @@ export class Claims {
   }
 
   /** Takes the lock, waiting for it if need be. Once the signal is aborted, the claim is withdrawn. */
-  async make(key: string, claim: Claim, signal: AbortSignal): Promise<ClaimEnd> {
-    const end = await this.#makeOnce(key, claim, signal);
-    // The wait and the lease in its way ended at the same time: the lock is free, so try once more.
-    const isFreeByNow = end.status === "timeout" && end.hold === undefined;
-    return isFreeByNow ? this.#makeOnce(key, { ...claim, waitMs: 0 }, signal) : end;
-  }
-
-  /** A claim that waits is over: answers it, or withdraws it if nobody waits for the answer. */
-  tell(key: Key, { request }: Extract<KeyEvent, { readonly type: "notice" }>): void {
-    const { batch, keys } = this.#parts;
-    const waiting = this.#waiting.get(request);
-    const answer = waiting ? "taken" : "gone";
-    if (waiting) this.#answer(request, keys.ask(key.name, { type: "collect", request }), waiting);
-    batch.enter(() => {
-      const current = keys.get(key.name);
-      if (current) keys.answer(current, request, answer);
-    });
-    batch.afterwards(() => this.#parts.answered(answer));
-  }
-
-  #makeOnce(key: string, { waitMs, leaseSeconds, sessionless }: Claim, signal: AbortSignal): Promise<ClaimEnd> {
+  make(key: string, { waitMs, leaseSeconds, sessionless }: Claim, signal: AbortSignal): Promise<ClaimEnd> {
     const { batch, keys, randomHex, isWell } = this.#parts;
     const { promise, resolve, reject } = Promise.withResolvers<ClaimEnd>();
     const request = randomHex(12);
@@ -70,11 +50,23 @@ export class Claims {
       else {
         this.#waiting.set(request, waiting);
         const command = { session, request, leaseSeconds, waitMs, sessionless };
-        const outcome = keys.ask(key, { type: "claim", command });
-        this.#answer(request, outcome, waiting);
+        this.#answer(request, keys.ask(key, { type: "claim", command }), waiting);
       }
     });
     return promise.finally(() => signal.removeEventListener("abort", hungUp));
+  }
+
+  /** A claim that waits is over: answers it, or withdraws it if nobody waits for the answer. */
+  tell(key: Key, { request }: Extract<KeyEvent, { readonly type: "notice" }>): void {
+    const { batch, keys } = this.#parts;
+    const waiting = this.#waiting.get(request);
+    const answer = waiting ? "taken" : "gone";
+    if (waiting) this.#answer(request, keys.ask(key.name, { type: "collect", request }), waiting);
+    batch.enter(() => {
+      const current = keys.get(key.name);
+      if (current) keys.answer(current, request, answer);
+    });
+    batch.afterwards(() => this.#parts.answered(answer));
   }
 
   /** Tells the outcome once it is durable. If its client has hung up by then, the claim is withdrawn. */

@@ -201,3 +201,6 @@ export async function liveSessions(): Promise<number> {
   const shards = await Promise.all(allDirectories(env).map((directory) => directory.census()));
   return shards.reduce((sum, { sessions: { tcp, ws, http } }) => sum + tcp + ws + http, 0);
 }
+
+/** When a key asks to be listed: never late, whatever a test has done to the clock before. */
+export const IN_TIME = Number.POSITIVE_INFINITY;

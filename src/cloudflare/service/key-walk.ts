@@ -1,10 +1,8 @@
 import { compareBytes } from "../../core/byte-order.ts";
-import type { HolderView } from "../../core/engine/index.ts";
 import type { KeyPage, KeyRange, KeyReport } from "../../service.ts";
 import { allDirectories, byDirectory } from "../calls/directories.ts";
 import type { DescribedKeys, Range } from "../directory/listed-keys.ts";
 import type { Env } from "../env.ts";
-import { seeKey } from "../known-keys/known-keys.ts";
 
 /** Which keys to look for, and how many of them may be asked, and woken if they sleep. At least 1. */
 interface Walk extends KeyRange {
@@ -33,39 +31,18 @@ export async function findKeys(
     const names = await listKeys(env, { prefix, after: from, limit: width });
     from = names.length === width ? names.at(-1) : undefined;
     for (let rest = names.filter(sees); rest.length > 0; ) {
-      const missing = limit - found.keys.length;
-      if (missing <= 0 || asksLeft <= 0) return found;
-      const step = takeStep(env, rest, { missing, asks: asksLeft, detail });
-      const asked = await describeKeys(env, step.unknown, detail);
-      found.keys.push(...[...step.known, ...asked.keys].sort((a, b) => compareBytes(a.key, b.key)));
+      const step = rest.slice(0, Math.min(limit - found.keys.length, asksLeft));
+      if (step.length === 0) return found;
+      const asked = await describeKeys(env, step, detail);
+      found.keys.push(...asked.keys.sort((a, b) => compareBytes(a.key, b.key)));
       found.unreachable.push(...asked.unreachable);
-      asksLeft -= step.unknown.length;
-      found.next = rest[step.length - 1];
+      asksLeft -= step.length;
+      found.next = step.at(-1);
       rest = rest.slice(step.length);
     }
   }
   found.next = undefined;
   return found;
-}
-
-/** As many of these keys as are missing and may be asked, split by whether they have to be. */
-function takeStep(
-  env: Env,
-  names: readonly string[],
-  { missing, asks, detail }: { readonly missing: number; readonly asks: number; readonly detail: boolean },
-) {
-  const known: FoundKey[] = [];
-  const unknown: string[] = [];
-  let length = 0;
-  for (const key of names) {
-    const sight = seeKey(env, key);
-    const isEnough = sight !== "unknown" && (sight === "gone" || !detail || sight.holderCount + sight.waiters === 0);
-    if (known.length + unknown.length >= missing || (!isEnough && unknown.length >= asks)) break;
-    length += 1;
-    if (!isEnough) unknown.push(key);
-    else if (sight !== "gone") known.push({ ...sight, key, holders: sight.holders as HolderView[], queue: [] });
-  }
-  return { known, unknown, length };
 }
 
 /** The first keys of a range. Merging the first keys of all shards is complete up to the last one returned. */
@@ -78,7 +55,7 @@ async function listKeys(env: Env, range: Range): Promise<string[]> {
 }
 
 /** The current state of these keys. */
-export async function describeKeys(env: Env, keys: readonly string[], detail: boolean): Promise<DescribedKeys> {
+async function describeKeys(env: Env, keys: readonly string[], detail: boolean): Promise<DescribedKeys> {
   const parts = await Promise.all(
     byDirectory(env, keys).map((group) => group.directory.describe(group.keys, { detail })),
   );

@@ -4,12 +4,10 @@ import { hasNewLabels } from "../../core/key/history.ts";
 import { newSessionlessOwner } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
 import type { Claim, ClaimEnd, DirectCommand, KeyReport, Keys, Left } from "../../service.ts";
-import { askKey } from "../calls/ask-key.ts";
 import { directoryOfKey, labelsOf } from "../calls/directories.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
 import type { Env } from "../env.ts";
 import { keyObject } from "../placement.ts";
-import { StorageHealth } from "../storage-probe.ts";
 import type { WaitUntil } from "./cloudflare-service.ts";
 import { membersOf, withLabels } from "./labels.ts";
 import { endOfPoll } from "./poll.ts";
@@ -37,7 +35,6 @@ export class CloudflareKeys implements Keys {
   }
 
   async claim(key: string, claim: Claim, signal: AbortSignal): Promise<ClaimEnd> {
-    if (!(await new StorageHealth(this.#env).mayStore())) return { status: "unavailable" };
     const claiming = this.#claim(key, claim, signal);
     // Otherwise the Worker would end when the client leaves, and the claim could not be withdrawn.
     this.#waitUntil(claiming.catch(() => {}));
@@ -45,7 +42,7 @@ export class CloudflareKeys implements Keys {
   }
 
   async steal(key: string, fence: string): ReturnType<Keys["steal"]> {
-    const stolen = await askKey(this.#env, key, async (object): Promise<StealOutcome> => object.steal(fence), "use");
+    const stolen: StealOutcome = await keyObject(this.#env, key).steal(fence);
     if (stolen.status === "not_held") return stolen;
     const labels = await labelsOf(this.#env, [stolen.session]).catch(() => undefined);
     const label = labels?.[stolen.session];
@@ -55,12 +52,12 @@ export class CloudflareKeys implements Keys {
   async describe(key: string, { history }: { readonly history: boolean }): Promise<KeyReport | undefined> {
     const env = this.#env;
     const isListed = await directoryOfKey(env, key).lists(key);
-    const view = isListed && (await askKey(env, key, (object) => object.describe({ detail: true, history })));
+    const view = isListed && (await keyObject(env, key).describe({ detail: true, history }));
     if (!view) return undefined;
     const labels = await labelsOf(env, membersOf(view));
     // Sessions that have ended have no label in the directory: store the labels known now with the key.
     if (view.history && hasNewLabels(view.history, labels))
-      await askKey(env, key, (object) => object.rememberLabels(labels)).catch(logged("key_unreachable"));
+      await keyObject(env, key).rememberLabels(labels).catch(logged("key_unreachable"));
     return withLabels(view, labels);
   }
 

@@ -1,17 +1,11 @@
 import { logged } from "../../log.ts";
 import { allDirectories } from "../calls/directories.ts";
 import type { Env } from "../env.ts";
-import { StorageHealth } from "../storage-probe.ts";
 
 const READY_WITHIN_MS = 2_000;
 
-export async function isReady(env: Env): Promise<boolean> {
-  const found = await Promise.all([isDirectoryThere(env), new StorageHealth(env).isWritable()]);
-  return found.every(Boolean);
-}
-
 /** New keys and sessions need the directory. All shards are asked, since any of them may be needed. */
-async function isDirectoryThere(env: Env): Promise<boolean> {
+export async function isReady(env: Env): Promise<boolean> {
   const pings = Promise.all(allDirectories(env).map((directory) => directory.ping()));
   const answers = pings
     .then(() => true)

@@ -5,7 +5,6 @@
  */
 
 import { logged } from "../../log.ts";
-import { callAwake } from "../awake/resting.ts";
 import type { Env } from "../env.ts";
 import type { Released } from "../http-session/asks.ts";
 import { objectsOf } from "../placement.ts";
@@ -49,6 +48,6 @@ async function send(env: Env): Promise<void> {
 }
 
 async function tell(env: Env, session: string, released: readonly Released[]): Promise<void> {
-  const call = () => objectsOf(env, "HTTP_SESSION").getByName(session).released(released);
-  await callAwake(call).catch(logged("session_unreachable"));
+  const object = objectsOf(env, "HTTP_SESSION").getByName(session);
+  await object.released(released).catch(logged("session_unreachable"));
 }

@@ -4,7 +4,6 @@ import { mayHold } from "../../core/session/key-calls.ts";
 import { httpSessionName, newSessionId } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
 import type { Gone, Left, OpenedSession, RestRequest, RestSessions, SessionRefusal } from "../../service.ts";
-import { callAwake } from "../awake/resting.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
 import type { Env } from "../env.ts";
 import { type Ask, type Performed, POLL_HEADER, type Polled } from "../http-session/asks.ts";
@@ -146,10 +145,10 @@ export class CloudflareRestSessions implements RestSessions {
     return this.#ask(session, (object) => object.perform(ask) as Promise<Performed>);
   }
 
-  /** Calls a session. If it goes to rest during the call, it is woken and called again: nothing was executed. */
+  /** Calls a session. */
   #ask<Answer>(session: string, ask: (object: SessionStub) => Promise<Answer>): Promise<Answer> {
     // The stub of an object that has ended is permanently broken: every call needs a new one.
-    return callAwake(() => ask(objectsOf(this.#env, "HTTP_SESSION").getByName(session)));
+    return ask(objectsOf(this.#env, "HTTP_SESSION").getByName(session));
   }
 }
 

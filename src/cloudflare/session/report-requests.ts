@@ -51,8 +51,8 @@ export class Reports {
   }
 
   async #document(request: ReportRequest, scope: Scope | undefined, asked: SequenceNumber): Promise<string> {
-    const { env, place, listing } = this.#host;
-    const service = (since: SequenceNumber) => new CloudflareService(env, (work) => place.waitUntil(work), since);
+    const { env, ctx, listing } = this.#host;
+    const service = (since: SequenceNumber) => new CloudflareService(env, (work) => ctx.waitUntil(work), since);
     switch (request.type) {
       case "query":
         return (await keyDocument(service(asked), request.key, { history: false })) ?? "null";

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { allDirectories, byDirectory, directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { gatherStats, type Stats, type StatsOptions } from "../../../src/reports/stats.ts";
-import { command, grantedToken, keyStub, service } from "../support.ts";
+import { command, grantedToken, IN_TIME, keyStub, service } from "../support.ts";
 
 afterEach(async () => {
   await reset();
@@ -87,7 +87,8 @@ describe("the list of keys", () => {
 
   it("fills a page although keys between have been forgotten, and ends when none follows", async () => {
     await hold(["a", "d", "e"]);
-    for (const ghost of ["b", "c", "f", "g"]) await directoryOfKey(env, ghost).joinKey(ghost);
+    const founding = { foundedAt: Date.now(), hasGranted: true };
+    for (const ghost of ["b", "c", "f", "g"]) await directoryOfKey(env, ghost).joinKey(ghost, founding, IN_TIME);
     const page = await gatherStats(service(), { limit: 2 });
     expect(page.locks.map(({ key }) => key)).toEqual(["a", "d"]);
     expect(page.next_cursor).toBe("d");
