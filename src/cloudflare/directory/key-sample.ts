@@ -6,7 +6,7 @@ const RESERVOIR = 128;
  * count nor a sample reads the table: it is read once when the shard wakes, and again only when most of the random
  * part has gone.
  */
-export class Census {
+export class KeySample {
   #count = 0;
   #reservoir: string[] = [];
   #samples = 0;

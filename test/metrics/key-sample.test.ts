@@ -1,7 +1,7 @@
 /** The directory's count of keys, and the random part of them that estimates are made from. */
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { Census } from "../../src/cloudflare/directory/census.ts";
+import { KeySample } from "../../src/cloudflare/directory/key-sample.ts";
 
 const names = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
 
@@ -19,17 +19,17 @@ it("counts every key, and draws only keys that are listed, each at most once", (
   fc.assert(
     fc.property(fc.nat(300), fc.array(step, { maxLength: 600 }), fc.nat(), (count, steps, seed) => {
       const listed = new Set(names(count));
-      let census = new Census(listed, randomFrom(seed));
+      let sample = new KeySample(listed, randomFrom(seed));
       for (const { isJoin, index } of steps) {
         const key = `k${index}`;
         if (isJoin && !listed.has(key)) {
           listed.add(key);
-          census.add(key);
-        } else if (!isJoin && listed.delete(key)) census.remove(key);
-        if (census.isWornOut) census = new Census(listed, randomFrom(seed));
+          sample.add(key);
+        } else if (!isJoin && listed.delete(key)) sample.remove(key);
+        if (sample.isWornOut) sample = new KeySample(listed, randomFrom(seed));
       }
-      expect(census.count).toBe(listed.size);
-      const drawn = census.sample(100);
+      expect(sample.count).toBe(listed.size);
+      const drawn = sample.sample(100);
       expect(new Set(drawn).size).toBe(drawn.length);
       expect(drawn.filter((key) => !listed.has(key))).toEqual([]);
       if (listed.size <= 100) expect(drawn.length).toBe(listed.size);
@@ -42,11 +42,11 @@ it("draws every key equally often, whether it was there from the start or came w
   const drawnOf = new Map<string, number>();
   const ROUNDS = 2_000;
   for (let round = 0; round < ROUNDS; round += 1) {
-    const census = new Census(names(400), randomFrom(round * 7_919 + 1));
-    for (const key of names(200)) census.remove(key);
-    for (let index = 0; index < 200; index += 1) census.add(`new${index}`);
-    for (let turn = 0; turn < 4 * (round % 3); turn += 1) census.sample(16);
-    for (const key of census.sample(16)) drawnOf.set(key, (drawnOf.get(key) ?? 0) + 1);
+    const sample = new KeySample(names(400), randomFrom(round * 7_919 + 1));
+    for (const key of names(200)) sample.remove(key);
+    for (let index = 0; index < 200; index += 1) sample.add(`new${index}`);
+    for (let turn = 0; turn < 4 * (round % 3); turn += 1) sample.sample(16);
+    for (const key of sample.sample(16)) drawnOf.set(key, (drawnOf.get(key) ?? 0) + 1);
   }
   const share = (isMeant: (key: string) => boolean) =>
     [...drawnOf].reduce((sum, [key, count]) => (isMeant(key) ? sum + count : sum), 0) / (ROUNDS * 16);
@@ -59,11 +59,11 @@ it("draws every key equally often, whether it was there from the start or came w
 });
 
 it("draws the same keys as last time but for one in four times, and all of its random part in the end", () => {
-  const census = new Census(names(10_000), randomFrom(1));
+  const sample = new KeySample(names(10_000), randomFrom(1));
   const seen = new Set<string>();
-  let last: string[] = census.sample(12);
+  let last: string[] = sample.sample(12);
   for (let turn = 1; turn < 512; turn += 1) {
-    const drawn = census.sample(12);
+    const drawn = sample.sample(12);
     expect(drawn.filter((key) => last.includes(key))).toHaveLength(turn % 4 === 0 ? 11 : 12);
     for (const key of drawn) seen.add(key);
     last = drawn;

@@ -12,11 +12,11 @@ afterEach(() => {
 });
 
 /** Where a session keeps its keys. */
-async function keysOf(session: string): Promise<{ shelved: number; stored: number }> {
+async function keysOf(session: string): Promise<{ attached: number; stored: number }> {
   return runInDurableObject(env.SESSION.getByName(session), (_, state) => {
     const [socket] = state.getWebSockets();
-    const shelved = socket ? SessionSocket.keysOf(socket).length : 0;
-    return { shelved, stored: new SessionStore(new SessionRows(state.storage)).keys().length };
+    const attached = socket ? SessionSocket.keysOf(socket).length : 0;
+    return { attached, stored: new SessionStore(new SessionRows(state.storage)).keys().length };
   });
 }
 
@@ -32,7 +32,7 @@ async function holder(key = fresh("key")) {
 describe("the keys of a session that ends with its socket", () => {
   it("lie with the socket, and nothing is stored", async () => {
     const { client, key, token, session } = await holder();
-    expect(await keysOf(session)).toEqual({ shelved: 1, stored: 0 });
+    expect(await keysOf(session)).toEqual({ attached: 1, stored: 0 });
     await client.ask(`r\n${key}\n${token}\n`);
     expect(await storedIn(env.SESSION.getByName(session))).toEqual([]);
     client.close();
@@ -53,10 +53,10 @@ describe("the keys of a session that ends with its socket", () => {
     const { client, session } = await holder();
     const keys = Array.from({ length: 30 }, () => `${fresh("key")}-${"x".repeat(200)}`);
     for (const key of keys) tokenOf(await client.ask(`l\n${key}\n0\n`));
-    const { shelved, stored } = await keysOf(session);
-    expect(shelved).toBeGreaterThan(5);
+    const { attached, stored } = await keysOf(session);
+    expect(attached).toBeGreaterThan(5);
     expect(stored).toBeGreaterThan(5);
-    expect(shelved + stored).toBe(31);
+    expect(attached + stored).toBe(31);
     client.close();
     for (const key of keys) await isFree(key);
   });
@@ -93,9 +93,9 @@ describe("the keys of a session that ends with its socket", () => {
   it("are stored when the client becomes able to resume, and from then on", async () => {
     const { client, session } = await holder();
     expect(await client.ask("@s session\n_\nresume\n")).toMatch(/^@s ok /);
-    expect(await keysOf(session)).toEqual({ shelved: 0, stored: 1 });
+    expect(await keysOf(session)).toEqual({ attached: 0, stored: 1 });
     tokenOf(await client.ask(`l\n${fresh("key")}\n0\n`));
-    expect(await keysOf(session)).toEqual({ shelved: 0, stored: 2 });
+    expect(await keysOf(session)).toEqual({ attached: 0, stored: 2 });
     client.close();
   });
 });
