@@ -2,9 +2,9 @@ import { count } from "../../shared/words.ts";
 import type { Scene } from "../state/scene.ts";
 import { FenceText } from "./fence-text.tsx";
 
-/** Stands for whatever a lock protects; the fences are real. */
-export function ThingPanel({ scene }: { readonly scene: Scene }) {
-  const { highest, lastWriter, writes, verdict } = scene.thing;
+/** The resource that the lock protects; the fences are real. */
+export function ResourcePanel({ scene }: { readonly scene: Scene }) {
+  const { highest, lastWriter, writes, verdict } = scene.resource;
   const { grants, terms } = scene;
   return (
     <section class="panel thing" aria-labelledby="thing-title">

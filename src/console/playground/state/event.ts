@@ -1,30 +1,30 @@
 import type { LossReason } from "../../../client/index.ts";
 import { span } from "../../shared/words.ts";
 
-/** What a client did, or what became of it. */
-export type Deed =
+/** What a client did, or what happened to it. */
+export type ClientEvent =
   | { readonly type: "joined" | "left" | "froze" | "thawed" | "released" | "gave up" | "lapsed" }
   | { readonly type: "acquired"; readonly fence: string; readonly waitedMs: number }
-  /** Its place in the queue is known: so many stand before it, or at least so many. */
+  /** How many waiters are ahead in the queue, exactly or at least. */
   | { readonly type: "waits" | "enqueued"; readonly ahead: number; readonly isAtLeast?: true }
   | { readonly type: "lost"; readonly reason: LossReason; readonly fence: string | undefined }
   | { readonly type: "wrote"; readonly fence: string }
   | { readonly type: "refused"; readonly fence: string; readonly highest: string }
   | { readonly type: "failed"; readonly problem: string };
 
-/** Something that happened in the playground: the log tells it, and the story moves on by it. */
-export type Happening = Deed & { readonly who: string };
+/** An event in the playground: shown in the log, and advances the story. */
+export type PlaygroundEvent = ClientEvent & { readonly who: string };
 
-/** Text, and fences, which are shown in a way of their own. */
+/** Text, or a fence, which is formatted specially. */
 export type Phrase = string | { readonly fence: string };
 
-/** Who got it sooner did not wait. */
+/** A shorter wait is not mentioned. */
 const AT_ONCE_MS = 250;
 
-/** What happened, in words. */
-export function sentenceOf(happening: Happening): readonly Phrase[] {
-  const { who } = happening;
-  switch (happening.type) {
+/** The event in words. */
+export function sentenceOf(event: PlaygroundEvent): readonly Phrase[] {
+  const { who } = event;
+  switch (event.type) {
     case "joined":
       return [`${who} is here`];
     case "left":
@@ -40,26 +40,21 @@ export function sentenceOf(happening: Happening): readonly Phrase[] {
     case "lapsed":
       return [`${who} has lost the place: it came up, and nobody waited for it within the lease`];
     case "acquired":
-      return happening.waitedMs < AT_ONCE_MS
-        ? [`${who} acquired it with fence `, { fence: happening.fence }]
-        : [`${who} got it after ${span(happening.waitedMs / 1000)}, with fence `, { fence: happening.fence }];
+      return event.waitedMs < AT_ONCE_MS
+        ? [`${who} acquired it with fence `, { fence: event.fence }]
+        : [`${who} got it after ${span(event.waitedMs / 1000)}, with fence `, { fence: event.fence }];
     case "waits":
-      return [`${who} waits, ${placeInWords(happening)}`];
+      return [`${who} waits, ${placeInWords(event)}`];
     case "enqueued":
-      return [`${who} has a place, ${placeInWords(happening)}`];
+      return [`${who} has a place, ${placeInWords(event)}`];
     case "lost":
-      return [`${who} lost it: ${happening.reason}`];
+      return [`${who} lost it: ${event.reason}`];
     case "wrote":
-      return [`${who} wrote with fence `, { fence: happening.fence }];
+      return [`${who} wrote with fence `, { fence: event.fence }];
     case "refused":
-      return [
-        `${who} was refused: fence `,
-        { fence: happening.fence },
-        " is older than ",
-        { fence: happening.highest },
-      ];
+      return [`${who} was refused: fence `, { fence: event.fence }, " is older than ", { fence: event.highest }];
     case "failed":
-      return [`${who}: ${happening.problem}`];
+      return [`${who}: ${event.problem}`];
   }
 }
 

@@ -5,15 +5,15 @@ export interface Verdict {
   readonly isAccepted: boolean;
 }
 
-/** What a lock protects, reduced to what matters: it remembers the highest fence that it has seen. */
-export interface ProtectedThing {
+/** A resource that a lock protects: it remembers the highest fence that it has seen. */
+export interface ProtectedResource {
   readonly highest: string | undefined;
   readonly lastWriter: string | undefined;
   readonly writes: number;
   readonly verdict: Verdict | undefined;
 }
 
-export const UNTOUCHED: ProtectedThing = {
+export const UNWRITTEN: ProtectedResource = {
   highest: undefined,
   lastWriter: undefined,
   writes: 0,
@@ -23,8 +23,10 @@ export const UNTOUCHED: ProtectedThing = {
 /**
  * Accepts a fence that is not lower than all before it; a holder may write more than once. Fences compare as text.
  */
-export function written(thing: ProtectedThing, who: string, fence: string): ProtectedThing {
-  const isAccepted = thing.highest === undefined || fence >= thing.highest;
+export function written(resource: ProtectedResource, who: string, fence: string): ProtectedResource {
+  const isAccepted = resource.highest === undefined || fence >= resource.highest;
   const verdict = { who, fence, isAccepted };
-  return isAccepted ? { highest: fence, lastWriter: who, writes: thing.writes + 1, verdict } : { ...thing, verdict };
+  return isAccepted
+    ? { highest: fence, lastWriter: who, writes: resource.writes + 1, verdict }
+    : { ...resource, verdict };
 }
