@@ -26,7 +26,7 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   "core/config": [],
   "core/metrics": ["core/protocols"],
   "core/auth": ["core/config", "jose"],
-  "core/group": ["core/engine", "core/protocols"],
+  "core/group": ["core/engine", "core/protocols", "core/config", "core/auth/secrets.ts"],
   "core/session": ["core/engine", "core/protocols", "core/auth", "core/config"],
   reports: ["core", "cloudflare", "log.ts"],
   http: ["core", "cloudflare", "reports", "log.ts", "version.ts", BUILT_PAGE, /^@?hono/],
