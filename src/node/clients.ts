@@ -76,3 +76,17 @@ export interface Clients {
   /** The session of an earlier connection. May take seconds: the old client, if it seems to be there, is asked first. */
   resume(arrival: Arrival, credential: Credential): Promise<Admission | ArrivalRefusal>;
 }
+
+/** How the relay of another deployment arrived. */
+export interface PeerArrival {
+  readonly address: string;
+  /** It has shown the group's token. */
+  readonly isKnown: boolean;
+  /** As in `Arrival`. */
+  readonly hasWindow: boolean;
+}
+
+/** Lets the relays of other deployments in. */
+export interface Peers {
+  admit(arrival: PeerArrival): Admission | ArrivalRefusal;
+}
