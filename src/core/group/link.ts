@@ -85,8 +85,8 @@ export class Link {
     }
     this.#signs.push(reached);
     if (this.#signs.length > 1) return;
-    const cancel = this.#options.clock.after(OPEN_MS, () => this.#heardSign(false));
-    this.#signs.push(cancel);
+    // Either way the timer is over then.
+    this.#signs.push(this.#options.clock.after(OPEN_MS, () => this.#heardSign(false)));
     carrier.send(this.#hello);
   }
 
@@ -130,6 +130,7 @@ export class Link {
           closed: () => this.#close(attempt),
         },
       );
+      // Either way the timer is over then.
       attempt.opened.push(clock.after(OPEN_MS, () => this.#close(attempt)));
     } catch {
       this.#close(attempt);
