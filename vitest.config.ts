@@ -68,6 +68,7 @@ export default defineConfig({
             "test/simulation/*.test.ts",
             "test/protocols/**/*.test.ts",
             "test/relay/*.test.ts",
+            "test/node/**/*.test.ts",
             "test/contract/engine.test.ts",
             "test/http/**/*.test.ts",
             "test/node/**/*.test.ts",

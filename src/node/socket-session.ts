@@ -239,7 +239,7 @@ export class ClientSession extends Session {
 }
 
 /** What becomes of the input of one connection. */
-interface InputEvents {
+export interface InputEvents {
   /** Whether the connection is still the session's. */
   isCurrent(): boolean;
   /** Whether so much is being carried out that more input has to wait. */
@@ -256,8 +256,8 @@ interface InputEvents {
 const END_OF_INPUT = new Uint8Array(0);
 
 /** The input of one connection, in pieces: however much arrives, each turn takes one. */
-class Input implements Connection {
-  readonly #host: SessionHost;
+export class Input implements Connection {
+  readonly #host: Pick<SessionHost, "batch">;
   readonly #events: InputEvents;
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
@@ -266,7 +266,7 @@ class Input implements Connection {
   /** The turn in which the last piece was taken. */
   #turn = -1;
 
-  constructor(host: SessionHost, events: InputEvents) {
+  constructor(host: Pick<SessionHost, "batch">, events: InputEvents) {
     this.#host = host;
     this.#events = events;
   }
