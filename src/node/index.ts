@@ -5,8 +5,10 @@ import { createLog } from "../log.ts";
 import { gatherCounts } from "../reports/counts.ts";
 import { keyDocument, statsDocument } from "../reports/stats.ts";
 import type { Bindings, Service } from "../service.ts";
+import { joinGroup } from "./group/group.ts";
 import { NodeHost } from "./host.ts";
 import type { Address } from "./listeners/addresses.ts";
+import { dial } from "./listeners/dial.ts";
 import { Failure, reasonOf } from "./listeners/failure.ts";
 import { openListeners, type PortOptions } from "./listeners/index.ts";
 import { budgetFor, type FileBudget, openFileLimit } from "./listeners/open-files.ts";
@@ -65,7 +67,9 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     log: createLog((_, line) => write(`${line}\n`)),
     failed: (error) => failure.resolve(new Failure(`the data can no longer be read: ${reasonOf(error)}`)),
   });
+  const group = joinGroup(host, dial);
   const end = () => {
+    group?.stop();
     host.stop();
     store.close();
   };
@@ -75,7 +79,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     let service: Service | undefined;
     const listeners = await openListeners({
       clients: host.sessions,
-      peers: undefined,
+      peers: group,
       ports: { dflockd: options.tcp, http: options.http, godistlock: options.godistlock, relay: options.relay },
       fetch: (request, address) => app.fetch(request, { service, address } as Bindings),
       tls: options.tls,
@@ -89,7 +93,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       readTimeoutMs: config.readTimeoutMs,
       log: rateLimitedLog((line) => write(`holdfast: ${line}\n`)),
     });
-    const running = serviceOf(host, { sockets: listeners.sockets, group: undefined });
+    const running = serviceOf(host, { sockets: listeners.sockets, group });
     service = running;
     host.reports = (ask, scope) => reportOf(running, ask, scope);
     const { ports } = listeners;

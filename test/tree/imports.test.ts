@@ -34,9 +34,6 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   http: ["core", "service.ts", "reports", "log.ts", "version.ts", BUILT_PAGE, /^@?hono/],
   // The hosts know nothing of each other.
   cloudflare: ["core", "service.ts", "http", "reports", "log.ts", "version.ts", /^cloudflare:/],
-  node: ["core", "service.ts", "http", "reports", "log.ts", "version.ts"],
-  "node/store": ["core", /^node:/],
-  "node/runtime.ts": ["core", /^node:/],
   client: [],
   lockfile: ["core/protocols/lockfile", /^node:/],
   // Only what owns sockets, files and time knows the platform.

@@ -11,9 +11,10 @@ import type { Carrier, Connection } from "../../../src/node/clients.ts";
 import { type JoinedGroup, joinGroup } from "../../../src/node/group/group.ts";
 import { NodeHost } from "../../../src/node/host.ts";
 import { dial } from "../../../src/node/listeners/dial.ts";
-import { type Runtime, systemRuntime } from "../../../src/node/runtime.ts";
+import type { Runtime } from "../../../src/node/runtime.ts";
 import { VOLATILE_STORE } from "../../../src/node/store/memory.ts";
 import type { Store } from "../../../src/node/store/store.ts";
+import { systemRuntime } from "../../../src/node/system/runtime.ts";
 import { freePort } from "../../cli/support.ts";
 
 export const TOKEN = "a-token-of-the-group";

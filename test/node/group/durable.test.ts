@@ -6,9 +6,9 @@ import type { Dial } from "../../../src/core/group/dial.ts";
 import type { Connection } from "../../../src/node/clients.ts";
 import { joinGroup } from "../../../src/node/group/group.ts";
 import { NodeHost } from "../../../src/node/host.ts";
-import { systemRuntime } from "../../../src/node/runtime.ts";
 import { VOLATILE_STORE } from "../../../src/node/store/memory.ts";
 import type { Store } from "../../../src/node/store/store.ts";
+import { systemRuntime } from "../../../src/node/system/runtime.ts";
 import { poll, sleep } from "../../support/poll.ts";
 import { Client, TOKEN } from "./deployments.ts";
 

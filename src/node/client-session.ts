@@ -4,8 +4,9 @@ import type { Effect, Notice, Want } from "../core/session/effects.ts";
 import { SocketSession, VANISHED } from "../core/session/socket-session.ts";
 import { CLOSE } from "../core/session/wire/protocol.ts";
 import { ownerIdOf } from "../core/session-names.ts";
+import type { ClientEntry } from "../service.ts";
 import { ClientReports } from "./client-reports.ts";
-import type { Arrival, Carrier, Connection } from "./clients.ts";
+import type { Carrier, Connection } from "./clients.ts";
 import { Session, type SessionStart } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 
@@ -23,7 +24,7 @@ export class ClientSession extends Session {
   protected readonly machine: SocketSession;
   readonly #reports: ClientReports;
   #carrier: Carrier | undefined;
-  #arrival: Arrival | undefined;
+  #arrival: ClientEntry | undefined;
   /** Lines to be sent once the batch is durable. */
   #unsent: string[] = [];
   readonly #window = new ReceiveWindow();
@@ -53,7 +54,7 @@ export class ClientSession extends Session {
   }
 
   /** The client's connection is open. */
-  attach(carrier: Carrier, arrival: Arrival): Connection {
+  attach(carrier: Carrier, arrival: ClientEntry): Connection {
     this.#carrier = carrier;
     this.#arrival = arrival;
     this.#received = 0;
