@@ -31,6 +31,11 @@ function countedAs(event: string, group: string): string {
   return counts.has(finer) || counts.size < MAX_GROUPS ? finer : event;
 }
 
+/** Restarts the counts. For tests: otherwise one test's flood cuts the lines of the next. */
+export function forgetFloods(): void {
+  counts.clear();
+}
+
 /** Returns a handler that logs a caught error and continues. */
 export function logged(event: string): (error: unknown) => void {
   return (error) => log("warn", event, { error: String(error) });

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { type Config, readConfig } from "../../src/core/config/config.ts";
 import { cors } from "../../src/http/middleware/cors.ts";
 import { checkHost, hostIn, isHostAllowed, isLoopback, isLoopbackOrigin } from "../../src/http/middleware/hosts.ts";
+import { expectLog } from "../support/expected-logs.ts";
 
 function configWith(variables: Record<string, string>): Config {
   const result = readConfig(variables);
@@ -85,6 +86,7 @@ describe("a service with a list of host names", () => {
   });
 
   test("refuses before CORS: a foreign name gets neither a preflight nor a header that lets a page read the reply", async () => {
+    expectLog("host_forbidden");
     const config = configWith({ HTTP_ALLOWED_HOSTS: "localhost", HTTP_CORS_ALLOWED_ORIGINS: "*" });
     const app = new Hono<{ Variables: { config: Config } }>();
     app.use((context, next) => {

@@ -1,7 +1,7 @@
 /** Pruning where only a few keys may be awake. */
 import { evictDurableObject, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import type { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { configOf, type Env } from "../../../src/cloudflare/env.ts";
@@ -9,9 +9,6 @@ import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { pass, stopClock } from "../clock.ts";
 import { command, fresh, grantedToken, keyStub } from "../support.ts";
 
-beforeEach(() => {
-  vi.spyOn(console, "warn").mockImplementation(() => {});
-});
 afterEach(async () => {
   vi.restoreAllMocks();
   vi.useRealTimers();
