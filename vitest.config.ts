@@ -91,7 +91,7 @@ export default defineConfig({
           name: "objects",
           include: [
             "test/cloudflare/*.test.ts",
-            "test/cloudflare/!(capped|cost|directory|metrics|pacing|reports)/!(returns|session-end|http-session-life).test.ts",
+            "test/cloudflare/!(capped|cost|directory|metrics|pacing|reports)/!(session-end|http-session-life).test.ts",
           ],
           setupFiles: "./test/cloudflare/new-service.ts",
           isolate: false,
@@ -105,10 +105,10 @@ export default defineConfig({
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "isolated",
-          // About what all objects share: what all of them cost, lists of the whole service, the age of the process, the rush of sessions that come back.
+          // About what all objects share: what all of them cost, lists of the whole service, the age of the process.
           include: [
             "test/cloudflare/{cost,directory,metrics,pacing,reports}/*.test.ts",
-            "test/cloudflare/*session/{returns,session-end,http-session-life}.test.ts",
+            "test/cloudflare/*session/{session-end,http-session-life}.test.ts",
           ],
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },

@@ -108,10 +108,10 @@ export interface RestSessions {
   /**
    * Carries a request out, waiting for as long as it may, and counts as a sign of life. Requests of one session on one
    * key begin in the order in which they were made. If the signal is aborted before the answer is handed over, the
-   * request is withdrawn (ADR 12): a `wait` ends its place, anything else is as if it had not been made. The caller sends
-   * the answer without awaiting anything else.
+   * request is withdrawn (ADR 12): a `wait` ends its place, anything else is as if it had not been made. A request that
+   * leaves nothing to withdraw (see `mayHold`) needs no signal. The caller sends the answer without awaiting anything else.
    */
-  perform(id: string, ask: RestRequest, signal: AbortSignal): Promise<Outcome | Gone | Left>;
+  perform(id: string, ask: RestRequest, signal: AbortSignal | undefined): Promise<Outcome | Gone | Left>;
 }
 
 export interface OpenedSession {

@@ -16,7 +16,6 @@ export {
   MetricsObject,
   RateLimitObject,
   RelayObject,
-  StorageProbeObject,
 } from "../../src/cloudflare/index.ts";
 
 interface Counted {

@@ -139,6 +139,7 @@ export default {
   async fetch(request: Request, env: Env): Promise<Response> {
     if (request.headers.get("Upgrade") !== "websocket") return serveHttp(request, env as unknown as WorkerEnv);
     const { webSocket } = await openSession(env, {
+      protocol: "dflockd",
       transport: "ws",
       address: "unknown",
       isAuthenticated: false,

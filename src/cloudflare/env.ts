@@ -13,7 +13,6 @@ import type { MetricsObject } from "./metrics/metrics-object.ts";
 import type { RateLimitObject } from "./rate-limit.ts";
 import type { RelayObject } from "./relay/relay-object.ts";
 import type { SessionObject } from "./session/session-object.ts";
-import type { StorageProbeObject } from "./storage-probe.ts";
 
 /**
  * The objects. Their methods take and return plain values, never stubs, functions or streams, so results need no
@@ -27,10 +26,7 @@ export interface Env {
   readonly DIRECTORY: DurableObjectNamespace<DirectoryObject>;
   readonly METRICS: DurableObjectNamespace<MetricsObject>;
   readonly RATE_LIMIT: DurableObjectNamespace<RateLimitObject>;
-  readonly STORAGE_PROBE: DurableObjectNamespace<StorageProbeObject>;
   readonly RELAY: DurableObjectNamespace<RelayObject>;
-  /** Set if `holdfast serve` runs the Worker: its disk may fill up. */
-  readonly SELF_HOSTED?: string;
   /** The platform's own rate limiter, if one is bound: checked in addition to ours, never instead. */
   readonly RATE_LIMIT_GUARD?: RateLimit;
 }

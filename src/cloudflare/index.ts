@@ -1,5 +1,6 @@
 import { app } from "../http/app.ts";
 import type { Env } from "./env.ts";
+import { CloudflareService } from "./service/cloudflare-service.ts";
 import { serveTcp } from "./transports/tcp.ts";
 
 export { DirectoryObject } from "./directory/directory-object.ts";
@@ -9,9 +10,11 @@ export { MetricsObject } from "./metrics/metrics-object.ts";
 export { RateLimitObject } from "./rate-limit.ts";
 export { RelayObject } from "./relay/relay-object.ts";
 export { SessionObject } from "./session/session-object.ts";
-export { StorageProbeObject } from "./storage-probe.ts";
 
 export default {
-  fetch: app.fetch,
+  fetch: (request: Request, env: Env, ctx: ExecutionContext) => {
+    const service = new CloudflareService(env, (work) => ctx.waitUntil(work));
+    return app.fetch(request, { service, address: undefined }, ctx);
+  },
   connect: serveTcp,
 } satisfies ExportedHandler<Env> & { connect(socket: Socket, env: Env): Promise<void> };

@@ -1,25 +1,21 @@
-import type { Env } from "../cloudflare/env.ts";
-import { configOf } from "../cloudflare/env.ts";
-import { allCollectors } from "../cloudflare/metrics/collectors.ts";
-import { settleReports } from "../cloudflare/metrics/isolate-tally.ts";
-import { relayOf } from "../cloudflare/relay/relay-name.ts";
 import { seriesName } from "../core/metrics/series.ts";
-import { gatherGauges } from "./gauges.ts";
+import type { Service } from "../service.ts";
 
 /** The service in a few numbers, by name. */
-export async function gatherCounts(env: Env): Promise<Readonly<Record<string, number>>> {
-  const { relay } = configOf(env);
-  await settleReports(env);
-  const [present, readings, gauges] = await Promise.all([
-    relay ? relayOf(env).present() : [],
-    Promise.all(allCollectors(env).map((collector) => collector.read())),
-    gatherGauges(env),
+export async function gatherCounts({
+  config,
+  directory,
+  group,
+  meter,
+}: Pick<Service, "config" | "directory" | "group" | "meter">): Promise<Readonly<Record<string, number>>> {
+  const [present, { sums, startedAt }, gauges] = await Promise.all([
+    group?.present() ?? [],
+    meter.read(),
+    directory.gauges({ mayEstimate: true }),
   ]);
   const total = (isMeant: (series: string) => boolean) =>
-    readings
-      .flatMap(({ sums }) => Object.entries(sums))
-      .reduce((sum, [series, value]) => (isMeant(series) ? sum + value : sum), 0);
-  const need = relay?.need ?? 1;
+    Object.entries(sums).reduce((sum, [series, value]) => (isMeant(series) ? sum + value : sum), 0);
+  const need = (config.ok && config.config.relay?.need) || 1;
   return {
     locks: gauges.byState?.keysHeld ?? 0,
     waiters: (gauges.byState?.lockWaiters ?? 0) + (gauges.byState?.semaphoreWaiters ?? 0),
@@ -29,7 +25,7 @@ export async function gatherCounts(env: Env): Promise<Readonly<Record<string, nu
     relays: present.length,
     quorum_need: need,
     quorum_ok: 1 + present.length >= need ? 1 : 0,
-    uptime_ms: Math.max(0, Date.now() - Math.min(...readings.map(({ startedAt }) => startedAt))),
+    uptime_ms: Math.max(0, Date.now() - startedAt),
     granted_total: total((series) => series.startsWith("grants_total|")),
     expired_total: total((series) => EXPIRED.has(series)),
   };

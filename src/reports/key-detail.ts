@@ -1,10 +1,8 @@
-import { labelsOf } from "../cloudflare/calls/directories.ts";
-import type { Env } from "../cloudflare/env.ts";
-import type { KeyDescription } from "../cloudflare/key/key-object.ts";
 import type { EndReason, HolderView, WaiterView } from "../core/engine/index.ts";
-import type { HistoryView, Labels, PastGrant } from "../core/key/history.ts";
+import type { HistoryView, PastGrant } from "../core/key/history.ts";
 import { labelOfTag } from "../core/key/tag-label.ts";
 import { ownerIdOf, type SessionlessProtocol, sessionlessProtocolOf } from "../core/session-names.ts";
+import type { KeyReport, Labelled } from "../service.ts";
 
 /** Identifies a holder or waiter. Field order is part of the format. */
 export interface Identity {
@@ -63,45 +61,33 @@ export interface HistoryDetail {
   grants: GrantDetail[];
 }
 
-/** The labels of all sessions that appear on these keys, looked up at once. */
-export function labelsOn(
-  env: Env,
-  keys: readonly Pick<KeyDescription, "holders" | "queue" | "history">[],
-): Promise<Labels> {
-  const people = keys.flatMap(({ holders, queue, history }) => [...holders, ...queue, ...(history?.grants ?? [])]);
-  return labelsOf(
-    env,
-    people.map(({ session }) => session),
-  );
-}
-
 /** The history. Sessions that are gone have the label they were last seen with. */
-export function historyOf({ now, grants }: HistoryView, labels: Labels): HistoryDetail {
-  return { now: new Date(now).toISOString(), grants: grants.map((grant) => grantDetail(grant, labels)) };
+export function historyOf({ now, grants }: HistoryView): HistoryDetail {
+  return { now: new Date(now).toISOString(), grants: grants.map(grantDetail) };
 }
 
-export function membersOf(key: Pick<KeyDescription, "holders" | "queue">, labels: Labels, now: number): MembersDetail {
+export function membersOf({ holders, queue }: Pick<KeyReport, "holders" | "queue">, now: number): MembersDetail {
   return {
-    held_by: key.holders.map((holder) => holderDetail(holder, labels, now)),
-    queue: key.queue.map((waiter, index) => waiterDetail(waiter, index + 1, labels, now)),
+    held_by: holders.map((holder) => holderDetail(holder, now)),
+    queue: queue.map((waiter, index) => waiterDetail(waiter, index + 1, now)),
   };
 }
 
-function grantDetail({ fence, session, label, grantedAt, waitedMs, end }: PastGrant, labels: Labels): GrantDetail {
+function grantDetail({ fence, session, label, grantedAt, waitedMs, end }: PastGrant): GrantDetail {
   return {
     fence,
-    ...identityOf(session, labels[session] ?? label),
+    ...identityOf(session, label),
     granted_at: new Date(grantedAt).toISOString(),
     ...(waitedMs !== undefined && { waited_s: seconds(waitedMs) }),
     ...(end && { held_s: seconds(end.heldMs), ended: end.reason }),
   };
 }
 
-function holderDetail(holder: HolderView, labels: Labels, now: number): HolderDetail {
-  const { session, fence, since, leaseSeconds, expiresAt, tag } = holder;
+function holderDetail(holder: Labelled<HolderView>, now: number): HolderDetail {
+  const { session, fence, since, leaseSeconds, expiresAt, tag, label } = holder;
   const remaining = seconds(expiresAt - now);
   return {
-    ...identityOf(session, labels[session] ?? labelOfTag(tag)),
+    ...identityOf(session, label ?? labelOfTag(tag)),
     fence,
     since: new Date(since).toISOString(),
     held_s: seconds(now - since),
@@ -111,14 +97,13 @@ function holderDetail(holder: HolderView, labels: Labels, now: number): HolderDe
 }
 
 function waiterDetail(
-  { session, joinedAt, deadline, tag }: WaiterView,
+  { session, joinedAt, deadline, tag, label }: Labelled<WaiterView>,
   position: number,
-  labels: Labels,
   now: number,
 ): WaiterDetail {
   return {
     position,
-    ...identityOf(session, labels[session] ?? labelOfTag(tag)),
+    ...identityOf(session, label ?? labelOfTag(tag)),
     since: new Date(joinedAt).toISOString(),
     waited_s: seconds(now - joinedAt),
     ...(deadline !== undefined && { timeout_in_s: seconds(deadline - now) }),

@@ -1,17 +1,8 @@
-import { askKey } from "../cloudflare/calls/ask-key.ts";
-import { directoryOfKey } from "../cloudflare/calls/directories.ts";
-import type { ListedKey } from "../cloudflare/directory/directory-object.ts";
-import type { Env } from "../cloudflare/env.ts";
-import { type SequenceNumber, sharedAnswer } from "../cloudflare/pacing/shared-answers.ts";
 import { commonPrefix, type Scope, seesKey } from "../core/auth/scope.ts";
-import { hasNewLabels } from "../core/key/history.ts";
 import { ownerIdOf } from "../core/session-names.ts";
-import { logged } from "../log.ts";
-import { takeCensus } from "./gauges.ts";
-import { type HistoryDetail, historyOf, labelsOn, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
-import { type FoundKey, findKeys } from "./key-walk.ts";
+import type { KeyReport, Service } from "../service.ts";
+import { type HistoryDetail, historyOf, type MembersDetail, membersOf, seconds } from "./key-detail.ts";
 
-export { labelsOf } from "../cloudflare/calls/directories.ts";
 export type { GrantDetail, HistoryDetail, HolderDetail, MembersDetail, WaiterDetail } from "./key-detail.ts";
 
 export interface LockStats extends Partial<MembersDetail> {
@@ -85,10 +76,13 @@ export interface StatsQuestion extends Omit<StatsOptions, "sees"> {
   readonly scope?: Scope | undefined;
 }
 
-/** The service as JSON, as of a time after the moment `asked`. Equal concurrent questions share the answer. */
-export function statsDocument(env: Env, { scope, ...options }: StatsQuestion, asked: SequenceNumber): Promise<string> {
-  return sharedAnswer(`stats ${JSON.stringify([options, scope?.keys])}`, asked, async () =>
-    JSON.stringify(await gatherStats(env, scope ? within(scope, options) : options)),
+/** The service as JSON. Equal concurrent questions share the answer. */
+export function statsDocument(
+  service: Pick<Service, "directory" | "share">,
+  { scope, ...options }: StatsQuestion,
+): Promise<string> {
+  return service.share(`stats ${JSON.stringify([options, scope?.keys])}`, async () =>
+    JSON.stringify(await gatherStats(service, scope ? within(scope, options) : options)),
   );
 }
 
@@ -98,66 +92,58 @@ function within(scope: Scope, options: StatsOptions): StatsOptions {
   return { ...options, prefix: common.startsWith(prefix) ? common : prefix, sees: (key) => seesKey(scope, key) };
 }
 
-/**
- * One key as JSON, as of a time after the moment `asked`, or undefined if it does not exist. Shared like all reports.
- */
+/** One key as JSON, or undefined if it does not exist. Shared like all reports. */
 export function keyDocument(
-  env: Env,
+  service: Pick<Service, "keys" | "share">,
   key: string,
   options: { readonly history: boolean },
-  asked: SequenceNumber,
 ): Promise<string | undefined> {
-  return sharedAnswer(`key ${JSON.stringify([key, options])}`, asked, async () => {
-    const detail = await gatherKey(env, key, options);
+  return service.share(`key ${JSON.stringify([key, options])}`, async () => {
+    const detail = await gatherKey(service, key, options);
     return detail && JSON.stringify(detail);
   });
 }
 
-/** The current state of the service. Changes nothing. Wakes at most a hundred objects, and ends early if need be. */
-export async function gatherStats(env: Env, options: StatsOptions = {}): Promise<Stats> {
+/** The current state of the service. Changes nothing. */
+export async function gatherStats(
+  { directory }: Pick<Service, "directory">,
+  options: StatsOptions = {},
+): Promise<Stats> {
   const { prefix = "", limit = MAX_KEYS, cursor = "", detail = false, sees = () => true } = options;
-  const { sessions, asks } = await takeCensus(env);
+  const page = await directory.page({ prefix, after: cursor, limit, detail, sees });
+  const { sessions, keys, unreachable, next } = page;
   const connections = sessions.tcp + sessions.ws + sessions.http;
   const stats: Stats = { connections, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
-  const { keys, unreachable, next } = await findKeys(env, { prefix, after: cursor, limit, asks, detail, sees });
-  const labels = detail ? await labelsOn(env, keys.filter(wasAsked)) : undefined;
   const now = Date.now();
-  for (const key of keys) add(stats, key, labels && wasAsked(key) ? membersOf(key, labels, now) : undefined, now);
+  for (const key of keys) add(stats, key, detail ? membersOf(key, now) : undefined, now);
   nameUnreachable(stats, unreachable);
   if (next !== undefined) markCut(stats, options.limit === undefined ? undefined : next);
   return stats;
 }
 
-function wasAsked(key: FoundKey): key is ListedKey {
-  return "queue" in key;
-}
-
 /** The current state of one key, or undefined if it does not exist. Creates nothing. */
 export async function gatherKey(
-  env: Env,
+  { keys }: Pick<Service, "keys">,
   key: string,
   { history = false }: { readonly history?: boolean } = {},
 ): Promise<KeyDetail | undefined> {
-  const isListed = await directoryOfKey(env, key).lists(key);
-  const view = isListed && (await askKey(env, key, (object) => object.describe({ detail: true, history })));
-  if (!view) return undefined;
-  const labels = await labelsOn(env, [view]);
-  // Sessions that have ended have no label in the directory: store the labels known now with the key.
-  if (view.history && hasNewLabels(view.history, labels))
-    await askKey(env, key, (object) => object.rememberLabels(labels)).catch(logged("key_unreachable"));
+  const report = await keys.describe(key, { history });
+  if (!report) return undefined;
   const now = Date.now();
-  const { limit, waiters, holderCount } = view;
+  const { limit, waiters, holderCount } = report;
   return {
     key,
     kind: limit === 1 ? "lock" : "semaphore",
     limit,
     holders: holderCount,
     waiters,
-    ...(holderCount + waiters === 0 && { idle_s: seconds(now - view.lastActivity) }),
-    ...membersOf(view, labels, now),
-    ...(view.history && { history: historyOf(view.history, labels) }),
+    ...(holderCount + waiters === 0 && { idle_s: seconds(now - report.lastActivity) }),
+    ...membersOf(report, now),
+    ...(report.history && { history: historyOf(report.history) }),
   };
 }
+
+type FoundKey = KeyReport & { readonly key: string };
 
 function add(stats: Stats, view: FoundKey, members: MembersDetail | undefined, now: number): void {
   const { key, limit, waiters, holderCount } = view;

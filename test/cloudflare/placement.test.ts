@@ -31,7 +31,7 @@ describe("a key", () => {
 describe("a jurisdiction", () => {
   it.each([
     ...(["KEY", "SESSION", "HTTP_SESSION", "DIRECTORY"] as const),
-    ...(["METRICS", "RATE_LIMIT", "STORAGE_PROBE", "RELAY"] as const),
+    ...(["METRICS", "RATE_LIMIT", "RELAY"] as const),
   ])("binds %s", (kind) => {
     const bound = {};
     const jurisdiction = vi.fn(() => bound);

@@ -3,8 +3,8 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { configOf, type Env } from "../../src/cloudflare/env.ts";
 import { RateLimitObject } from "../../src/cloudflare/rate-limit.ts";
+import { retryAfter } from "../../src/cloudflare/service/rate-limit.ts";
 import type { Take } from "../../src/core/rate-limit.ts";
-import { retryAfter } from "../../src/http/middleware/rate-limit.ts";
 import { fresh } from "./support.ts";
 
 const START = Date.UTC(2030, 0, 1);

@@ -1,12 +1,13 @@
 /** Sessions that outlive their sockets, as the objects see them. */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { ClientEntry } from "../../src/cloudflare/session/client-entry.ts";
-import { type Credential, openSession, resumeSession } from "../../src/cloudflare/transports/session.ts";
+import { openSession, resumeSession } from "../../src/cloudflare/transports/session.ts";
 import { ALL_BUT_ADMIN } from "../../src/core/session/rights.ts";
+import type { ClientEntry, Credential } from "../../src/service.ts";
 import { Client } from "./support.ts";
 
 export const ENTRY: ClientEntry = {
+  protocol: "dflockd",
   transport: "ws",
   address: "127.0.0.1",
   isAuthenticated: true,
@@ -20,18 +21,15 @@ export interface Resumable {
   readonly credential: Credential;
 }
 
-/** With `isShared`, sessions share objects, as those of a self-hosted server do. */
-const environment = ({ isShared = false }) => (isShared ? { ...env, SELF_HOSTED: "true" } : env);
-
 /** A client whose session outlives its socket; an administrator's, who may steal. */
-export async function resumable(options = {}): Promise<Resumable> {
-  const client = await Client.on(openSession(environment(options), ADMIN));
+export async function resumable(): Promise<Resumable> {
+  const client = await Client.on(openSession(env, ADMIN));
   const [, session = "", secret = ""] =
     /^@s ok ([0-9a-f]{32})\.([0-9a-f]{32}) 10$/.exec(await client.ask("@s session\n_\nresume\n")) ?? [];
   return { client, credential: { session, secret } };
 }
 
-export const plain = (options = {}) => Client.on(openSession(environment(options), ADMIN));
+export const plain = () => Client.on(openSession(env, ADMIN));
 
 /** The client is back on another socket. */
 export const resume = (credential: Credential) => Client.on(resumeSession(env, ADMIN, credential));

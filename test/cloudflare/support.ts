@@ -3,6 +3,7 @@ import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import { allDirectories, directoryOfKey } from "../../src/cloudflare/calls/directories.ts";
 import { KeyStore } from "../../src/cloudflare/key/rows.ts";
+import { CloudflareService } from "../../src/cloudflare/service/cloudflare-service.ts";
 import type { AcquireCommand } from "../../src/core/engine/index.ts";
 
 /**
@@ -20,6 +21,11 @@ export async function until<Result>(
     await scheduler.wait(interval);
   }
   throw late;
+}
+
+/** The service, as a request has it. */
+export function service(waitUntil: (work: Promise<unknown>) => void = () => {}): CloudflareService {
+  return new CloudflareService(env, waitUntil);
 }
 
 let names = 0;
@@ -195,3 +201,6 @@ export async function liveSessions(): Promise<number> {
   const shards = await Promise.all(allDirectories(env).map((directory) => directory.census()));
   return shards.reduce((sum, { sessions: { tcp, ws, http } }) => sum + tcp + ws + http, 0);
 }
+
+/** When a key asks to be listed: never late, whatever a test has done to the clock before. */
+export const IN_TIME = Number.POSITIVE_INFINITY;

@@ -6,10 +6,12 @@ import {
   type CancelOptions,
   type Changes,
   type CommandContext,
+  type KeyCommand,
   KeyEngine,
   type KeyEvent,
   type NoticeAnswer,
   type Observation,
+  perform,
   type Quorum,
   type RelayQuestion,
   type Round,
@@ -178,40 +180,8 @@ export class StoredEngine {
   #perform(call: Call, context: CommandContext): unknown {
     const { engine } = this;
     switch (call.do) {
-      case "acquire":
-        return engine.acquire(call.command, context);
-      case "enqueue":
-        return engine.enqueue(call.command, context);
-      case "wait":
-        return engine.wait(call.command, context);
-      case "release":
-        return engine.release(call.token, call.session, context);
-      case "giveBack":
-        return engine.giveBack(call.token, call.session, context);
-      case "steal":
-        return engine.steal(call.fence, context);
-      case "renew":
-        return engine.renew(call.token, call.leaseSeconds, context, call.isWatched);
-      case "pickUp":
-        return engine.pickUp(call.request, context);
-      case "cancel":
-        return engine.cancel(call.request, context, call);
-      case "watch":
-        return engine.watch(call.session);
       case "answer":
         return engine.answer(call.request, call.answer, context, call.offered);
-      case "leave":
-        return engine.leave(call.session, { keepsReported: call.keepsReported }, context);
-      case "claim":
-        return engine.claim(call.command, context);
-      case "collect":
-        return engine.collect(call.request, context);
-      case "refresh":
-        return engine.refresh(call.command, context);
-      case "remove":
-        return engine.remove(call.selector, context);
-      case "relay":
-        return engine.relays.ask(call.question, context);
       case "keepRound":
         return engine.rounds.keep(call.of, context);
       case "agreeRound":
@@ -220,8 +190,6 @@ export class StoredEngine {
         return engine.rounds.fence(call.of, call.floor, context);
       case "failRound":
         return engine.rounds.fail(call.of, call.end, context);
-      case "agreedHold":
-        return engine.rounds.agreed(call.token, call.session, context);
       case "prolong":
         return engine.rounds.prolong(call.token, call.leaseMs, call.askedAt, context);
       case "fenceOfHolder":
@@ -236,6 +204,10 @@ export class StoredEngine {
         this.rows = new Rows({ limit: call.limit, fence: this.mark, foundedAt: context.now });
         this.engine = new KeyEngine(this.rows.load());
         return undefined;
+      default: {
+        const { do: type, ...rest } = call;
+        return perform(engine, { type, ...rest } as KeyCommand, context);
+      }
     }
   }
 }

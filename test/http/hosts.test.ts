@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { type Config, readConfig } from "../../src/core/config/config.ts";
 import { cors } from "../../src/http/middleware/cors.ts";
 import { checkHost, hostIn, isHostAllowed, isLoopback, isLoopbackOrigin } from "../../src/http/middleware/hosts.ts";
+import type { AppEnv } from "../../src/http/request/context.ts";
 
 function configWith(variables: Record<string, string>): Config {
   const result = readConfig(variables);
@@ -86,7 +87,8 @@ describe("a service with a list of host names", () => {
 
   test("refuses before CORS: a foreign name gets neither a preflight nor a header that lets a page read the reply", async () => {
     const config = configWith({ HTTP_ALLOWED_HOSTS: "localhost", HTTP_CORS_ALLOWED_ORIGINS: "*" });
-    const app = new Hono<{ Variables: { config: Config } }>();
+    const app = new Hono<AppEnv>();
+    const bindings = { service: { log: () => {} } };
     app.use((context, next) => {
       context.set("config", config);
       return next();
@@ -95,12 +97,12 @@ describe("a service with a list of host names", () => {
     app.get("/", (context) => context.text("read"));
     const headers = { Host: "evil.example", Origin: "http://evil.example", "Access-Control-Request-Method": "GET" };
     for (const method of ["GET", "OPTIONS", "POST"]) {
-      const reply = await app.request("/", { method, headers });
+      const reply = await app.request("/", { method, headers }, bindings);
       expect(reply.status).toBe(421);
       expect(await reply.text()).toBe('{"error":"host_forbidden"}\n');
       expect([...reply.headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
     }
-    expect((await app.request("/", { headers: { ...headers, Host: "localhost" } })).status).toBe(200);
+    expect((await app.request("/", { headers: { ...headers, Host: "localhost" } }, bindings)).status).toBe(200);
   });
 });
 

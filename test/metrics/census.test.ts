@@ -70,11 +70,3 @@ it("draws the same keys as last time but for one in four times, and all of its r
   }
   expect(seen.size).toBe(128);
 });
-
-it("draws only what is wanted", () => {
-  const census = new Census(names(10_000), randomFrom(2));
-  const isEven = (key: string) => Number(key.slice(1)) % 2 === 0;
-  const drawn = census.sample(20, isEven);
-  expect(drawn).toHaveLength(20);
-  expect(drawn.every(isEven)).toBe(true);
-});

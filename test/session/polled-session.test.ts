@@ -58,15 +58,24 @@ describe("a wait that has timed out", () => {
   });
 });
 
-describe("a session that has ended", () => {
-  it("sends nothing that waited for the storage to be checked, and says that it is gone", () => {
-    const { session, effects } = opened([], false);
-    session.begin("r", ACQUIRE);
-    expect(effects()).toEqual([{ type: "checkStorage", id: "r" }]);
-    session.end();
-    effects();
-    session.requests.storageChecked("r", true);
-    expect(effects()).toEqual([{ type: "reply", id: "r", outcome: "gone" }]);
+describe("while nothing can be stored", () => {
+  it.each([ACQUIRE, ENQUEUE])(
+    "a request that would store something new is refused, and no key is asked: %o",
+    (request) => {
+      const { session, effects } = opened([], false);
+      session.begin("r", request);
+      expect(effects()).toEqual([{ type: "reply", id: "r", outcome: { status: "unavailable" } }]);
+    },
+  );
+
+  it.each<KeyRequest>([
+    WAIT,
+    { type: "renew", key: "key", token: "t", leaseSeconds: 5 },
+    { type: "release", key: "key", token: "t" },
+  ])("a request about what is stored already is carried out: %o", (request) => {
+    const { session, calls } = opened([], false);
+    session.begin("r", request);
+    expect(calls().map(({ ask }) => ask.type)).toEqual([request.type]);
   });
 });
 
@@ -80,18 +89,6 @@ describe("a request that is withdrawn while it is carried out", () => {
       { type: "reply", id: "r", outcome: "gone" },
       { type: "callKey", ask: { type: "cancel", request: "r" } },
     ]);
-  });
-});
-
-describe("a request whose client hangs up while the storage is checked", () => {
-  it.each([ACQUIRE, ENQUEUE])("is never made, so that nothing is granted to nobody: %o", (request) => {
-    const { session, calls, effects } = opened([], false);
-    session.begin("r", request);
-    effects();
-    session.withdraw("r", "key", { hasLeft: false });
-    expect(calls().map(({ ask }) => ask.type)).toEqual(["cancel"]);
-    session.requests.storageChecked("r", true);
-    expect(effects()).toEqual([]);
   });
 });
 

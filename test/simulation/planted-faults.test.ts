@@ -67,7 +67,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "an absence sets no alarm",
     file: "resumption.ts",
-    code: 'this.#context.emit({ type: "wake", by: this.endsAt, mayDefer: true });',
+    code: 'this.#context.emit({ type: "wake", by: this.endsAt });',
     planted: "",
   },
   {

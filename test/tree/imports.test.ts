@@ -28,9 +28,15 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   "core/auth": ["core/config", "jose"],
   "core/group": ["core/engine", "core/protocols"],
   "core/session": ["core/engine", "core/protocols", "core/auth", "core/config"],
-  reports: ["core", "cloudflare", "log.ts"],
-  http: ["core", "cloudflare", "reports", "log.ts", "version.ts", BUILT_PAGE, /^@?hono/],
-  cloudflare: ["core", "http", "reports", "log.ts", "version.ts", /^cloudflare:/],
+  // The port and what uses it know neither host.
+  "service.ts": ["core", "log.ts"],
+  reports: ["core", "service.ts"],
+  http: ["core", "service.ts", "reports", "log.ts", "version.ts", BUILT_PAGE, /^@?hono/],
+  // The hosts know nothing of each other.
+  cloudflare: ["core", "service.ts", "http", "reports", "log.ts", "version.ts", /^cloudflare:/],
+  node: ["core", "service.ts", "http", "reports", "log.ts", "version.ts"],
+  "node/store": ["core", /^node:/],
+  "node/runtime.ts": ["core", /^node:/],
   client: [],
   lockfile: ["core/protocols/lockfile", /^node:/],
   front: ["core/protocols", "core/config", "node/listeners", /^node:/, "ws"],
@@ -45,7 +51,6 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "@hono/node-server",
     "@hono/node-server/utils/response",
   ],
-  node: ["core", "http", "reports", "service.ts", "log.ts", "version.ts"],
   cli: [
     "client",
     "lockfile",
@@ -59,7 +64,6 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "ws",
   ],
   console: ["client", /^hono\/jsx/, "uplot"],
-  "service.ts": ["core", "log.ts"],
   "log.ts": [],
   "version.ts": [PACKAGE],
 };

@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 
 const SRC = fileURLToPath(new URL("../../src", import.meta.url));
 const PLACEMENT = "cloudflare/placement.ts";
-const BINDING = /\benv\.(?:KEY|SESSION|HTTP_SESSION|DIRECTORY|METRICS|RATE_LIMIT|STORAGE_PROBE|RELAY)\b/;
+const BINDING = /\benv\.(?:KEY|SESSION|HTTP_SESSION|DIRECTORY|METRICS|RATE_LIMIT|RELAY)\b/;
 const UNPLACED_KEY = /objectsOf\([^)]*"KEY"\)\s*\.(?:get|getByName)\(/;
 
 it("no object is called but through the file that places it", () => {

@@ -12,14 +12,10 @@ import type {
   RoundStep,
 } from "../../core/engine/index.ts";
 import type { KeyCall, KeyOutcome } from "../../core/session/key-calls.ts";
-import { hasRoom, noteUse, roomToWake, type Urgency } from "../awake/awake-keys.ts";
-import { isResting } from "../awake/resting.ts";
 import type { Env } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
-import { StorageHealth } from "../storage-probe.ts";
-import { isPlatformFault, logUnreadable } from "./key-file.ts";
 import { LISTENER_HEADER } from "./replies.ts";
 
 /** How a request without a session calls keys. */
@@ -49,16 +45,10 @@ type KeyStub = Pick<
 /** A stub and the number of calls in flight on it. */
 interface OpenStub {
   readonly stub: KeyStub;
-  /** Resolves when the key may be woken; undefined if it may be woken right away. Calls wait for it in order. */
-  readonly room: Promise<void> | undefined;
   calls: number;
 }
 
 const ATTEMPTS = 3;
-/**
- * A resting key has executed nothing, so the call can be retried more often. Only reached if very many keys are in use.
- */
-const MAX_RESTS = 10;
 const MAX_OPEN_STUBS = 256;
 /** Concurrent calls of one session. More would not be answered sooner and would delay other sessions. */
 const CALLS = { width: 16, perPause: 16 };
@@ -79,8 +69,7 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
    * is asked before a call that failed, and may have been carried out, is made again.
    */
   ask(key: string, call: KeyCall, mayRepeat: () => boolean): Promise<KeyOutcome> {
-    const urgency = call.type === "leave" || call.type === "watch" ? "background" : "use";
-    return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), mayRepeat, urgency);
+    return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), mayRepeat);
   }
 
   /** The session's client has waited for all its answers, and workerd has read from others meanwhile. */
@@ -134,37 +123,23 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
     key: string,
     ask: (stub: KeyStub) => Promise<Outcome>,
     mayRepeat: () => boolean = () => true,
-    urgency: Urgency = "use",
   ): Promise<Outcome> {
-    if (urgency === "use") noteUse(this.#env, key);
-    return this.#turns.run(() => this.#callInTurn(key, ask, mayRepeat, urgency));
+    return this.#turns.run(() => this.#callInTurn(key, ask, mayRepeat));
   }
 
   async #callInTurn<Outcome>(
     key: string,
     ask: (stub: KeyStub) => Promise<Outcome>,
     mayRepeat: () => boolean,
-    urgency: Urgency,
   ): Promise<Outcome> {
-    for (let attempt = 1, rests = 0; ; attempt++) {
-      const open = this.#stubFor(key, urgency);
+    for (let attempt = 1; ; attempt++) {
+      const open = this.#stubFor(key);
       open.calls += 1;
       try {
-        if (open.room) await open.room;
         return await ask(open.stub);
       } catch (error) {
         // A stub that has thrown may be broken for good: the next call needs a new one.
         if (this.#stubs.get(key) === open) this.#stubs.delete(key);
-        // Retry without a delay, so that calls that hit the same rest keep their order.
-        if (isResting(error) && rests < MAX_RESTS) {
-          rests += 1;
-          attempt -= 1;
-          continue;
-        }
-        if (isPlatformFault(error)) {
-          logUnreadable(this.#env, key, error);
-          new StorageHealth(this.#env).doubt();
-        }
         if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
         await scheduler.wait(Math.random() * 50 * 2 ** attempt);
         if (!mayRepeat()) throw error;
@@ -174,13 +149,11 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
     }
   }
 
-  #stubFor(key: string, urgency: Urgency): OpenStub {
-    const env = this.#env;
+  #stubFor(key: string): OpenStub {
     const known = this.#stubs.get(key);
-    if (known && (known.calls > 0 || hasRoom(env, key))) return known;
+    if (known) return known;
     if (this.#stubs.size >= MAX_OPEN_STUBS) this.#dropIdleStubs();
-    const room = hasRoom(env, key) ? undefined : roomToWake(env, key, urgency);
-    const open = { stub: keyObject(env, key) as unknown as KeyStub, room, calls: 0 };
+    const open = { stub: keyObject(this.#env, key) as unknown as KeyStub, calls: 0 };
     this.#stubs.set(key, open);
     return open;
   }

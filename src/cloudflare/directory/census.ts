@@ -51,14 +51,14 @@ export class Census {
   }
 
   /**
-   * At most `max` random keys of those that are `isWanted`; all of them if the shard lists no more than 128. As far as
-   * possible they are the same as last time, because keys that were asked a moment ago are awake and cost little: one
-   * of them changes every fourth time.
+   * At most `max` random keys; all of them if the shard lists no more than 128. As far as possible they are the same as
+   * last time, because keys that were asked a moment ago are awake and cost little: one of them changes every fourth
+   * time.
    */
-  sample(max: number, isWanted: (key: string) => boolean = () => true): string[] {
-    const wanted = this.#reservoir.filter(isWanted);
-    if (wanted.length <= max) return wanted;
-    const start = Math.floor(this.#samples++ / 4) % wanted.length;
-    return [...wanted.slice(start), ...wanted.slice(0, start)].slice(0, max);
+  sample(max: number): string[] {
+    const all = this.#reservoir;
+    if (all.length <= max) return [...all];
+    const start = Math.floor(this.#samples++ / 4) % all.length;
+    return [...all.slice(start), ...all.slice(0, start)].slice(0, max);
   }
 }

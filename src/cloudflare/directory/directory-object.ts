@@ -5,7 +5,7 @@ import { randomHex } from "../../core/hex.ts";
 import { kindOf, type SessionKind, type Transport } from "../../core/session-counts.ts";
 import { kindOfSession } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
-import { WakeUp } from "../awake/wake-up.ts";
+import { WakeUp } from "../alarms/wake-up.ts";
 import { ledgerOf } from "../calls/directories.ts";
 import { configOf, type Env } from "../env.ts";
 import { Gathering } from "./gathering.ts";
@@ -43,9 +43,6 @@ export interface ShardCensus {
   /** Sessions that were woken to see whether they are alive. */
   readonly probed: number;
 }
-
-/** Earlier versions of a key's object say nothing about its founding; the key is then trusted. */
-const UNTOLD: Founding = { foundedAt: undefined, hasGranted: true };
 
 /** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
 const PROBE_EVERY_MS = 3_600_000;
@@ -97,7 +94,7 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#wakeUp = new WakeUp(ctx.storage);
     ctx.blockConcurrencyWhile(async () => {
       await this.#wakeUp.recall();
-      // Version 0.1.0 did not visit keys, so its directories need no alarm for them.
+      // The platform drops an alarm that has failed six times.
       if (!this.#wakeUp.isSet && !this.#keys.isEmpty) this.#wakeUp.by(this.#visits.next(Date.now()));
     });
   }
@@ -105,16 +102,15 @@ export class DirectoryObject extends DurableObject<Env> {
   /**
    * Lists a key unless the cap forbids it. If a key that has granted nothing yet is already listed by another founding,
    * it existed before and has lost its rows. `askedAt` is when the key asks: a message that comes late, or again, must
-   * not list a key that has been forgotten since. Earlier versions do not say it, and are trusted.
+   * not list a key that has been forgotten since.
    */
-  async joinKey(key: string, founding = UNTOLD, askedAt?: number): Promise<KeyAdmission> {
+  async joinKey(key: string, founding: Founding, askedAt: number): Promise<KeyAdmission> {
     const { foundedAt = Date.now(), firstFence } = founding;
     const fence = this.#visits.mark;
     if (this.#hasLostRows(key, founding)) return { status: "lost_rows" };
     const isListedSo = this.#keys.listedAt(key) === foundedAt;
     const changesNothing = isListedSo && !this.#visits.isRetiring(key);
-    if (askedAt !== undefined && !changesNothing && this.#visits.isLate(askedAt))
-      return { status: "late", askedAt: this.#visits.inTime };
+    if (!changesNothing && this.#visits.isLate(askedAt)) return { status: "late", askedAt: this.#visits.inTime };
     // Compared before the key is listed: a first grant of a listed key may have been spoken of.
     if (!isListedSo && firstFence !== undefined && firstFence <= fence) return { status: "fence_too_low", fence };
     const list = () => {
@@ -211,7 +207,7 @@ export class DirectoryObject extends DurableObject<Env> {
     return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
   }
 
-  /** The current state of at most `max` keys drawn at random, leaving out those that this process knows anyway. */
+  /** The current state of at most `max` keys drawn at random. */
   async describeSome(max: number): Promise<DescribedKeys & { readonly asked: number }> {
     const keys = this.#keys.sample(max);
     return { ...(await this.#keys.describe(keys, { detail: false })), asked: keys.length };

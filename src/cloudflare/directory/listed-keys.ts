@@ -1,10 +1,9 @@
 import type { Fence, KeyView } from "../../core/engine/index.ts";
 import { log } from "../../log.ts";
-import { askKey, type KeyStub } from "../calls/ask-key.ts";
 import type { Env } from "../env.ts";
-import { countKnown, isKnown } from "../known-keys/known-keys.ts";
 import { inBatches } from "../pacing/batches.ts";
 import { Turns } from "../pacing/turns.ts";
+import { keyObject } from "../placement.ts";
 import { Census } from "./census.ts";
 
 export interface ListedKey extends KeyView {
@@ -106,17 +105,9 @@ export class ListedKeys {
     return this.#counted.count;
   }
 
-  /** At most `max` keys, drawn at random among those that this process does not know anyway. */
+  /** At most `max` keys, drawn at random. */
   sample(max: number): string[] {
-    const drawn = this.#counted.sample(max, (key) => !isKnown(key));
-    if (drawn.length >= max || countKnown() === 0) return drawn;
-    // Most keys are known: look for the others. Only self-hosted, where reading rows costs nothing.
-    const found = new Set(drawn);
-    for (const key of this.#names()) {
-      if (found.size >= max) break;
-      if (!isKnown(key)) found.add(key);
-    }
-    return [...found];
+    return this.#counted.sample(max);
   }
 
   /** Reads the table only if it has not been counted since the shard woke. */
@@ -147,7 +138,9 @@ export class ListedKeys {
     const described: DescribedKeys = { keys: [], unreachable: [] };
     await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
       try {
-        const view = await this.#ask(key, (object) => object.describe({ detail, listedAt: this.listedAt(key) }));
+        const view = await this.#turns.run<KeyView | null>(() =>
+          keyObject(this.#env, key).describe({ detail, listedAt: this.listedAt(key) }),
+        );
         // Without `detail`, return only the first holder to keep pages small.
         if (view) described.keys.push({ ...view, key, holders: detail ? view.holders : view.holders.slice(0, 1) });
       } catch (error) {
@@ -156,10 +149,6 @@ export class ListedKeys {
       }
     });
     return described;
-  }
-
-  #ask<Answer>(key: string, ask: (object: KeyStub) => Promise<Answer>): Promise<Answer> {
-    return this.#turns.run(() => askKey(this.#env, key, ask));
   }
 }
 

@@ -13,7 +13,7 @@ export interface ListedSession {
   readonly label: string;
 }
 
-/** Labels have their own table because they were added after `sessions`. */
+/** Labels have a table of their own: most sessions have none. */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS sessions (session TEXT PRIMARY KEY, address TEXT NOT NULL, transport TEXT NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS labels (session TEXT PRIMARY KEY, label TEXT NOT NULL) WITHOUT ROWID;

@@ -1,10 +1,11 @@
 import { type Fence, fenceFromHex, fenceToHex } from "../../core/engine/index.ts";
 import { randomHex } from "../../core/hex.ts";
 import { log } from "../../log.ts";
-import { askKey, type KeyStub } from "../calls/ask-key.ts";
 import { configOf, type Env } from "../env.ts";
 import type { Retirement } from "../key/key-life.ts";
+import type { KeyObject } from "../key/key-object.ts";
 import { inBatches } from "../pacing/batches.ts";
+import { keyObject } from "../placement.ts";
 import type { ListedKeys } from "./listed-keys.ts";
 
 /** The name of the record of keys that are being forgotten. */
@@ -22,8 +23,8 @@ const MAX_UNDER_WAY_MS = 60_000;
 interface StoredRetiring {
   /** Hexadecimal: no key that has been forgotten has granted a higher fence. */
   readonly mark: string;
-  /** When keys were told last to delete their rows. Records of earlier versions do not say it. */
-  readonly partedAt?: number;
+  /** When keys were told last to delete their rows. */
+  readonly partedAt: number;
   /** With the times at which they were listed. */
   readonly keys: readonly (readonly [key: string, listedAt: number])[];
 }
@@ -75,7 +76,7 @@ export class KeyVisits {
     const stored = owner.storage.kv.get<StoredRetiring>(RETIRING);
     this.#retiring = new Map(stored?.keys);
     this.#partedAt = stored?.partedAt ?? 0;
-    this.#mark = higher(fenceFromHex(stored?.mark ?? "0"), markOfEarlierVersion(owner.storage.sql));
+    this.#mark = fenceFromHex(stored?.mark ?? "0");
   }
 
   /** No key that has been forgotten, or is being, has granted a higher fence. */
@@ -142,15 +143,6 @@ export class KeyVisits {
   }
 
   async #visit(keys: readonly string[], now: number): Promise<number> {
-    const { maxAwakeKeys } = configOf(this.#owner.env);
-    const size = maxAwakeKeys > 0 ? Math.max(1, Math.min(MAX_VISITS, Math.floor(maxAwakeKeys / 16))) : MAX_VISITS;
-    let gone = 0;
-    for (let start = 0; start < keys.length; start += size)
-      gone += await this.#visitSome(keys.slice(start, start + size), now);
-    return gone;
-  }
-
-  async #visitSome(keys: readonly string[], now: number): Promise<number> {
     const agreements: Agreement[] = [];
     await inBatches(keys, ASKED_AT_ONCE, async (key) => {
       const listedAt = this.#owner.keys.listedAt(key);
@@ -225,9 +217,12 @@ export class KeyVisits {
     this.#owner.storage.kv.put(RETIRING, stored);
   }
 
-  async #ask<Answer>(key: string, ask: (object: KeyStub) => Promise<Answer>): Promise<Answer | undefined> {
+  async #ask<Answer>(
+    key: string,
+    ask: (object: DurableObjectStub<KeyObject>) => Promise<Answer>,
+  ): Promise<Answer | undefined> {
     try {
-      return await askKey(this.#owner.env, key, ask);
+      return await ask(keyObject(this.#owner.env, key));
     } catch (error) {
       log("warn", "key_unreachable", { key, error: String(error) });
       return undefined;
@@ -263,10 +258,3 @@ export class KeyVisits {
 }
 
 const higher = (one: Fence, other: Fence) => (one > other ? one : other);
-
-/** Version 0.1.0 stores the mark in a table. */
-function markOfEarlierVersion(sql: SqlStorage): Fence {
-  const hasTable = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'mark'").toArray().length > 0;
-  const [row] = hasTable ? sql.exec<{ fence: string }>("SELECT fence FROM mark").toArray() : [];
-  return fenceFromHex(row?.fence ?? "0");
-}

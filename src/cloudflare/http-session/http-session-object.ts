@@ -3,8 +3,7 @@ import type { NoticeAnswer } from "../../core/engine/index.ts";
 import type { Loss, Notice } from "../../core/session/effects.ts";
 import type { PolledSession } from "../../core/session/polled-session.ts";
 import { log } from "../../log.ts";
-import { Activity } from "../awake/activity.ts";
-import { answerClose } from "../calls/closing.ts";
+import { answerClose, NO_CLOSE } from "../calls/closing.ts";
 import type { Listener } from "../calls/notices.ts";
 import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
 import type { SessionAdmission } from "../directory/directory-object.ts";
@@ -14,7 +13,6 @@ import type { EffectHandlers, SessionRunner } from "../session-common/session-ru
 import { type Ask, type Performed, POLL_HEADER, type Released } from "./asks.ts";
 import { Callers } from "./callers.ts";
 import { hostPartsOf } from "./host-parts.ts";
-import { IdleLimit } from "./idle-limit.ts";
 import type { Polls } from "./polls.ts";
 import { SessionLife } from "./session-life.ts";
 
@@ -27,7 +25,6 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   readonly #runner: SessionRunner;
   readonly #polls: Polls;
   readonly #callers: Callers;
-  readonly #idleLimit: IdleLimit;
   readonly #life: SessionLife;
 
   readonly #handlers: EffectHandlers = {
@@ -46,96 +43,84 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    const host = hostPartsOf(ctx, env, new Activity(() => this.#idleLimit.idle()), this.#handlers);
+    const host = hostPartsOf(ctx, env, this.#handlers);
     this.#own = host.own;
     this.#session = host.session;
     this.#runner = host.runner;
     this.#polls = host.polls;
     this.#callers = new Callers(host);
-    this.#idleLimit = new IdleLimit(host);
     this.#life = new SessionLife(host);
-    if (this.#session.hasBegun) ctx.blockConcurrencyWhile(() => host.wakeUp.recall());
+    if (this.#session.hasBegun) ctx.blockConcurrencyWhile(() => host.own.wakeUp.recall());
   }
 
   /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
   open(address: string, label: string | undefined): Promise<SessionAdmission> {
-    return this.#idleLimit.atWork(() => this.#life.open(address, label));
+    return this.#life.open(address, label);
   }
 
   /** Records that the client is alive. False if there is no such session. */
   touch(): Promise<boolean> {
-    return this.#idleLimit.atWork(() => this.#life.saw(undefined));
+    return this.#life.saw(undefined);
   }
 
   /** Notes that the client is alive, and what it has released. */
   released(released: readonly Released[]): Promise<boolean> {
-    return this.#idleLimit.atWork(() => this.#life.saw(undefined, released));
+    return this.#life.saw(undefined, released);
   }
 
   /** Ends the session: once this resolves, everything it held is free. False if there was no session. */
   end(released?: readonly Released[]): Promise<boolean> {
-    return this.#idleLimit.atWork(() => this.#life.end(released));
+    return this.#life.end(released);
   }
 
   /** Performs a request. One that has to wait for long goes on after this has returned: the client polls for it. */
-  perform({ id, request, label, released }: Ask): Promise<Performed> {
-    return this.#idleLimit.atWork(async () => {
-      if (!(await this.#life.saw(label, released)) || this.#session.isOver) return GONE;
-      if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
-      return (await this.#callers.result(id, () => this.#session.begin(id, request))) as Performed;
-    });
+  async perform({ id, request, label, released }: Ask): Promise<Performed> {
+    if (!(await this.#life.saw(label, released)) || this.#session.isOver) return GONE;
+    if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
+    return (await this.#callers.result(id, () => this.#session.begin(id, request))) as Performed;
   }
 
   /** Polls for a request that waits: the response is the answer as JSON, or the socket of a long poll. */
-  override fetch({ headers }: Request): Promise<Response> {
-    return this.#idleLimit.atWork(async () => {
-      const id = headers.get(POLL_HEADER) ?? "";
-      if (!(await this.#life.saw(undefined)) || this.#session.isOver) return Response.json(GONE);
-      const result = await this.#callers.result(id, () => this.#session.poll(id));
-      if (result.type !== "parked") return Response.json(result);
-      return new Response(null, { status: 101, webSocket: result.socket });
-    });
+  override async fetch({ headers }: Request): Promise<Response> {
+    const id = headers.get(POLL_HEADER) ?? "";
+    if (!(await this.#life.saw(undefined)) || this.#session.isOver) return Response.json(GONE);
+    const result = await this.#callers.result(id, () => this.#session.poll(id));
+    if (result.type !== "parked") return Response.json(result);
+    return new Response(null, { status: 101, webSocket: result.socket });
   }
 
   /** Withdraws a request whose answer did not reach the client. `hasLeft`: because the client has hung up. */
   withdraw(key: string, id: string, how = { hasLeft: false }): Promise<void> {
-    return this.#idleLimit.atWork(() => this.#callers.withdrawal(id, () => this.#session.withdraw(id, key, how)));
+    return this.#callers.withdrawal(id, () => this.#session.withdraw(id, key, how));
   }
 
-  override webSocketClose(socket: WebSocket, code: number): Promise<void> {
+  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
     answerClose(socket, code);
-    return this.#idleLimit.atWork(async () => this.#pollClosed(socket, code));
+    this.#pollClosed(socket, code);
   }
 
-  override webSocketError(socket: WebSocket): Promise<void> {
-    return this.#idleLimit.atWork(async () => this.#pollClosed(socket, 1006));
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    this.#pollClosed(socket, NO_CLOSE);
   }
 
   override alarm(): Promise<void> {
-    return this.#idleLimit.atWork(() => this.#life.wake());
+    return this.#life.wake();
   }
 
   deliver(notice: Notice): Promise<NoticeAnswer> {
-    return this.#idleLimit.atWork(() => {
-      const isThere = !this.#polls.isClosing(notice.request);
-      return this.#runner.notice((number) => this.#session.notice(number, notice, isThere));
-    });
+    const isThere = !this.#polls.isClosing(notice.request);
+    return this.#runner.notice((number) => this.#session.notice(number, notice, isThere));
   }
 
-  lose(loss: Loss): Promise<void> {
-    return this.#idleLimit.atWork(async () => this.#runner.run(() => this.#session.lose(loss)));
+  async lose(loss: Loss): Promise<void> {
+    this.#runner.run(() => this.#session.lose(loss));
   }
 
   /** Nothing in this protocol asks for it. */
   async want(): Promise<void> {}
 
-  isLive(): Promise<boolean> {
-    return this.#idleLimit.atWork(async () => this.#life.isLive());
-  }
-
-  /** Closes the object's files, unless it is busy. Rejects if it did, as do calls that arrive too late: see `isResting`. */
-  rest(): Promise<void> {
-    return this.#idleLimit.rest();
+  async isLive(): Promise<boolean> {
+    return this.#life.isLive();
   }
 
   #pollClosed(socket: WebSocket, code: number): void {

@@ -35,11 +35,6 @@ export class Polls {
     return [...this.#polls.values()].map(({ parked }) => parked);
   }
 
-  get isAnyOpen(): boolean {
-    for (const poll of this.#polls.values()) if (isOpen(poll)) return true;
-    return false;
-  }
-
   /** Whether the Worker has closed the poll of this request, and that has not been handled yet. */
   isClosing(id: string): boolean {
     const poll = this.#polls.get(id);

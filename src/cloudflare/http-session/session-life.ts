@@ -1,5 +1,4 @@
 import { logged } from "../../log.ts";
-import { roomToIdle } from "../awake/awake-sessions.ts";
 import { directoryOfAddress } from "../calls/directories.ts";
 import type { SessionAdmission } from "../directory/directory-object.ts";
 import type { Released } from "./asks.ts";
@@ -20,7 +19,6 @@ export class SessionLife {
   /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
   async open(address: string, label: string | undefined): Promise<SessionAdmission> {
     const { env, own, session, runner } = this.#host;
-    if (!(await roomToIdle(env))) return "max_sessions";
     this.#isOpening = true;
     try {
       const admission = await directoryOfAddress(env, address).openSession(own.session, address, "http", label);
@@ -34,8 +32,7 @@ export class SessionLife {
   relabel(label: string): void {
     const { ctx, env, own, session } = this.#host;
     const directory = directoryOfAddress(env, session.address);
-    const relabel = own.activity.during(() => directory.relabel(own.session, label));
-    ctx.waitUntil(relabel.catch(logged("directory_unreachable")));
+    ctx.waitUntil(directory.relabel(own.session, label).catch(logged("directory_unreachable")));
   }
 
   /** Records that the client is alive, and what it has released; or ends the session if its time is up. */
@@ -77,11 +74,9 @@ export class SessionLife {
   /** The session has ended: leaves its keys and the directory. */
   leave(): void {
     const { ctx, env, own, session, runner } = this.#host;
-    this.#ending = own.activity.during(async () => {
-      const directory = directoryOfAddress(env, session.address);
-      const unlisted = directory.closeSession(own.session).catch(logged("directory_unreachable"));
-      await Promise.all([unlisted, runner.hasLeft()]);
-    });
+    const directory = directoryOfAddress(env, session.address);
+    const unlisted = directory.closeSession(own.session).catch(logged("directory_unreachable"));
+    this.#ending = Promise.all([unlisted, runner.hasLeft()]).then(() => {});
     ctx.waitUntil(this.#ending);
   }
 }

@@ -1,14 +1,10 @@
 import { type CommandContext, FenceExhaustedError, type KeyEngine, type Refusal } from "../../core/engine/index.ts";
-import type { Activity } from "../awake/activity.ts";
 import { type KeyLife, LostRowsError } from "./key-life.ts";
 import type { Decision } from "./key-news.ts";
 
 /** The parts of a key that running a command needs. */
 interface Parts {
   readonly life: KeyLife;
-  readonly activity: Activity;
-  /** A command has come. */
-  began(): void;
   context(): CommandContext;
   /** Writes what the engine has changed. If it throws, the change has not happened. */
   store(engine: KeyEngine): void;
@@ -29,73 +25,60 @@ export class KeyCommands {
   }
 
   /** Runs a command on a key that exists; returns `missing` for one that does not. */
-  use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+  async use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     const { life } = this.#parts;
-    return this.#atWork(async () => {
-      while (life.isInTransition) await life.settled();
-      return this.#runIfThere(missing, decide);
-    });
+    while (life.isInTransition) await life.settled();
+    return this.#runIfThere(missing, decide);
   }
 
   /** Like `use`, but throws for a key that has existed and lost its rows: `missing` might be wrong. */
-  useUnlessLost<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+  async useUnlessLost<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     const { life } = this.#parts;
-    return this.#atWork(async () => {
-      while (life.isInTransition) await life.settled();
-      if (life.isDoubtful || !(life.exists || life.isUnconfirmed)) await life.checkRows();
-      return this.use(missing, decide);
-    });
+    while (life.isInTransition) await life.settled();
+    if (life.isDoubtful || !(life.exists || life.isUnconfirmed)) await life.checkRows();
+    return this.use(missing, decide);
   }
 
   /** Like `useUnlessLost`, for a command whose outcome may tell somebody of a first grant: the key is listed before. */
-  useListed<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+  async useListed<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     const { life } = this.#parts;
-    if (!life.isInTransition && !life.isUnconfirmed) return this.useUnlessLost(missing, decide);
-    return this.#atWork(async () => {
-      await this.#confirmed();
-      return this.useUnlessLost(missing, decide);
-    });
+    if (life.isInTransition || life.isUnconfirmed) await this.#confirmed();
+    return this.useUnlessLost(missing, decide);
   }
 
   /** Like `useListed`, but a key that has lost its rows is `missing`. */
-  useListedIfAny<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
-    return this.#atWork(async () => {
-      try {
-        await this.#confirmed();
-      } catch (error) {
-        if (error instanceof LostRowsError) return missing;
-        throw error;
-      }
-      return this.use(missing, decide);
-    });
+  async useListedIfAny<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    try {
+      await this.#confirmed();
+    } catch (error) {
+      if (error instanceof LostRowsError) return missing;
+      throw error;
+    }
+    return this.use(missing, decide);
   }
 
   /** Like `useListed`, for a command that shows a token, which itself may confirm that the key is listed. */
-  useShown<Outcome>(token: string, missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
-    const { life } = this.#parts;
-    if (life.confirm(token)) return this.#atWork(async () => this.#runIfThere(missing, decide));
-    return this.useListed(missing, decide);
+  async useShown<Outcome>(token: string, missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    return this.#parts.life.confirm(token) ? this.#runIfThere(missing, decide) : this.useListed(missing, decide);
   }
 
   /**
    * Runs a command on the key, founding it with `limit` first if needed and if the cap on keys allows it. Refuses if no
    * fences are left to grant.
    */
-  useFounded<Outcome>(
+  async useFounded<Outcome>(
     limit: number,
     decide: Decision<Outcome>,
   ): Promise<Outcome | Refusal<"max_locks" | "fence_persistence">> {
     const { life } = this.#parts;
-    return this.#atWork(async () => {
-      for (;;) {
-        while (life.isInTransition) await life.settled();
-        const { engine, isListed } = life;
-        if (engine && isListed) return this.#runUnlessExhausted(engine, decide);
-        const first = await life.found(limit, decide);
-        if (first) return first.outcome;
-        if (!life.isListed) return { status: "max_locks" };
-      }
-    });
+    for (;;) {
+      while (life.isInTransition) await life.settled();
+      const { engine, isListed } = life;
+      if (engine && isListed) return this.#runUnlessExhausted(engine, decide);
+      const first = await life.found(limit, decide);
+      if (first) return first.outcome;
+      if (!life.isListed) return { status: "max_locks" };
+    }
   }
 
   /**
@@ -128,11 +111,6 @@ export class KeyCommands {
   #runIfThere<Outcome>(missing: Outcome, decide: Decision<Outcome>): Outcome {
     const { engine, exists, isUnconfirmed } = this.#parts.life;
     return engine && (exists || isUnconfirmed) ? this.run(engine, decide) : missing;
-  }
-
-  #atWork<Result>(task: () => Promise<Result>): Promise<Result> {
-    this.#parts.began();
-    return this.#parts.activity.during(task);
   }
 
   #runUnlessExhausted<Outcome>(engine: KeyEngine, decide: Decision<Outcome>): Outcome | Refusal<"fence_persistence"> {

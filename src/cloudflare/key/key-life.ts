@@ -1,6 +1,6 @@
 import { type CommandContext, type Fence, FenceExhaustedError, KeyEngine, type Slot } from "../../core/engine/index.ts";
+import { log } from "../../log.ts";
 import { directoryOfKey } from "../calls/directories.ts";
-import { logUnreadable } from "../calls/key-file.ts";
 import type { Founding } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
 import { type Admission, askToList } from "./admission.ts";
@@ -107,7 +107,7 @@ export class KeyLife {
 
   /** Loads the stored state, discarding memory. Throws if it is unreadable. */
   load(): void {
-    const { env, name, store } = this.#owner;
+    const { name, store } = this.#owner;
     try {
       const stored = store.load();
       this.#engine = stored && new KeyEngine(stored.key);
@@ -117,7 +117,7 @@ export class KeyLife {
       this.#isWhole = false;
       this.#agreedTo = undefined;
     } catch (error) {
-      logUnreadable(env, name, error);
+      logUnreadable(name, error);
       throw error;
     }
   }
@@ -352,7 +352,7 @@ export class KeyLife {
 
   #lostRows(): LostRowsError {
     const error = new LostRowsError("the key is listed, but its stored rows are gone");
-    logUnreadable(this.#owner.env, this.#owner.name, error);
+    logUnreadable(this.#owner.name, error);
     return error;
   }
 
@@ -379,4 +379,9 @@ function endOfLeases(engine: KeyEngine): number {
 
 function newEngine(limit: number, fence: Fence, lastActivity: number): KeyEngine {
   return new KeyEngine({ limit, fence, lastActivity, slots: [], waiters: [], lapsed: [] });
+}
+
+/** One of the few events that name a key: an operator has to look at it. */
+function logUnreadable(key: string, error: unknown): void {
+  log("error", "key_unreadable", { key, error: String(error) }, key);
 }

@@ -2,18 +2,12 @@ import type { CommandContext, KeyEngine, KeyEvent, NoticeAnswer, RoundEvent } fr
 import type { KeyMeter } from "../../core/key/meter.ts";
 import { sessionlessProtocolOf } from "../../core/session-names.ts";
 import { log } from "../../log.ts";
-import { isLimited } from "../awake/awake-sessions.ts";
 import { sessionObject } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
-import { Turns } from "../pacing/turns.ts";
 import type { KeyListeners } from "./listeners.ts";
 import type { RoundNews } from "./rounds.ts";
 
 export type Decision<Outcome> = (engine: KeyEngine, context: CommandContext) => Outcome;
-
-/** How many sessions are notified concurrently. */
-const TELLS = { width: 8, perPause: 8 };
-const TURN_TAKES_AT_MOST_MS = 250;
 
 /** The object whose news this is. */
 interface Owner {
@@ -29,26 +23,16 @@ interface Owner {
 /** Brings a key's news to its sessions and listeners, and their answers to the engine. */
 export class KeyNews {
   readonly #owner: Owner;
-  readonly #turns = new Turns(TELLS);
 
   constructor(owner: Owner) {
     this.#owner = owner;
   }
 
-  /** The relay's news are told at once, so that they arrive in order. If open files are limited, many sessions are not woken at once. A slow session delays others only briefly. */
+  /**
+   * Notifies a session, a listener of this key, or the relay. A notice that gets no answer is repeated from the alarm.
+   */
   async tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
     if (event.type === "round" || event.type === "round_over") return this.#tellRelay(engine, event);
-    if (!isLimited(this.#owner.env)) return this.#tell(engine, event);
-    let told: Promise<void> | undefined;
-    await this.#turns.run(() => {
-      told = this.#tell(engine, event);
-      return within(TURN_TAKES_AT_MOST_MS, told);
-    });
-    return told;
-  }
-
-  /** Notifies a session, or a listener of this key. A notice that gets no answer is repeated from the alarm. */
-  async #tell(engine: KeyEngine, event: Exclude<KeyEvent, RoundEvent>): Promise<void> {
     const { env, name: key, meter } = this.#owner;
     try {
       if (sessionlessProtocolOf(event.session)) {
@@ -95,12 +79,4 @@ export class KeyNews {
     meter.answered(answer);
     this.#owner.run(engine, (_, context) => engine.answer(request, answer, context));
   }
-}
-
-/** Resolves when the task is done or the time has passed. */
-async function within(ms: number, task: Promise<void>): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const timer = setTimeout(late.resolve, ms);
-  await Promise.race([task, late.promise]);
-  clearTimeout(timer);
 }

@@ -34,14 +34,10 @@ import { History, type HistoryView, type Labels, MAX_GRANTS } from "../../core/k
 import { KeyMeter } from "../../core/key/meter.ts";
 import type { ProlongOutcome } from "../../core/session/key-calls.ts";
 import { log } from "../../log.ts";
-import { Activity } from "../awake/activity.ts";
-import { bookWakeUp, isWithinLimit, noteAwake, restOne } from "../awake/awake-keys.ts";
-import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
-import { WakeUp } from "../awake/wake-up.ts";
+import { WakeUp } from "../alarms/wake-up.ts";
 import { NO_CLOSE } from "../calls/closing.ts";
 import { LISTENER_HEADER } from "../calls/replies.ts";
 import { configOf, type Env } from "../env.ts";
-import { forgetKey, noteKey } from "../known-keys/known-keys.ts";
 import { Meter } from "../metrics/meter.ts";
 import { KeyCommands } from "./key-commands.ts";
 import { KeyLife, LostRowsError, type Retirement } from "./key-life.ts";
@@ -79,7 +75,6 @@ export class KeyObject extends DurableObject<Env> {
   readonly #reports: Meter;
   readonly #meter: KeyMeter;
   readonly #history = new History();
-  readonly #activity = new Activity();
   readonly #listeners: KeyListeners;
   readonly #news: KeyNews;
   readonly #rounds: RoundNews;
@@ -89,7 +84,7 @@ export class KeyObject extends DurableObject<Env> {
     super(ctx, env);
     this.#config = configOf(env);
     this.#store = new KeyStore(ctx.storage);
-    this.#wakeUp = new WakeUp(ctx.storage, (time) => bookWakeUp(env, time));
+    this.#wakeUp = new WakeUp(ctx.storage);
     this.#listeners = new KeyListeners(ctx, this);
     this.#rounds = new RoundNews(env, this.#name);
     this.#reports = new Meter(env, (report) => ctx.waitUntil(report));
@@ -102,7 +97,6 @@ export class KeyObject extends DurableObject<Env> {
       stored: (engine) => this.#tell(engine),
       wakeFor: (engine) => this.#wakeUp.by(this.#nextWake(engine)),
       forget: () => {
-        forgetKey(this.#name);
         this.#history.forget();
         this.#wakeUp.clear();
       },
@@ -117,8 +111,6 @@ export class KeyObject extends DurableObject<Env> {
     });
     this.#commands = new KeyCommands({
       life: this.#life,
-      activity: this.#activity,
-      began: () => noteAwake(env, this.#name),
       context: () => this.#context(),
       store: (engine) => {
         this.#store.write(engine.takeChanges());
@@ -127,13 +119,10 @@ export class KeyObject extends DurableObject<Env> {
       stored: (engine) => this.#tell(engine),
       restart: (why) => ctx.abort(why),
     });
-    noteAwake(env, this.#name);
-    forgetKey(this.#name);
     ctx.blockConcurrencyWhile(async () => {
       this.#life.load();
       const { engine, isVisited } = this.#life;
       if (!engine) return;
-      if (this.#life.isListed) noteKey(env, this.#name, engine);
       this.#history.recall(engine.newestHolds(MAX_GRANTS));
       await this.#wakeUp.recall();
       // A founding cut short by a crash has set no alarm that would prune the key if it stays unused.
@@ -321,29 +310,7 @@ export class KeyObject extends DurableObject<Env> {
     return isForgotten;
   }
 
-  /**
-   * Closes the object's files now instead of after a minute or two, unless it is busy. Rejects with `isResting` if it
-   * did, as does every call that arrives too late. Rows and alarm stay; the history is lost.
-   */
-  async rest(): Promise<void> {
-    const { begun } = this.#activity;
-    await this.#reports.settled();
-    await settled(this.ctx);
-    const isUnused = !this.#activity.isBusy && this.#activity.begun === begun && !this.#life.isInTransition;
-    // Resting would disconnect claims that wait here.
-    const isIdle = isUnused && !this.#listeners.areThere;
-    if (isIdle && this.#reports.isQuiet && !this.#wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) rest(this.ctx);
-  }
-
-  override alarm(): Promise<void> {
-    return this.#activity.during(async () => {
-      await this.#wake();
-      // An alarm wakes the key without making room for it first.
-      if (!isWithinLimit(this.env)) await restOne(this.env);
-    });
-  }
-
-  async #wake(): Promise<void> {
+  override async alarm(): Promise<void> {
     this.#wakeUp.clear();
     try {
       await this.#commands.use(undefined, (engine, context) => engine.tick(context));
@@ -370,13 +337,10 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   #tell(engine: KeyEngine): void {
-    // Reports must not show a hold that may not be one.
-    if (!this.#life.isDoubtful) noteKey(this.env, this.#name, engine);
     const observations = engine.takeObservations();
     this.#meter.countAll(observations, engine.limit);
     this.#history.note(observations);
-    for (const event of engine.takeEvents())
-      this.ctx.waitUntil(this.#activity.during(() => this.#news.tell(engine, event)));
+    for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#news.tell(engine, event));
   }
 
   /** By the machine's clock, which alarms use. */

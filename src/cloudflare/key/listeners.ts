@@ -36,10 +36,6 @@ export class KeyListeners {
     this.#claims = claims;
   }
 
-  get areThere(): boolean {
-    return this.#ctx.getWebSockets().length > 0;
-  }
-
   /** Whether a missing listener may still reconnect. */
   get mayReturn(): boolean {
     return Date.now() - this.#wokenAt < RECONNECTS_WITHIN_MS;

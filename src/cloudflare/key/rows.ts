@@ -21,8 +21,6 @@ import { encodeSessionless } from "../../core/key/sessionless-row.ts";
  * A key's rows. Slots are updated in place, so an uncontended cycle writes two rows: one when the slot is taken, one
  * when it is freed. A waiter's row lives from joining until its session has answered. There are no indexes: every row
  * written is billed, and a key is read whole when its object wakes.
- *
- * `sessionless` was added after the other columns: tables without it get it with the first row that needs it.
  */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS key (
@@ -62,13 +60,13 @@ const SCHEMA = `
   ) WITHOUT ROWID;
 `;
 
-const SLOT_COLUMNS = "slot, token, session, request, lease_s, expires_at, since, place, flags";
-const WAITER_COLUMNS = "place, session, request, wait_request, is_enqueued, lease_s, joined_at, deadline, outcome";
+const SLOT_COLUMNS = "slot, token, session, request, lease_s, expires_at, since, place, flags, sessionless";
+const WAITER_COLUMNS =
+  "place, session, request, wait_request, is_enqueued, lease_s, joined_at, deadline, outcome, sessionless";
 
 type KeyRow = { slot_limit: number; fence: string; founded_at: number; is_listed: number };
 
-/** Values of `is_listed`. The first is written by version 0.1.0: the directory may have forgotten the key. */
-const UNLISTED = 0;
+/** Values of `is_listed`. */
 const LISTED = 1;
 /** The directory is being asked to list the key. Nothing is granted before it does, so a slot shows that it has. */
 const ASKING = 2;
@@ -106,8 +104,6 @@ export class KeyStore {
   #isListed = ASKING;
   /** Slots that have a row. */
   readonly #stored = new Set<number>();
-  /** The tables have the column `sessionless`. */
-  #hasSessionless = false;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
@@ -129,13 +125,15 @@ export class KeyStore {
     this.#forget();
     if (!this.#hasTables()) return this.#loadCompact();
     const rows = this.#sql.exec<SlotRow>("SELECT * FROM slots ORDER BY slot");
-    this.#hasSessionless = rows.columnNames.includes("sessionless");
+    checkLayout("slots", rows.columnNames, SLOT_COLUMNS);
     const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, founded_at, is_listed FROM key").toArray();
     if (!row) return undefined;
     this.#isListed = row.is_listed;
     const slots = rows.toArray();
     for (const { slot } of slots) this.#stored.add(slot);
-    const waiters = this.#sql.exec<WaiterRow>("SELECT * FROM waiters ORDER BY place").toArray();
+    const waiting = this.#sql.exec<WaiterRow>("SELECT * FROM waiters ORDER BY place");
+    checkLayout("waiters", waiting.columnNames, WAITER_COLUMNS);
+    const waiters = waiting.toArray();
     const lapsed = this.#sql
       .exec<{ session: string; at: number }>("SELECT session, at FROM lapsed ORDER BY at")
       .toArray()
@@ -181,7 +179,7 @@ export class KeyStore {
   /** The directory lists the key. A record says so with the next write. */
   confirm(): void {
     if (this.#compact) this.#compact = { ...this.#compact, isListed: LISTED };
-    else if (this.#isListed === UNCONFIRMED || this.#isListed === UNLISTED) {
+    else if (this.#isListed === UNCONFIRMED) {
       this.#sql.exec("UPDATE key SET is_listed = ?", LISTED);
       this.#isListed = LISTED;
     }
@@ -228,7 +226,6 @@ export class KeyStore {
 
   #makeTables({ limit, fence, foundedAt, isListed, slot }: CompactRecord): void {
     this.#sql.exec(SCHEMA);
-    this.#hasSessionless = true;
     this.#writeKey(limit, fence, foundedAt, isListed);
     if (slot) this.#writeSlot(slotFrom(slot));
     this.#storage.kv.delete(COMPACT);
@@ -257,9 +254,8 @@ export class KeyStore {
       return;
     }
     this.#stored.add(slot.index);
-    const [more, ...values] = this.#sessionlessColumn(slot);
     this.#sql.exec(
-      `INSERT OR REPLACE INTO slots (${SLOT_COLUMNS}${more}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?${more && ", ?"})`,
+      `INSERT OR REPLACE INTO slots (${SLOT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       slot.index,
       slot.token,
       slot.session,
@@ -269,7 +265,7 @@ export class KeyStore {
       slot.since,
       slot.place,
       flagsOf(slot),
-      ...values,
+      slot.sessionless ? encodeSessionless(slot.sessionless) : null,
     );
   }
 
@@ -278,9 +274,8 @@ export class KeyStore {
       this.#sql.exec("DELETE FROM waiters WHERE place = ?", waiter.place);
       return;
     }
-    const [more, ...values] = this.#sessionlessColumn(waiter);
     this.#sql.exec(
-      `INSERT OR REPLACE INTO waiters (${WAITER_COLUMNS}${more}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?${more && ", ?"})`,
+      `INSERT OR REPLACE INTO waiters (${WAITER_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       waiter.place,
       waiter.session,
       waiter.request,
@@ -290,18 +285,8 @@ export class KeyStore {
       waiter.joinedAt,
       Number.isFinite(waiter.deadline) ? waiter.deadline : null,
       waiter.outcome ?? null,
-      ...values,
+      waiter.sessionless ? encodeSessionless(waiter.sessionless) : null,
     );
-  }
-
-  /** The extra column that a row needs, and its value; empty for a holder or waiter with a session. */
-  #sessionlessColumn({ sessionless }: Pick<Slot, "sessionless">): [column: string, ...values: string[]] {
-    if (!sessionless) return [""];
-    if (!this.#hasSessionless) {
-      this.#sql.exec("ALTER TABLE slots ADD COLUMN sessionless TEXT; ALTER TABLE waiters ADD COLUMN sessionless TEXT");
-      this.#hasSessionless = true;
-    }
-    return [", sessionless", encodeSessionless(sessionless)];
   }
 
   /** Deletes everything, including the alarm. */
@@ -320,4 +305,13 @@ export class KeyStore {
   #hasTables(): boolean {
     return this.#sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'key'").toArray().length > 0;
   }
+}
+
+/** Throws if the table was written by another version. Nothing has been released yet, so no other layout is read. */
+function checkLayout(table: string, found: readonly string[], columns: string): void {
+  if (found.join(", ") === columns) return;
+  throw new Error(
+    `table ${table} has the columns ${found.join(", ")}; this version reads ${columns} only: ` +
+      "deploy the version that wrote it, or delete the object's data",
+  );
 }

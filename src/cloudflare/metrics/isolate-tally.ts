@@ -13,8 +13,8 @@ import { collectorOf } from "./collectors.ts";
 /** Reports of one isolate are at least this far apart. */
 const REPORT_EVERY_MS = 10_000;
 /**
- * On Cloudflare a report costs a request and a row, so it waits until it is worth that: until this many events are
- * counted, or the report is this late. Self-hosted it costs one commit, and a crash should lose little.
+ * A report costs a request and a row, so it waits until it is worth that: until this many events are counted, or the
+ * report is this late.
  */
 const WORTH_A_REPORT = 200;
 const LATE_AFTER_MS = 600_000;
@@ -56,14 +56,14 @@ function counted(): void {
 }
 
 /** Whether the caller, who has just counted something, should send a report. */
-export function isReportDue(env: Env): boolean {
+export function isReportDue(): boolean {
   if (events === 0 || reportedAt === undefined) return false;
   const now = Date.now();
   // The clock was set back.
   if (reportedAt > now) reportedAt = now;
   const lateMs = now - reportedAt - REPORT_EVERY_MS;
   if (lateMs < 0) return false;
-  return env.SELF_HOSTED !== undefined || events >= WORTH_A_REPORT || lateMs + REPORT_EVERY_MS >= LATE_AFTER_MS;
+  return events >= WORTH_A_REPORT || lateMs + REPORT_EVERY_MS >= LATE_AFTER_MS;
 }
 
 /** Sends what is pending to a collector. If that fails, it stays for the next report. Never rejects. */

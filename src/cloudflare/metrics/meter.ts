@@ -26,18 +26,13 @@ export class Meter {
     this.#reportIfDue();
   }
 
-  /** Whether no report of this object is in flight: dropping the object would lose it. */
-  get isQuiet(): boolean {
-    return this.#report === undefined;
-  }
-
-  /** Resolves when no report of this object is in flight. */
+  /** Resolves when no report of this object is in flight: dropping the object would lose it. */
   async settled(): Promise<void> {
     await this.#report;
   }
 
   #reportIfDue(): void {
-    if (this.#report || !isReportDue(this.#env)) return;
+    if (this.#report || !isReportDue()) return;
     this.#report = sendReport(this.#env).finally(() => {
       this.#report = undefined;
     });

@@ -7,7 +7,7 @@ import { type ProlongCommand, Relay } from "../../core/group/relay.ts";
 import { versionName } from "../../core/protocols/godistlock/relay.ts";
 import { log } from "../../log.ts";
 import { VERSION } from "../../version.ts";
-import { WakeTimer } from "../awake/wake-timer.ts";
+import { WakeTimer } from "../alarms/wake-timer.ts";
 import { answerClose } from "../calls/closing.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
 import { configOf, type Env } from "../env.ts";

@@ -3,12 +3,10 @@ import { randomHex } from "../../core/hex.ts";
 import { versionName } from "../../core/protocols/godistlock/relay.ts";
 import type { SessionOrigin } from "../../core/session/context.ts";
 import { VERSION } from "../../version.ts";
-import type { Activity } from "../awake/activity.ts";
-import type { Alarm } from "../awake/wake-up.ts";
+import { WakeUp } from "../alarms/wake-up.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
 import { configOf, type Env } from "../env.ts";
-import { StorageHealth } from "../storage-probe.ts";
-import type { SessionRows } from "./session-rows.ts";
+import { SessionRows } from "./session-rows.ts";
 import { SessionStore } from "./session-store.ts";
 
 /** What every session has, whatever its protocol. */
@@ -17,40 +15,28 @@ export interface SessionParts {
   readonly config: Config;
   readonly keys: RemoteKeys;
   readonly store: SessionStore;
-  readonly storage: StorageHealth;
-  readonly wakeUp: Alarm;
-  /** Everything the session does, except listening to its socket. */
-  readonly activity: Activity;
+  readonly wakeUp: WakeUp;
   readonly origin: SessionOrigin;
 }
 
-/** What an object has for a session. */
-interface Place {
-  readonly session: string;
-  readonly rows: SessionRows;
-  readonly wakeUp: Alarm;
-}
-
-export function sessionPartsOf({ session, rows, wakeUp }: Place, env: Env, activity: Activity): SessionParts {
-  const store = new SessionStore(rows);
+export function sessionPartsOf({ id, storage }: DurableObjectState, env: Env): SessionParts {
+  // Objects of sessions are only ever addressed by name.
+  const session = id.name as string;
+  const store = new SessionStore(new SessionRows(storage));
   const config = configOf(env);
-  const storage = new StorageHealth(env);
-  const random = () => randomHex(16);
-  const isStorageWell = () => storage.mayStore() === true;
   return {
     session,
     config,
     keys: new RemoteKeys(env),
     store,
-    storage,
-    wakeUp,
-    activity,
+    wakeUp: new WakeUp(storage),
     origin: {
       session,
       config: { ...config, version: versionName(VERSION) },
       records: store,
-      random,
-      isStorageWell,
+      random: () => randomHex(16),
+      // Cloudflare's disks do not fill up.
+      isStorageWell: () => true,
       now: Date.now(),
     },
   };

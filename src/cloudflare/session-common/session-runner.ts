@@ -1,13 +1,10 @@
 import type { NoticeAnswer } from "../../core/engine/index.ts";
 import type { SessionContext } from "../../core/session/context.ts";
 import type { Effect } from "../../core/session/effects.ts";
-import type { KeyOutcome } from "../../core/session/key-calls.ts";
 import { log } from "../../log.ts";
-import type { Activity } from "../awake/activity.ts";
-import { WakeTimer } from "../awake/wake-timer.ts";
-import type { Alarm } from "../awake/wake-up.ts";
+import { WakeTimer } from "../alarms/wake-timer.ts";
+import type { WakeUp } from "../alarms/wake-up.ts";
 import type { RemoteKeys } from "../calls/remote-keys.ts";
-import type { StorageHealth } from "../storage-probe.ts";
 import type { SessionStore } from "./session-store.ts";
 
 type CallEffect = Extract<Effect, { readonly type: "callKey" }>;
@@ -22,7 +19,6 @@ const STORES: ReadonlySet<Effect["type"]> = new Set(["storeKey", "forgetKeys", "
 /** A session's state machine. */
 export interface Machine {
   readonly context: SessionContext;
-  readonly requests: { storageChecked(id: string, isWell: boolean): void };
   readonly isLeaving: boolean;
   tick(due: number): void;
 }
@@ -31,17 +27,10 @@ export interface Machine {
 export interface RunnerParts {
   readonly keys: RemoteKeys;
   readonly store: SessionStore;
-  readonly storage: StorageHealth;
-  readonly wakeUp: Alarm;
-  /** Everything the session does, except listening to its socket. */
-  readonly activity: Activity;
+  readonly wakeUp: WakeUp;
   readonly handlers: EffectHandlers;
   /** Called after each command. */
   readonly progressed?: () => void;
-  /** Chooses the time of an alarm that may be deferred. */
-  readonly defer?: (time: number) => number;
-  /** Delays a call, or makes it now. */
-  readonly pace?: (effect: CallEffect, make: () => Promise<KeyOutcome | "skipped">) => Promise<KeyOutcome | "skipped">;
 }
 
 /** Runs the commands of a session's state machine, and what they make the host do. */
@@ -84,11 +73,6 @@ export class SessionRunner {
     return answer.promise;
   }
 
-  /** Nothing happens by itself from here on: another runner may be at work on the same session. */
-  stop(): void {
-    this.#timer.at(Number.POSITIVE_INFINITY);
-  }
-
   /** Resolves when all keys have been left and nothing is stored, or when none of the rest can be reached now. */
   async hasLeft(): Promise<void> {
     if (this.#machine.isLeaving) await new Promise<void>((resolve) => this.#leavers.push(resolve));
@@ -112,13 +96,10 @@ export class SessionRunner {
   }
 
   #one(effect: Effect): void {
-    const { store, storage, wakeUp, defer } = this.#parts;
+    const { store, wakeUp } = this.#parts;
     switch (effect.type) {
       case "callKey":
-        this.#call(effect);
-        break;
-      case "checkStorage":
-        void this.#checkStorage(effect.id);
+        void this.#call(effect);
         break;
       case "answerNotice":
         this.#takeNotice(effect.notice)?.resolve(effect.answer);
@@ -133,13 +114,11 @@ export class SessionRunner {
         store.forget(effect.keys);
         break;
       case "put":
-        // It only matters after a crash. A write that fails, as on a full disk, is one: it costs the object its memory, and
-        // all who share it their sockets.
-        if (effect.name !== "ending" || storage.mayStore() === true) store.put(effect.name, effect.value);
+        store.put(effect.name, effect.value);
         break;
       case "wake":
         if (effect.at !== undefined) wakeUp.set(effect.at);
-        else if (effect.by !== undefined) wakeUp.by(effect.mayDefer && defer ? defer(effect.by) : effect.by);
+        else if (effect.by !== undefined) wakeUp.by(effect.by);
         break;
       case "left":
         this.#left(effect.isAll);
@@ -154,38 +133,25 @@ export class SessionRunner {
   }
 
   #left(isAll: boolean): void {
-    const { activity, store, wakeUp } = this.#parts;
-    if (isAll) this.#deletion = activity.during(() => store.deleteAll()).then(() => wakeUp.clear());
+    const { store, wakeUp } = this.#parts;
+    if (isAll) this.#deletion = store.deleteAll().then(() => wakeUp.clear());
     for (const resolve of this.#leavers.splice(0)) resolve();
   }
 
-  #call(effect: CallEffect): void {
-    const { activity, keys, pace } = this.#parts;
-    const { call, key, ask } = effect;
+  async #call({ call, key, ask }: CallEffect): Promise<void> {
     const { context } = this.#machine;
-    const mayRepeat = () => context.mayRepeatCall(call);
-    void activity.during(async () => {
-      let outcome: KeyOutcome | "skipped";
-      try {
-        const make = () => keys.ask(key, ask, mayRepeat);
-        outcome = pace && effect.request ? await pace(effect, make) : await make();
-      } catch (error) {
-        this.run(() => context.keyFailed(call, String(error)));
-        return;
-      }
-      this.run(() => (outcome === "skipped" ? context.callSkipped(call) : context.keyAnswered(call, outcome)));
-    });
+    let answered: () => void;
+    try {
+      const outcome = await this.#parts.keys.ask(key, ask, () => context.mayRepeatCall(call));
+      answered = () => context.keyAnswered(call, outcome);
+    } catch (error) {
+      answered = () => context.keyFailed(call, String(error));
+    }
+    this.run(answered);
   }
 
   #failLater({ call }: CallEffect, fault: unknown): void {
     queueMicrotask(() => this.run(() => this.#machine.context.keyFailed(call, String(fault))));
-  }
-
-  async #checkStorage(id: string): Promise<void> {
-    await this.#parts.activity.during(async () => {
-      const isWell = await this.#parts.storage.mayStore();
-      this.run(() => this.#machine.requests.storageChecked(id, isWell));
-    });
   }
 
   #takeNotice(number: number): PromiseWithResolvers<NoticeAnswer> | undefined {

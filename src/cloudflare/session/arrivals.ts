@@ -1,8 +1,9 @@
 import { authenticateSecret } from "../../core/auth/principal.ts";
 import { sameSecret } from "../../core/auth/secrets.ts";
 import { REFUSAL_HEADER } from "../../core/protocols/carrier/refusal.ts";
+import type { ClientEntry } from "../../service.ts";
 import { closeSocket } from "../calls/closing.ts";
-import { type ClientEntry, decodeEntry, RESUME_HEADER, resumableFrom } from "./client-entry.ts";
+import { decodeEntry, RESUME_HEADER, resumableFrom } from "../transports/client-entry.ts";
 import type { HostParts } from "./host-parts.ts";
 import { SessionSocket } from "./session-socket.ts";
 
@@ -21,17 +22,17 @@ export class Arrivals {
   }
 
   /** Opens the session on a WebSocket, or resumes it. A refusal is a 503 with the reason in a header. */
-  async receive(headers: Headers, { mayResume }: { readonly mayResume: boolean }): Promise<Response> {
-    const { place, session, runner } = this.#host;
+  async receive(headers: Headers): Promise<Response> {
+    const { ctx, session, runner } = this.#host;
     const entry = decodeEntry(headers);
     const secret = headers.get(RESUME_HEADER);
-    const reason = secret === null ? await this.#admit(entry) : mayResume ? await this.#resume(secret) : "session_gone";
+    const reason = secret === null ? await this.#admit(entry) : await this.#resume(secret);
     // Another client may have been let in meanwhile.
     const refusal = reason ?? (session.conversation && "session_in_use");
     if (refusal) return new Response(null, { status: 503, headers: { [REFUSAL_HEADER]: refusal } });
     const { 0: theirs, 1: ours } = new WebSocketPair();
     try {
-      place.accept(ours);
+      ctx.acceptWebSocket(ours);
       this.#open(ours, entry);
     } finally {
       if (!session.conversation) runner.run(() => session.opening(false));
@@ -41,7 +42,6 @@ export class Arrivals {
 
   /** The session has decided about an attempt to resume it. */
   settle(attempt: number, refusal: string | undefined): void {
-    if (refusal === undefined) this.#host.turns.returned(Date.now());
     this.#attempts.get(attempt)?.(refusal);
     this.#attempts.delete(attempt);
   }
@@ -56,8 +56,8 @@ export class Arrivals {
 
   /** Continues on a socket that has outlived the object's sleep. Without one, the session has lost its socket. */
   restore(): void {
-    const { place, own, session, runner, sockets } = this.#host;
-    const socket = place.sockets().find((each) => !SessionSocket.isClosed(each));
+    const { ctx, own, session, runner, sockets } = this.#host;
+    const socket = ctx.getWebSockets().find((each) => !SessionSocket.isClosed(each));
     if (!socket) {
       if (session.resumption.isOn && !session.isOver) runner.run(() => session.loseSocket());
       return;
@@ -97,9 +97,8 @@ export class Arrivals {
   }
 
   #open(socket: WebSocket, entry: ClientEntry): void {
-    const { place, own, session, runner, sockets, telemetry } = this.#host;
-    const sharer = place.isShared ? own.session : undefined;
-    sockets.listenTo(SessionSocket.open(socket, own.store, entry, sharer));
+    const { own, session, runner, sockets, telemetry } = this.#host;
+    sockets.listenTo(SessionSocket.open(socket, own.store, entry));
     const { protocol = "dflockd", isAuthenticated, rights } = entry;
     const client = { protocol, isAuthenticated, rights, resumableFrom: resumableFrom(entry) };
     runner.run(() => session.opened(client));

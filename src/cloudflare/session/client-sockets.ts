@@ -1,5 +1,5 @@
+import type { ClientEntry } from "../../service.ts";
 import type { SessionStore } from "../session-common/session-store.ts";
-import type { ClientEntry } from "./client-entry.ts";
 import { ANSWERS_PER_MS, PacedInput } from "./paced-input.ts";
 import { SessionSocket } from "./session-socket.ts";
 

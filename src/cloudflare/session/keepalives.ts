@@ -1,4 +1,5 @@
-import type { AutoResponse } from "./host-place.ts";
+/** The platform's answers to keep-alives. */
+type AutoResponse = Pick<DurableObjectState, "setWebSocketAutoResponse" | "getWebSocketAutoResponse">;
 
 /** The client's keep-alive request and its response. */
 const REQUEST = "@keepalive ping\n_\n_\n";
@@ -12,29 +13,27 @@ const LOOK_EVERY_MS = 500;
  * 2026-11).
  */
 export class Keepalives {
-  readonly #platform: AutoResponse | undefined;
+  readonly #platform: AutoResponse;
   readonly #isAtWork: () => boolean;
   /** A timer is set that turns automatic responses on again. */
   #isWatching = false;
   /** The session has worked since that timer was set. */
   #hasWorked = false;
 
-  /** Without the platform's help the session answers all keep-alives itself. */
-  constructor(platform: AutoResponse | undefined, isAtWork: () => boolean) {
+  constructor(platform: AutoResponse, isAtWork: () => boolean) {
     this.#platform = platform;
     this.#isAtWork = isAtWork;
   }
 
   /** Turns automatic responses on, unless the session is busy: they come back by themselves then. */
   begin(): void {
-    if (!this.#isWatching)
-      this.#platform?.setWebSocketAutoResponse(new WebSocketRequestResponsePair(REQUEST, RESPONSE));
+    if (!this.#isWatching) this.#platform.setWebSocketAutoResponse(new WebSocketRequestResponsePair(REQUEST, RESPONSE));
   }
 
   /** Turns automatic responses off while the session is busy. Costs next to nothing while it stays busy. */
   atWork(): void {
     this.#hasWorked = true;
-    if (!this.#platform || this.#isWatching || this.#platform.getWebSocketAutoResponse() === null) return;
+    if (this.#isWatching || this.#platform.getWebSocketAutoResponse() === null) return;
     this.#platform.setWebSocketAutoResponse();
     this.#watch();
   }

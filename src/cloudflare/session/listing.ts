@@ -1,9 +1,9 @@
 import { logged } from "../../log.ts";
+import type { ClientEntry } from "../../service.ts";
 import { directoryOfAddress } from "../calls/directories.ts";
 import type { SessionAdmission } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
 import type { SessionParts } from "../session-common/session-parts.ts";
-import type { ClientEntry } from "./client-entry.ts";
 
 /** A session's place in the directory. */
 export class Listing {
@@ -23,9 +23,9 @@ export class Listing {
 
   /** Lists the session. Returns the reason if a cap forbids it. */
   async join({ address, transport, label }: ClientEntry): Promise<string | undefined> {
-    const { config, session, activity } = this.#own;
+    const { config, session } = this.#own;
     const directory = directoryOfAddress(this.#env, address);
-    this.#joined = activity.during(() => directory.openSession(session, address, transport, label));
+    this.#joined = directory.openSession(session, address, transport, label);
     if (config.maxConnections === 0 && config.maxConnectionsPerIp === 0) {
       this.#joined.catch(logged("directory_unreachable"));
       return undefined;

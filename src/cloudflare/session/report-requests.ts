@@ -4,6 +4,7 @@ import { gatherCounts } from "../../reports/counts.ts";
 import { keyDocument, statsDocument } from "../../reports/stats.ts";
 import { nextInOrder, type SequenceNumber } from "../pacing/shared-answers.ts";
 import { Turns } from "../pacing/turns.ts";
+import { CloudflareService } from "../service/cloudflare-service.ts";
 import type { HostParts } from "./host-parts.ts";
 
 const MAX_AT_ONCE = 2;
@@ -50,17 +51,18 @@ export class Reports {
   }
 
   async #document(request: ReportRequest, scope: Scope | undefined, asked: SequenceNumber): Promise<string> {
-    const { env, listing } = this.#host;
+    const { env, ctx, listing } = this.#host;
+    const service = (since: SequenceNumber) => new CloudflareService(env, (work) => ctx.waitUntil(work), since);
     switch (request.type) {
       case "query":
-        return (await keyDocument(env, request.key, { history: false }, asked)) ?? "null";
+        return (await keyDocument(service(asked), request.key, { history: false })) ?? "null";
       case "stats":
         await listing.joined;
         this.#joinedBy ??= nextInOrder();
-        return statsDocument(env, { scope }, Math.max(asked, this.#joinedBy));
+        return statsDocument(service(Math.max(asked, this.#joinedBy)), { scope });
       case "counts":
         await listing.joined;
-        return JSON.stringify(await gatherCounts(env));
+        return JSON.stringify(await gatherCounts(service(asked)));
     }
   }
 }

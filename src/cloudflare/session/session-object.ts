@@ -1,164 +1,121 @@
 import { DurableObject } from "cloudflare:workers";
 import type { NoticeAnswer } from "../../core/engine/index.ts";
 import type { Loss, Notice, Want } from "../../core/session/effects.ts";
-import { logged } from "../../log.ts";
-import { rest, settled, WAKE_UP_IS_NEAR_MS } from "../awake/resting.ts";
-import { SharedWakeUp } from "../awake/shared-wake-up.ts";
-import { WakeUp } from "../awake/wake-up.ts";
-import { isShared } from "../calls/session-names.ts";
+import type { SocketSession } from "../../core/session/socket-session.ts";
+import { CLOSE } from "../../core/session/wire/protocol.ts";
+import type { Listener } from "../calls/notices.ts";
 import type { Env } from "../env.ts";
-import { OwnRows, SharedRows } from "../session-common/session-rows.ts";
-import { StorageHealth } from "../storage-probe.ts";
-import { SESSION_HEADER } from "./client-entry.ts";
-import type { HostPlace } from "./host-place.ts";
-import { SessionHost } from "./session-host.ts";
-import { SessionSocket } from "./session-socket.ts";
+import type { SessionParts } from "../session-common/session-parts.ts";
+import type { EffectHandlers, SessionRunner } from "../session-common/session-runner.ts";
+import { Arrivals } from "./arrivals.ts";
+import type { ClientSockets } from "./client-sockets.ts";
+import { Departure } from "./departure.ts";
+import { hostPartsOf } from "./host-parts.ts";
+import type { Keepalives } from "./keepalives.ts";
+import { Reports } from "./report-requests.ts";
+import type { SessionTelemetry } from "./session-telemetry.ts";
 
-const SETTLE_TOGETHER_MS = 5;
+const encoder = new TextEncoder();
+const MAX_MESSAGE_BYTES = 1_048_576;
 
 /**
- * Where sessions live that have a socket: one in an object of its own, or a few that share one (ADR 23). Each has a host
- * of its own, which is made when something concerns it.
+ * Hosts the session of one client on a socket: `SocketSession` decides, this object stores, calls and sends. While the
+ * client waits or idles the object may sleep; its state is then with the socket, in storage or at the keys.
  */
-export class SessionObject extends DurableObject<Env> {
-  readonly #hosts = new Map<string, SessionHost>();
-  /** Saves reading a socket's attachment with each message. */
-  readonly #hostOfSocket = new WeakMap<WebSocket, SessionHost>();
-  /** Set if several sessions share the object. */
-  readonly #shared: { readonly rows: SharedRows; readonly wakeUp: SharedWakeUp } | undefined;
+export class SessionObject extends DurableObject<Env> implements Listener {
+  readonly #own: SessionParts;
+  readonly #session: SocketSession;
+  readonly #runner: SessionRunner;
+  readonly #keepalives: Keepalives;
+  readonly #reports: Reports;
+  readonly #sockets: ClientSockets;
+  readonly #telemetry: SessionTelemetry;
+  readonly #arrivals: Arrivals;
+  readonly #departure: Departure;
 
-  /** Undefined if nobody has asked since the last began. */
-  #settling: Promise<void> | undefined;
+  readonly #handlers: EffectHandlers = {
+    send: ({ line }) => {
+      this.#keepalives.atWork();
+      this.#sockets.current?.send(line);
+    },
+    close: ({ code }) => this.#sockets.current?.close(code),
+    known: () => {
+      if (this.#sockets.entry?.protocol !== "godistlock") this.#keepalives.begin();
+    },
+    detached: () => this.#sockets.drop(),
+    resumed: ({ attempt, refusal }) => this.#arrivals.settle(attempt, refusal),
+    ended: () => this.#departure.begin(),
+    authenticate: ({ secret }) => void this.#arrivals.authenticate(secret),
+    report: (effect) => void this.#reports.make(effect),
+    count: ({ happening }) => this.#telemetry.count(happening, this.#sockets.entry?.transport),
+    log: ({ level, event, fields }) => this.#telemetry.log(level, event, fields),
+  };
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    if (isShared(this.#name)) {
-      const health = new StorageHealth(env);
-      const wakeUp = new SharedWakeUp(ctx.storage, {
-        mayStore: () => health.mayStore() === true,
-        ring: () => ctx.waitUntil(this.alarm().catch(logged("session_alarm_failed"))),
-      });
-      this.#shared = { wakeUp, rows: new SharedRows(ctx.storage, (session) => wakeUp.deletedWith(session)) };
-      ctx.blockConcurrencyWhile(async () => {
-        await wakeUp.recall();
-        // Clients that have outlived a sleep may have stored nothing: only their sockets tell when they want to be woken.
-        for (const socket of ctx.getWebSockets()) if (!SessionSocket.isClosed(socket)) this.#hostOn(socket);
-      });
-    } else this.#hostOf(this.#name);
+    const host = hostPartsOf(ctx, env, this.#handlers);
+    this.#own = host.own;
+    this.#session = host.session;
+    this.#runner = host.runner;
+    this.#sockets = host.sockets;
+    this.#keepalives = host.keepalives;
+    this.#telemetry = host.telemetry;
+    this.#reports = new Reports(host);
+    this.#arrivals = new Arrivals(host);
+    this.#departure = new Departure(host);
+    this.#arrivals.restore();
   }
 
-  /** Opens a session on a WebSocket, or resumes it. A refusal is a 503 with the reason in a header. */
-  override fetch(request: Request): Promise<Response> {
-    return this.#hostOf(request.headers.get(SESSION_HEADER) ?? this.#name).open(request);
+  /** Opens the session on a WebSocket, or resumes it. A refusal is a 503 with the reason in a header. */
+  override fetch({ headers }: Request): Promise<Response> {
+    return this.#arrivals.receive(headers);
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> | undefined {
-    return this.#hostOn(socket).message(socket, message);
+    // A socket that was closed or replaced may go on sending.
+    if (!this.#sockets.isCurrent(socket)) return undefined;
+    this.#departure.heard();
+    this.#keepalives.atWork();
+    if (this.#session.isProbing) this.#runner.run(() => this.#session.heard());
+    if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
+    if (message === "") return undefined;
+    const bytes = typeof message === "string" ? encoder.encode(message) : new Uint8Array(message);
+    if (bytes.length <= MAX_MESSAGE_BYTES) return this.#sockets.take(bytes);
+    this.#runner.run(() => this.#session.close(CLOSE.tooLong));
+    return undefined;
   }
 
   override webSocketClose(socket: WebSocket, code: number): Promise<void> {
-    return this.#hostOn(socket).closed(socket, code);
+    return this.#departure.closed(socket, code);
   }
 
   override webSocketError(socket: WebSocket): Promise<void> {
-    return this.#hostOn(socket).broken(socket);
+    return this.#departure.broken(socket);
   }
 
   override async alarm(): Promise<void> {
-    if (!this.#shared) return this.#hostOf(this.#name).wake();
-    const { rows, wakeUp } = this.#shared;
-    const woken = wakeUp.fired(
-      () => rows.sessions(),
-      (session) => this.#hostOf(session).wake(),
-    );
-    // Not awaited: the next alarm fires only when this one has ended, and a session may take long to leave its keys.
-    this.ctx.waitUntil(woken);
-    await this.ctx.storage.sync();
-    // It was set for sessions that were lost with their sockets: leaves an empty database, and rests.
-    if (this.#hosts.size === 0) await this.#hostOf(this.#name).wake();
+    this.#own.wakeUp.clear();
+    const wasConnected = this.#session.conversation !== undefined;
+    this.#runner.run(() => this.#session.wake());
+    // A client that is being cut off answers the close, and that may abort this object.
+    if (!wasConnected) await this.#departure.settled();
   }
 
-  /** Without a session, this and what follows is about the only one here. */
-  deliver(notice: Notice, session = this.#name): Promise<NoticeAnswer> {
-    return this.#hostOf(session).deliver(notice);
+  async deliver(notice: Notice): Promise<NoticeAnswer> {
+    if (this.#session.conversation) this.#keepalives.atWork();
+    return this.#runner.notice((number) => this.#session.notice(number, notice));
   }
 
-  lose(loss: Loss, session = this.#name): Promise<void> {
-    return this.#hostOf(session).lose(loss);
+  async lose(loss: Loss): Promise<void> {
+    this.#runner.run(() => this.#session.lose(loss));
   }
 
-  want(want: Want, session = this.#name): Promise<void> {
-    return this.#hostOf(session).want(want);
+  async want(want: Want): Promise<void> {
+    this.#runner.run(() => this.#session.want(want));
   }
 
-  isLive(session = this.#name): Promise<boolean> {
-    return this.#hostOf(session).isLive();
-  }
-
-  get #name(): string {
-    // Objects of this class are only ever addressed by name.
-    return this.ctx.id.name as string;
-  }
-
-  #hostOf(session: string): SessionHost {
-    const known = this.#hosts.get(session);
-    if (known) return known;
-    const host = new SessionHost(this.#placeOf(session), this.env, () => this.env.SELF_HOSTED !== undefined);
-    this.#hosts.set(session, host);
-    return host;
-  }
-
-  #hostOn(socket: WebSocket): SessionHost {
-    const known = this.#hostOfSocket.get(socket);
-    if (known && this.#hosts.get(known.session) === known) return known;
-    const host = this.#hostOf(SessionSocket.sessionOf(socket) ?? this.#name);
-    this.#hostOfSocket.set(socket, host);
-    return host;
-  }
-
-  #placeOf(session: string): HostPlace {
-    const { ctx } = this;
-    const shared = this.#shared;
-    return {
-      session,
-      rows: shared ? shared.rows.of(session) : new OwnRows(ctx.storage),
-      wakeUp: shared ? shared.wakeUp.of(session) : new WakeUp(ctx.storage),
-      isShared: shared !== undefined,
-      autoResponse: shared ? undefined : ctx,
-      sockets: () =>
-        shared ? ctx.getWebSockets().filter((each) => SessionSocket.sessionOf(each) === session) : ctx.getWebSockets(),
-      accept: (socket) => ctx.acceptWebSocket(socket),
-      waitUntil: (task) => ctx.waitUntil(task),
-      settled: () => this.#settled(),
-      rest: () => this.#rest(session),
-      abandon: async () => {
-        await ctx.storage.sync();
-        if (this.#isAlone(session)) ctx.abort("session over");
-      },
-    };
-  }
-
-  /** For all sessions that ask within a few milliseconds at once: a flood of calls for sessions that are gone makes many. */
-  #settled(): Promise<void> {
-    this.#settling ??= scheduler.wait(SETTLE_TOGETHER_MS).then(() => {
-      this.#settling = undefined;
-      return settled(this.ctx);
-    });
-    return this.#settling;
-  }
-
-  #rest(session: string): void {
-    const isAlone = this.#isAlone(session);
-    this.#hosts.get(session)?.stop();
-    this.#hosts.delete(session);
-    // An alarm that hits a resting object fires late.
-    if (isAlone && !this.#shared?.wakeUp.isNear(WAKE_UP_IS_NEAR_MS)) rest(this.ctx);
-  }
-
-  /** No other session has a host or a socket here. */
-  #isAlone(session: string): boolean {
-    if (!this.#shared) return true;
-    for (const other of this.#hosts.keys()) if (other !== session) return false;
-    return this.ctx.getWebSockets().every((socket) => SessionSocket.sessionOf(socket) === session);
+  async isLive(): Promise<boolean> {
+    // Ending the session is not awaited: it calls the directory, which awaits this answer.
+    return this.#runner.run(() => this.#session.isLive());
   }
 }

@@ -4,9 +4,9 @@ import { GODISTLOCK_STATE_VERSION } from "../../core/session/godistlock/protocol
 import { ALL_BUT_ADMIN } from "../../core/session/rights.ts";
 import type { SocketConversation, SocketState } from "../../core/session/socket-conversation.ts";
 import { STATE_VERSION } from "../../core/session/wire/protocol.ts";
+import type { ClientEntry } from "../../service.ts";
 import { closeSocket } from "../calls/closing.ts";
 import type { KeyShelf, SessionStore } from "../session-common/session-store.ts";
-import type { ClientEntry } from "./client-entry.ts";
 
 /** State up to this size is saved immediately; larger state at most once per interval. */
 const LIGHT_BYTES = 2_048;
@@ -17,10 +17,8 @@ interface Attachment {
   readonly id: string;
   readonly entry: ClientEntry;
   readonly state: SocketState | undefined;
-  /** Keys that the session has used; absent if there are none. Earlier versions have none here. */
+  /** Keys that the session has used; absent if there are none. */
   readonly keys?: readonly string[];
-  /** The session that it belongs to, if several share the object. */
-  readonly session?: string;
   /** The server has closed it; the client may not have answered that yet. */
   readonly isClosed?: true;
 }
@@ -29,7 +27,6 @@ interface Attachment {
 export class SessionSocket implements KeyShelf {
   readonly entry: ClientEntry;
   readonly #id: string;
-  readonly #session: string | undefined;
   readonly #socket: WebSocket;
   readonly #store: SessionStore;
   readonly #window = new ReceiveWindow();
@@ -48,21 +45,15 @@ export class SessionSocket implements KeyShelf {
   /** By the server. */
   #isClosed = false;
 
-  private constructor(
-    socket: WebSocket,
-    store: SessionStore,
-    { id, entry, session }: Pick<Attachment, "id" | "entry" | "session">,
-  ) {
+  private constructor(socket: WebSocket, store: SessionStore, { id, entry }: Pick<Attachment, "id" | "entry">) {
     this.#socket = socket;
     this.#store = store;
     this.#id = id;
-    this.#session = session;
     this.entry = entry;
   }
 
-  /** `session` is set if several share the object. */
-  static open(socket: WebSocket, store: SessionStore, entry: ClientEntry, session?: string): SessionSocket {
-    return new SessionSocket(socket, store, { id: randomHex(8), entry, ...(session !== undefined && { session }) });
+  static open(socket: WebSocket, store: SessionStore, entry: ClientEntry): SessionSocket {
+    return new SessionSocket(socket, store, { id: randomHex(8), entry });
   }
 
   /** The connection of a socket that has outlived a sleep, and its saved state unless that has another version. */
@@ -87,11 +78,6 @@ export class SessionSocket implements KeyShelf {
   /** Whether the server has closed the socket: it is no longer the session's, even if its client goes on sending. */
   static isClosed(socket: WebSocket): boolean {
     return (socket.deserializeAttachment() as Attachment | null)?.isClosed === true;
-  }
-
-  /** The session of such a socket, if several share the object. */
-  static sessionOf(socket: WebSocket): string | undefined {
-    return (socket.deserializeAttachment() as Attachment | null)?.session;
   }
 
   /** The phase that the client of such a socket had reached. */
@@ -209,13 +195,11 @@ export class SessionSocket implements KeyShelf {
   #attach(state: SocketState | undefined): void {
     // The rights are part of the state too, which may be too large for a socket.
     const entry = { ...this.entry, rights: ALL_BUT_ADMIN };
-    const session = this.#session;
     const attachment = {
       id: this.#id,
       entry,
       state,
       ...(this.#keys.length > 0 && { keys: this.#keys }),
-      ...(session !== undefined && { session }),
       ...(this.#isClosed && ({ isClosed: true } as const)),
     };
     this.#socket.serializeAttachment(attachment satisfies Attachment);

@@ -5,11 +5,10 @@ import { log } from "../../log.ts";
 import type { Transport } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
-import type { HostPlace } from "./host-place.ts";
 
 /** What a session counts and logs. */
 export class SessionTelemetry {
-  readonly #place: Pick<HostPlace, "waitUntil">;
+  readonly #ctx: Pick<DurableObjectState, "waitUntil">;
   readonly #env: Env;
   readonly #session: string;
   readonly #isDebugging: boolean;
@@ -17,18 +16,18 @@ export class SessionTelemetry {
   #meter: Meter | undefined;
 
   constructor(
-    place: Pick<HostPlace, "waitUntil">,
+    ctx: Pick<DurableObjectState, "waitUntil">,
     env: Env,
     { session, debug }: { readonly session: string; debug: boolean },
   ) {
-    this.#place = place;
+    this.#ctx = ctx;
     this.#env = env;
     this.#session = session;
     this.#isDebugging = debug;
   }
 
   count(happening: Happening, transport: Transport = "ws"): void {
-    this.#meter ??= new Meter(this.#env, (promise) => this.#place.waitUntil(promise));
+    this.#meter ??= new Meter(this.#env, (promise) => this.#ctx.waitUntil(promise));
     if (happening.type === "answered") countAnswer(this.#meter, happening.status);
     else if (happening.type === "protocol_error")
       this.#meter.count("protocol_errors_total", { code: String(happening.code) });
@@ -43,10 +42,5 @@ export class SessionTelemetry {
   /** Resolves when no report of what was counted is in flight. */
   async settled(): Promise<void> {
     await this.#meter?.settled();
-  }
-
-  /** No report of what was counted is in flight. */
-  get isQuiet(): boolean {
-    return this.#meter?.isQuiet !== false;
   }
 }

@@ -23,12 +23,6 @@ export interface Config {
   readonly maxWaiters: number;
   readonly maxConnections: number;
   readonly maxConnectionsPerIp: number;
-  /**
-   * Keys whose objects may be awake in one isolate; 0 means no limit. Only self-hosting needs one, for its open files.
-   */
-  readonly maxAwakeKeys: number;
-  /** Idle HTTP sessions whose objects may be awake in one isolate; 0 means no limit. See `maxAwakeKeys`. */
-  readonly maxAwakeSessions: number;
   readonly autoRelease: boolean;
   readonly draining: boolean;
   /** How long a session that lost its socket may be resumed; 0 means not at all. */
@@ -126,6 +120,7 @@ export const VARIABLES = {
   MAX_WAITERS: count,
   MAX_CONNECTIONS: count,
   MAX_CONNECTIONS_PER_IP: count,
+  // The next two mean nothing any more: they go with the flags of `holdfast serve` on workerd (src/cli/settings.ts).
   MAX_AWAKE_KEYS: count,
   MAX_AWAKE_SESSIONS: count,
   AUTO_RELEASE_ON_DISCONNECT: { kind: "boolean", fallback: true },
@@ -337,8 +332,6 @@ export function readConfig(variables: Variables): ConfigResult {
       maxWaiters: number("MAX_WAITERS"),
       maxConnections: number("MAX_CONNECTIONS"),
       maxConnectionsPerIp: number("MAX_CONNECTIONS_PER_IP"),
-      maxAwakeKeys: number("MAX_AWAKE_KEYS"),
-      maxAwakeSessions: number("MAX_AWAKE_SESSIONS"),
       autoRelease: values.AUTO_RELEASE_ON_DISCONNECT as boolean,
       draining: values.DRAINING as boolean,
       resumeGraceMs: ms("RESUME_GRACE_S"),

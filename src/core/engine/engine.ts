@@ -338,8 +338,11 @@ export class KeyEngine {
     return this.#idleness.hasNews;
   }
 
-  /** When the key must be woken; an idle key may be kept `graceMs` longer than necessary. */
-  nextWake(times: { gcMaxIdleMs: number; graceMs: number }): number {
+  /**
+   * When the key must be woken; an idle key may be kept `graceMs` longer than necessary. With `isExact` it is woken for
+   * every deadline, also for the end of a lease that nobody watches or waits for.
+   */
+  nextWake(times: { gcMaxIdleMs: number; graceMs: number; isExact?: true }): number {
     return this.#idleness.nextWake(times);
   }
 
@@ -360,6 +363,16 @@ export class KeyEngine {
   /** The newest holds whose clients have the token, at most `max` of them, in hand-over order. */
   newestHolds(max: number): ReportedHold[] {
     return newestHolds(this.#holds, max);
+  }
+
+  /** Sessions, and holders without one, that hold something here or wait for it. */
+  get sessions(): Iterable<string> {
+    return this.#books.requests.sessions;
+  }
+
+  /** Something has to be stored. */
+  get hasChanges(): boolean {
+    return !this.#books.output.changes.isEmpty;
   }
 
   takeChanges(): Changes {

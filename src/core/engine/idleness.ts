@@ -36,10 +36,10 @@ export class Idleness {
   }
 
   /** See `KeyEngine.nextWake`. */
-  nextWake({ gcMaxIdleMs, graceMs }: { gcMaxIdleMs: number; graceMs: number }): number {
+  nextWake({ gcMaxIdleMs, graceMs, isExact }: { gcMaxIdleMs: number; graceMs: number; isExact?: true }): number {
     const isDone = this.isIdle && !this.hasNews;
     const idleEnds = isDone ? this.#books.lastActivity + gcMaxIdleMs + 1 + graceMs : Number.POSITIVE_INFINITY;
-    const mustLook = this.#queue.length > 0 || this.hasNews || this.#holds.count > FEW_HOLDS;
+    const mustLook = isExact || this.#queue.length > 0 || this.hasNews || this.#holds.count > FEW_HOLDS;
     return Math.min(mustLook ? this.#books.deadlines.earliest() : earliestWake(this.#holds), idleEnds);
   }
 }

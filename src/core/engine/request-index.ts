@@ -13,6 +13,10 @@ export class RequestIndex {
     return this.#byRequest.size;
   }
 
+  get sessions(): Iterable<string> {
+    return this.#bySession.keys();
+  }
+
   has(request: string): boolean {
     return this.#byRequest.has(request);
   }

@@ -2,7 +2,7 @@ import type { Slot } from "../engine/index.ts";
 import { flagsOf, type SlotRow } from "./row-codec.ts";
 import { encodeSessionless } from "./sessionless-row.ts";
 
-/** Version of the stored format. A new format gets a new number; this one must stay readable. */
+/** Version of the stored format. A new format gets a new number. */
 const VERSION = 1;
 
 /**
@@ -25,7 +25,12 @@ export function encodeCompact(record: CompactRecord): string {
 
 export function decodeCompact(text: string): CompactRecord {
   const { v, ...record } = JSON.parse(text) as CompactRecord & { readonly v: number };
-  if (v !== VERSION) throw new Error(`the key is stored in shape ${v}, which this version cannot read`);
+  if (v !== VERSION) {
+    throw new Error(
+      `the key is stored in format ${v}; this version reads format ${VERSION} only: ` +
+        "deploy the version that wrote it, or delete the object's data",
+    );
+  }
   return record;
 }
 

@@ -39,6 +39,11 @@ export class History {
     return { now, grants: [...this.#grants.values()] };
   }
 
+  /** Number of grants. */
+  get size(): number {
+    return this.#grants.size;
+  }
+
   /** Starts with the current holds. Their waiting time was not stored, unless they did not wait at all. */
   recall(holds: readonly ReportedHold[]): void {
     for (const { since, isImmediate, ...hold } of holds) {

@@ -4,13 +4,13 @@ import { decodeSessionless, encodeSessionless } from "./sessionless-row.ts";
 const HELD = 1;
 const REPORTED = 2;
 const RECORD = 4;
-/** The token may have been handed over. Slots of version 0.1.0 do not have this. */
+/** The token may have been handed over. */
 const OFFERED = 64;
-/** Nor this: the holder wants to be told when somebody else wants the key. */
+/** The holder wants to be told when somebody else wants the key. */
 const ASKS_WANTED = 128;
-/** Nor this: the client had the token before it sent its `wait`. */
+/** The client had the token before it sent its `wait`. */
 const WAS_KNOWN = 256;
-/** Nor this: nobody has to be told when the lease ends. */
+/** Nobody has to be told when the lease ends. */
 const UNWATCHED = 512;
 /** Of slots whose holder needs a quorum. */
 const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };

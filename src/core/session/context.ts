@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import type { Effect, SessionRecords } from "./effects.ts";
-import type { KeyCall, KeyOutcome, KeyRequest, OutcomeOf } from "./key-calls.ts";
+import type { KeyCall, KeyOutcome, OutcomeOf } from "./key-calls.ts";
 import { Timers } from "./timers.ts";
 
 export type SessionConfig = Pick<
@@ -23,17 +23,18 @@ interface PendingCall {
 export interface Continuation<Type extends KeyCall["type"]> {
   answered(outcome: OutcomeOf<Type>): void;
   failed(error: string): void;
-  /** Whether the outcome is still needed. A call that is not is neither made late nor repeated. */
+  /** Whether the outcome is still needed. A call whose outcome is not is never repeated. */
   readonly isWanted?: () => boolean;
   /** False if the call must not be made a second time when nothing is known of the first. */
   readonly isRepeatable?: () => boolean;
-  readonly request?: KeyRequest;
 }
 
 /** What a session is made from. */
 export interface SessionOrigin
   extends Pick<SessionContext, "session" | "config" | "records" | "random" | "isStorageWell"> {
   readonly now: number;
+  /** The host keeps the connection of a request until it is answered: its client never has to poll. */
+  readonly holdsConnections?: true;
 }
 
 /** What the parts of one session share: the time of the command that runs, and what it makes the host do. */
@@ -45,7 +46,7 @@ export class SessionContext {
   readonly random: () => string;
   readonly timers = new Timers();
   now: number;
-  /** False if the last write anywhere in the service failed: the host has to check before anything new is stored. */
+  /** False while the host cannot store: requests that would store something new are refused. */
   readonly isStorageWell: () => boolean;
   #effects: Effect[] = [];
   readonly #calls = new Map<number, PendingCall>();
@@ -73,12 +74,12 @@ export class SessionContext {
   callKey<Type extends KeyCall["type"]>(
     key: string,
     ask: Extract<KeyCall, { readonly type: Type }>,
-    { answered, failed, isWanted = () => true, isRepeatable = () => true, request }: Continuation<Type>,
+    { answered, failed, isWanted = () => true, isRepeatable = () => true }: Continuation<Type>,
   ): void {
     this.#lastCall += 1;
     const call = this.#lastCall;
     this.#calls.set(call, { answered: answered as PendingCall["answered"], failed, isWanted, isRepeatable });
-    this.emit({ type: "callKey", call, key, ask, ...(request && { request }) });
+    this.emit({ type: "callKey", call, key, ask });
   }
 
   /** Number of calls to keys in flight. */
@@ -86,13 +87,10 @@ export class SessionContext {
     return this.#calls.size;
   }
 
-  isCallWanted(call: number): boolean {
-    return this.#calls.get(call)?.isWanted() === true;
-  }
-
   /** Whether a call that has failed, and may have been carried out, may be made again. */
   mayRepeatCall(call: number): boolean {
-    return this.isCallWanted(call) && this.#calls.get(call)?.isRepeatable() === true;
+    const pending = this.#calls.get(call);
+    return pending?.isWanted() === true && pending.isRepeatable();
   }
 
   keyAnswered(call: number, outcome: KeyOutcome): void {
@@ -101,11 +99,6 @@ export class SessionContext {
 
   keyFailed(call: number, error: string): void {
     this.#take(call)?.failed(error);
-  }
-
-  /** The call was not made because its outcome was no longer wanted. */
-  callSkipped(call: number): void {
-    this.#calls.delete(call);
   }
 
   #take(call: number): PendingCall | undefined {

@@ -2,7 +2,7 @@ import type { Scope } from "../auth/scope.ts";
 import type { LossReason, NoticeAnswer, NoticeKind, Offer, RoundRefusal } from "../engine/index.ts";
 import type { Outcome } from "../protocols/statuses.ts";
 import type { Request } from "../protocols/wire/requests.ts";
-import type { KeyCall, KeyRequest } from "./key-calls.ts";
+import type { KeyCall } from "./key-calls.ts";
 
 /** What a key tells a session about one of its requests. */
 export interface Notice {
@@ -46,16 +46,8 @@ export type RecordName = "ending" | "resumption" | "steals" | "losses" | "life";
  * the same command leaves the object.
  */
 export type Effect =
-  /** The host reports back with `keyAnswered` or `keyFailed`. `request` is set if the call carries one out. */
-  | {
-      readonly type: "callKey";
-      readonly call: number;
-      readonly key: string;
-      readonly ask: KeyCall;
-      readonly request?: KeyRequest;
-    }
-  /** The host reports back with `storageChecked`. */
-  | { readonly type: "checkStorage"; readonly id: string }
+  /** The host reports back with `keyAnswered` or `keyFailed`. */
+  | { readonly type: "callKey"; readonly call: number; readonly key: string; readonly ask: KeyCall }
   /** The host reports back with `reported`. */
   | { readonly type: "report"; readonly id: string; readonly ask: ReportRequest; readonly scope: Scope | undefined }
   /** The host reports back with `authenticated`. */
@@ -66,11 +58,8 @@ export type Effect =
   | { readonly type: "storeKey"; readonly key: string }
   | { readonly type: "forgetKeys"; readonly keys: readonly string[] }
   | { readonly type: "put"; readonly name: RecordName; readonly value: unknown }
-  /**
-   * Sets the alarm: `by`, to this time unless it is set to an earlier one; `at`, to exactly this time. With `mayDefer`,
-   * the host may choose a later time if many sessions would wake at that one.
-   */
-  | { readonly type: "wake"; readonly by?: number; readonly at?: number; readonly mayDefer?: true }
+  /** Sets the alarm: `by`, to this time unless it is set to an earlier one; `at`, to exactly this time. */
+  | { readonly type: "wake"; readonly by?: number; readonly at?: number }
   | { readonly type: "send"; readonly line: string }
   | { readonly type: "close"; readonly code: number }
   /** The client has proved who it is. */
@@ -79,8 +68,6 @@ export type Effect =
   | { readonly type: "detached" }
   /** A client that wants to resume on a new socket may do so, or is refused for this reason. */
   | { readonly type: "resumed"; readonly attempt: number; readonly refusal: string | undefined }
-  /** The absence of the client has been stored. */
-  | { readonly type: "kept" }
   /** The client has left: its session is no longer listed, and its keys are being left. */
   | { readonly type: "ended" }
   /** Keys are no longer being left. If not all have been, the alarm continues. */

@@ -39,6 +39,8 @@ export class PolledSession implements RequestOwner {
   readonly requests: Requests;
   readonly #life: IdleLife;
   readonly #leaving: Leaving;
+  /** How a request waits from the start. */
+  readonly #firstPoll: TrackedRequest["poll"];
   #isOver: boolean;
 
   constructor(origin: SessionOrigin, parked: readonly Parked[]) {
@@ -55,6 +57,7 @@ export class PolledSession implements RequestOwner {
     this.requests.attach(this);
     this.#leaving = new Leaving(this.context, holdings);
     this.#life = new IdleLife(this.context);
+    this.#firstPoll = origin.holdsConnections ? "open" : "call";
     this.#isOver = !this.#life.hasBegun || this.isEnding;
   }
 
@@ -115,9 +118,10 @@ export class PolledSession implements RequestOwner {
       this.context.emit({ type: "reply", id, outcome: { status: "not_enqueued" } });
       return;
     }
+    const poll = this.#firstPoll;
     const takesOver = type === "wait" && !table.some(isWaitedFor);
     if (takesOver) table.disownPlace(key);
-    this.requests.begin(newRequest({ id, key, type, tag: id }), request, { mayWait: true, takesOver });
+    this.requests.begin(newRequest({ id, key, type, tag: id, poll }), request, { mayWait: true, takesOver });
   }
 
   /** The client polls for a request that waits. */
@@ -159,6 +163,12 @@ export class PolledSession implements RequestOwner {
     if (told === "refusal" || (told === "grant" && isDelivered)) {
       if (entry) this.requests.table.remove(entry);
     } else this.requests.withdraw(id, key, { endsPlace: type === "wait" });
+  }
+
+  /** The client of a request that was held open has its answer. */
+  delivered(id: string): void {
+    const entry = this.requests.table.get(id);
+    if (entry?.state === "answered") this.requests.table.remove(entry);
   }
 
   /** `isThere`: the client of the request, if it polls, still does. */
@@ -225,12 +235,14 @@ export class PolledSession implements RequestOwner {
 
   waits(entry: TrackedRequest): void {
     if (!this.#isOver) this.#life.saw();
+    if (entry.poll !== "call") return;
     const { timers, now } = this.context;
     entry.timer = timers.at(now + WAITS_IN_CALL_MS, () => this.#returnCall(entry));
   }
 
   dropped({ id, poll }: TrackedRequest): void {
     if (poll === "call") this.context.emit({ type: "reply", id, outcome: "gone" });
+    else if (poll === "open") this.context.emit({ type: "tell", id, outcome: "gone" });
   }
 
   /** A restart may have cut off a `wait`: its place stays. That of a client that has left goes. */

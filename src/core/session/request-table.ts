@@ -33,8 +33,6 @@ export interface TrackedRequest {
   readonly notices: number[];
   /** How often a grant was begun to be picked up because of a notice. */
   offers: number;
-  /** How it goes on when the storage has been checked. */
-  afterCheck: (() => void) | undefined;
   /** While withdrawing: a call is in flight. */
   isCancelling: boolean;
   /** While withdrawing: the same request again, to be made when the withdrawal is over. */
@@ -64,7 +62,7 @@ export function newRequest(
 ): TrackedRequest {
   const ownsPlace = entry.type === "wait";
   const begin = { state: "sent", isQueued: false, ownsPlace, isLeft: false, isCancelling: false } as const;
-  const none = { afterCheck: undefined, next: undefined, kept: undefined, timer: undefined };
+  const none = { next: undefined, kept: undefined, timer: undefined };
   return { ...begin, ...none, notices: [], whenWithdrawn: [], offers: 0, poll: "call", ...entry };
 }
 

@@ -126,17 +126,6 @@ export class Requests {
     this.#pickUps.lookAgain(entry);
   }
 
-  storageChecked(id: string, isWell: boolean): void {
-    const entry = this.table.get(id);
-    const start = entry?.afterCheck;
-    // It may have been withdrawn meanwhile.
-    if (!entry || !start || entry.state !== "sent") return;
-    entry.afterCheck = undefined;
-    if (this.#isOver) this.#dismiss(entry);
-    else if (isWell) start();
-    else this.#answer(entry, { status: "unavailable" });
-  }
-
   /** The answer to a request that is carried out without a key. */
   reported(id: string, outcome: Outcome): void {
     const entry = this.table.get(id);
@@ -227,10 +216,8 @@ export class Requests {
     const { config } = this.#context;
     const isNew = request.type === "acquire" || request.type === "enqueue";
     if (isNew && config.draining) this.#answer(entry, { status: "draining" });
-    else if (isNew && !this.#context.isStorageWell()) {
-      entry.afterCheck = () => this.#call(entry, request, circumstances);
-      this.#context.emit({ type: "checkStorage", id: entry.id });
-    } else this.#call(entry, request, circumstances);
+    else if (isNew && !this.#context.isStorageWell()) this.#answer(entry, { status: "unavailable" });
+    else this.#call(entry, request, circumstances);
   }
 
   #call(entry: TrackedRequest, request: KeyRequest, circumstances: Circumstances): void {
@@ -250,7 +237,6 @@ export class Requests {
     const takesOver = circumstances.takesOver === true && entry.ownsPlace;
     const call = callOf(request, { session, id, defaultLeaseSeconds }, { ...circumstances, takesOver });
     this.#context.callKey(request.key, call, {
-      request,
       isWanted: () => !this.#isOver && this.#isSent(entry),
       // The current holder may have acquired the key after the steal, or another `wait` the place.
       isRepeatable: () => !(request.type === "acquire" && request.steals) && (entry.ownsPlace || !takesOver),
@@ -309,7 +295,6 @@ export class Requests {
       request.key,
       { type: "pickUp", request: entry.id },
       {
-        request,
         isWanted: () => this.#isSent(entry),
         failed: (error) => this.#failed(entry, request, error),
         answered: (outcome) => {

@@ -49,11 +49,6 @@ export class Resumption {
     return this.#stored !== undefined;
   }
 
-  /** Losing the object would lose nothing: the socket is there, or its absence is stored. */
-  get isKept(): boolean {
-    return this.#stored?.detachedAt === this.#detachedAt;
-  }
-
   get address(): string | undefined {
     return this.#stored?.address;
   }
@@ -105,8 +100,7 @@ export class Resumption {
     this.end();
     if (!this.#stored || this.#detachedAt === undefined) return;
     this.#store({ ...this.#stored, detachedAt: this.#detachedAt });
-    this.#context.emit({ type: "wake", by: this.endsAt, mayDefer: true });
-    this.#context.emit({ type: "kept" });
+    this.#context.emit({ type: "wake", by: this.endsAt });
   }
 
   /** The client is back. Costs a write only if its absence was stored. */

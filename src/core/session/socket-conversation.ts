@@ -27,8 +27,6 @@ export interface ConversationHost {
 export interface SocketConversation extends RequestOwner {
   /** The client has authenticated, if authentication is required. */
   readonly isKnown: boolean;
-  /** When the session was resumed on this socket; undefined on its first one. */
-  readonly resumedAt: number | undefined;
   /** Changes whenever `state` changes. */
   readonly revision: number;
   readonly state: SocketState;

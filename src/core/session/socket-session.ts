@@ -55,8 +55,6 @@ export class SocketSession {
   #conversation: SocketConversation | undefined;
   #handshakeTimer: Timer | undefined;
   #isOpening = false;
-  /** The connection is gone, and it is not yet known whether the client is. */
-  #isHungUp = false;
   /** The server closed first. */
   #hasHungUp = false;
   #isOver: boolean;
@@ -215,15 +213,8 @@ export class SocketSession {
     }
   }
 
-  /** The connection is gone; whether the client is will be known soon. Until then it takes nothing. */
-  hangUp(): void {
-    this.#conversation?.hangUp();
-    this.#isHungUp = true;
-  }
-
   notice(number: number, notice: Notice): void {
-    const isThere = this.#conversation && !this.#isHungUp;
-    if (isThere || this.isDetached) this.requests.notice(number, notice);
+    if (this.#conversation || this.isDetached) this.requests.notice(number, notice);
     else {
       const answer = this.requests.answerWithoutClient(notice, this.#isOver);
       this.context.emit({ type: "answerNotice", notice: number, answer });

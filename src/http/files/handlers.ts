@@ -1,4 +1,3 @@
-import { RemoteKeys } from "../../cloudflare/calls/remote-keys.ts";
 import type { CurrentHold } from "../../core/engine/index.ts";
 import { fileQuery, STALE_HEADER, staleHeader } from "../openapi/schemas.ts";
 import { fail } from "../reply/errors.ts";
@@ -16,7 +15,7 @@ export async function getFile(context: AppContext): Promise<Response> {
   const key = keyIn(context, TO_READ);
   if (typeof key !== "string") return key;
   return orUnavailable(context, async () => {
-    const hold = await new RemoteKeys(context.env).current(key);
+    const hold = await context.env.service.keys.ask(key, { type: "current" });
     return hold ? textReply(context, hold, 200) : fail(context, "not_held");
   });
 }
@@ -44,7 +43,7 @@ export async function putFile(context: AppContext): Promise<Response> {
   const newLease = headers.has(STALE_HEADER) ? leaseSeconds : undefined;
   const command = { kind: FILE, which, leaseSeconds: newLease, tag: sender.value.tag };
   return orUnavailable(context, async () => {
-    const outcome = await new RemoteKeys(context.env).refresh(key, command);
+    const outcome = await context.env.service.keys.ask(key, { type: "refresh", command });
     switch (outcome.status) {
       case "refreshed":
         return textReply(context, outcome.hold, 200);
@@ -66,7 +65,7 @@ export async function deleteFile(context: AppContext): Promise<Response> {
   if (!match.ok) return fail(context, "bad_request", match.detail);
   const selector = { kind: FILE, which: match.value ?? { by: "any" as const } };
   return orUnavailable(context, async () => {
-    const outcome = await new RemoteKeys(context.env).remove(key, selector);
+    const outcome = await context.env.service.keys.ask(key, { type: "remove", selector });
     switch (outcome.status) {
       case "removed":
         return context.body(null, 204);
@@ -104,8 +103,6 @@ async function createFile(
       return textReply(context, end.hold, 200);
     case "timeout":
       return end.hold ? holderReply(context, end.hold, "held") : fail(context, "unavailable");
-    case "queued":
-      return fail(context, "internal");
     default:
       return refuse(context, end.status);
   }

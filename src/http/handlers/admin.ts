@@ -1,12 +1,8 @@
-import { askKey } from "../../cloudflare/calls/ask-key.ts";
-import { keyObject } from "../../cloudflare/placement.ts";
 import { isAdmin } from "../../core/auth/principal.ts";
-import type { StealOutcome } from "../../core/engine/index.ts";
 import { labelOfTag } from "../../core/key/tag-label.ts";
 import { ownerIdOf } from "../../core/session-names.ts";
-import { log, logged } from "../../log.ts";
+import { logged } from "../../log.ts";
 import { identityOf } from "../../reports/key-detail.ts";
-import { labelsOf } from "../../reports/stats.ts";
 import { wrongCredential } from "../middleware/checks.ts";
 import { removalQuery } from "../openapi/schemas.ts";
 import { fail, json } from "../reply/errors.ts";
@@ -30,17 +26,17 @@ export async function removeHolder(context: AppContext): Promise<Response> {
   const query = parseQuery(removalQuery, new URL(context.req.url).searchParams);
   if (!query.ok) return fail(context, "bad_request", query.detail);
   const fence = query.value.token_fence;
+  const { keys, log } = context.env.service;
   try {
-    const removed = await askKey(context.env, key, async (object): Promise<StealOutcome> => object.steal(fence), "use");
+    const removed = await keys.steal(key, fence);
     if (removed.status === "not_held") return fail(context, "not_held");
     const owner = ownerIdOf(removed.session);
     log("warn", "holder_removed", { request: requestIdOf(context), key, owner, fence });
-    const labels = await labelsOf(context.env, [removed.session]).catch(() => undefined);
-    const label = labels?.[removed.session] ?? labelOfTag(removed.tag);
+    const label = removed.label ?? labelOfTag(removed.tag);
     const heldSeconds = Math.max(0, Date.now() - removed.since) / 1000;
     return json(context, { key, ...identityOf(removed.session, label), fence, held_s: heldSeconds });
   } catch (error) {
-    logged("key_unreachable")(error);
+    logged("key_unreachable", log)(error);
     return fail(context, "unavailable");
   }
 }
@@ -51,12 +47,13 @@ export async function giveUpKey(context: AppContext): Promise<Response> {
   const fault = keyFault(key);
   if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
   if (!isAdmin(context.get("principal"))) return fail(context, "forbidden");
+  const { keys, log } = context.env.service;
   try {
-    if (!(await keyObject(context.env, key).giveUp())) return fail(context, "not_found");
+    if (!(await keys.giveUp?.(key))) return fail(context, "not_found");
     log("warn", "key_given_up", { request: requestIdOf(context), key });
     return context.body(null, 204);
   } catch (error) {
-    logged("key_unreachable")(error);
+    logged("key_unreachable", log)(error);
     return fail(context, "unavailable");
   }
 }

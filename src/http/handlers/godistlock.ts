@@ -3,7 +3,7 @@ import { rightsOf } from "../../core/session/rights.ts";
 import { refuse } from "../middleware/checks.ts";
 import { fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
-import { isOriginAllowed, principalOf, socketFor } from "./upgrade.ts";
+import { handOver, isOriginAllowed, principalOf } from "./upgrade.ts";
 
 const SUBPROTOCOL = "godistlock.v1";
 
@@ -25,8 +25,5 @@ export async function openGodistlock(context: AppContext): Promise<Response> {
     rights: rightsOf(principal),
     hasWindow: req.header(WINDOW_HEADER) !== undefined,
   } as const;
-  const socket = await socketFor(context, entry, undefined);
-  if (typeof socket === "string") return fail(context, socket);
-  const headers = { "Sec-WebSocket-Protocol": SUBPROTOCOL };
-  return new Response(null, { status: 101, webSocket: socket.theirs, headers });
+  return handOver(context, { type: "client", entry, credential: undefined }, SUBPROTOCOL);
 }

@@ -1,4 +1,3 @@
-import { nextInOrder, sharedAnswer } from "../../cloudflare/pacing/shared-answers.ts";
 import { isTrusted, mayUse } from "../../core/auth/principal.ts";
 import { logged } from "../../log.ts";
 import { groupDocument } from "../../reports/group.ts";
@@ -25,9 +24,9 @@ export async function getStats(context: AppContext): Promise<Response> {
   const scope = principal.type === "ticket" ? principal.scope : undefined;
   const question = { prefix, cursor, detail, scope, ...(isPaged && { limit }) };
   try {
-    return jsonText(context, await statsDocument(context.env, question, nextInOrder()));
+    return jsonText(context, await statsDocument(context.env.service, question));
   } catch (error) {
-    logged("stats_failed")(error);
+    logged("stats_failed", context.env.service.log)(error);
     return fail(context, "unavailable");
   }
 }
@@ -40,10 +39,10 @@ export async function getKey(context: AppContext): Promise<Response> {
   const query = parseQuery(keyQuery, new URL(context.req.url).searchParams);
   if (!query.ok) return fail(context, "bad_request", query.detail);
   try {
-    const document = await keyDocument(context.env, key, query.value, nextInOrder());
+    const document = await keyDocument(context.env.service, key, query.value);
     return document ? jsonText(context, document) : fail(context, "not_found");
   } catch (error) {
-    logged("stats_failed")(error);
+    logged("stats_failed", context.env.service.log)(error);
     return fail(context, "unavailable");
   }
 }
@@ -51,9 +50,9 @@ export async function getKey(context: AppContext): Promise<Response> {
 export async function getRelay(context: AppContext): Promise<Response> {
   if (!mayUse(context.get("principal"), "stats")) return fail(context, "forbidden");
   try {
-    return jsonText(context, await sharedAnswer("group", nextInOrder(), () => groupDocument(context.env)));
+    return jsonText(context, await groupDocument(context.env.service));
   } catch (error) {
-    logged("stats_failed")(error);
+    logged("stats_failed", context.env.service.log)(error);
     return fail(context, "unavailable");
   }
 }
@@ -64,13 +63,12 @@ export async function getMetrics(context: AppContext): Promise<Response> {
   if (!query.ok) return fail(context, "bad_request", query.detail);
   const estimates = !query.value.exact;
   try {
-    const { env, var: variables } = context;
-    const text = await sharedAnswer(`metrics ${estimates}`, nextInOrder(), () =>
-      renderMetrics(env, variables.config, { estimates }),
-    );
+    const { service } = context.env;
+    const isDraining = context.get("config").draining;
+    const text = await service.share(`metrics ${estimates}`, () => renderMetrics(service, { isDraining, estimates }));
     return context.body(text, 200, { ...JSON_HEADERS, "Content-Type": "text/plain; version=0.0.4; charset=utf-8" });
   } catch (error) {
-    logged("metrics_failed")(error);
+    logged("metrics_failed", context.env.service.log)(error);
     return fail(context, "unavailable");
   }
 }

@@ -1,15 +1,14 @@
-import { openRelay as connectRelay } from "../../cloudflare/transports/relay.ts";
 import { sameSecret } from "../../core/auth/secrets.ts";
 import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
 import { RELAY_SUBPROTOCOL } from "../../core/protocols/godistlock/relay.ts";
 import { refuse } from "../middleware/checks.ts";
 import { fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
-import { isOriginAllowed } from "./upgrade.ts";
+import { handOver, isOriginAllowed } from "./upgrade.ts";
 
 /** `GET /v1/godistlock/relay`: a connection of another deployment, straight to the relay of this one. */
 export async function openRelay(context: AppContext): Promise<Response> {
-  const { req, env } = context;
+  const { req } = context;
   const { relay } = context.get("config");
   if (!relay) return fail(context, "not_found");
   if (req.header("Upgrade")?.toLowerCase() !== "websocket") return fail(context, "upgrade_required");
@@ -21,6 +20,5 @@ export async function openRelay(context: AppContext): Promise<Response> {
   const bearer = /^bearer\s+(.*)$/is.exec(authorization?.trim() ?? "")?.[1]?.trim() ?? "";
   if (authorization !== undefined && !sameSecret(bearer, relay.token)) return refuse(context, "ws");
   const hasWindow = req.header(WINDOW_HEADER) !== undefined;
-  const { webSocket } = await connectRelay(env, { isKnown: authorization !== undefined, hasWindow });
-  return new Response(null, { status: 101, webSocket, headers: { "Sec-WebSocket-Protocol": RELAY_SUBPROTOCOL } });
+  return handOver(context, { type: "peer", isKnown: authorization !== undefined, hasWindow }, RELAY_SUBPROTOCOL);
 }

@@ -1,15 +1,11 @@
-import type { ClientEntry } from "../../cloudflare/session/client-entry.ts";
-import { type Credential, openSession, resumeSession } from "../../cloudflare/transports/session.ts";
 import { authenticate, authenticateTicket, type Principal } from "../../core/auth/principal.ts";
-import { REFUSAL_HEADER } from "../../core/protocols/carrier/refusal.ts";
 import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
 import { rightsOf } from "../../core/session/rights.ts";
-import { CLOSE } from "../../core/session/wire/protocol.ts";
-import { logged } from "../../log.ts";
+import type { Arrival, ClientEntry, Credential } from "../../service.ts";
 import { refuse, wrongCredential } from "../middleware/checks.ts";
 import { allowedOrigin } from "../middleware/cors.ts";
 import { hostIn, isLoopback, isLoopbackOrigin } from "../middleware/hosts.ts";
-import { type ErrorCode, fail } from "../reply/errors.ts";
+import { fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
 import { labelOf } from "../request/label.ts";
 
@@ -30,48 +26,30 @@ export async function upgrade(context: AppContext): Promise<Response> {
   const label = labelOf(req.query("label"));
   if (!label.ok) return fail(context, "bad_request", label.detail);
   const entry: ClientEntry = {
+    protocol: "dflockd",
     transport: caller.via === "bridge" ? "tcp" : "ws",
     address: caller.address,
     isAuthenticated: principal !== undefined && principal.type !== "open",
     rights: rightsOf(principal),
     hasWindow: req.header(WINDOW_HEADER) !== undefined,
     label: label.value,
-  } as const;
+  };
   const offered = (req.header("Sec-WebSocket-Protocol") ?? "").split(",").map((name) => name.trim());
-  const socket = await socketFor(context, entry, credentialIn(offered));
-  if (typeof socket === "string") return fail(context, socket);
-  const headers = new Headers(offered.includes(SUBPROTOCOL) ? { "Sec-WebSocket-Protocol": SUBPROTOCOL } : undefined);
-  if (socket.refusal) headers.set(REFUSAL_HEADER, socket.refusal);
-  return new Response(null, { status: 101, webSocket: socket.theirs, headers });
+  const arrival = { type: "client", entry, credential: credentialIn(offered) } as const;
+  return handOver(context, arrival, offered.includes(SUBPROTOCOL) ? SUBPROTOCOL : undefined);
 }
 
-interface OpenedSocket {
-  readonly theirs: WebSocket;
-  /** Why the session was not resumed: the socket is closed then. */
-  readonly refusal?: ErrorCode;
-}
-
-/** The client's end of a new or resumed session's socket, or the reason why there is none. */
-export async function socketFor(
-  { env }: AppContext,
-  entry: ClientEntry,
-  credential: Credential | undefined,
-): Promise<OpenedSocket | ErrorCode> {
-  const opening = credential ? resumeSession(env, entry, credential) : openSession(env, entry);
-  const reply = await opening.catch(logged("session_unreachable"));
-  if (reply?.webSocket) return { theirs: reply.webSocket };
-  const refusal = reply?.headers.get(REFUSAL_HEADER) ?? "unavailable";
-  // Browsers do not tell a page the status of a refused upgrade: a client that cannot resume is told by a close code.
-  if (refusal === "session_gone") return { theirs: closedSocket(CLOSE.gone), refusal };
-  if (refusal === "session_in_use") return { theirs: closedSocket(CLOSE.inUse) };
-  return refusal as ErrorCode;
-}
-
-function closedSocket(code: number): WebSocket {
-  const { 0: theirs, 1: ours } = new WebSocketPair();
-  ours.accept();
-  ours.close(code);
-  return theirs;
+/** Hands the connection over to the host. `subprotocol` is the one of those offered that will be spoken. */
+export async function handOver(
+  context: AppContext,
+  arrival: Arrival,
+  subprotocol: string | undefined,
+): Promise<Response> {
+  const headers = new Headers(subprotocol === undefined ? undefined : { "Sec-WebSocket-Protocol": subprotocol });
+  const end = await context.env.service.sockets.upgrade(context.req.raw, arrival, headers);
+  if (end.status !== "upgraded") return fail(context, end.status);
+  context.set("isUpgraded", true);
+  return end.response;
 }
 
 /** The credential to resume a session is sent as a subprotocol, because URLs end up in logs. */

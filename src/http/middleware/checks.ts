@@ -1,16 +1,13 @@
 import type { ErrorHandler, MiddlewareHandler } from "hono";
-import { readConfigOf } from "../../cloudflare/env.ts";
 import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../../core/auth/principal.ts";
 import { ownerIdOf } from "../../core/session-names.ts";
-import { log } from "../../log.ts";
 import { templateOf } from "../openapi/templates.ts";
 import { fail } from "../reply/errors.ts";
 import { callerOf } from "../request/caller.ts";
 import { type AppContext, type AppEnv, type Handler, requestIdOf } from "../request/context.ts";
 import { takesBasicAuth } from "./basic-auth.ts";
-import { countHttp, recordRequest } from "./metrics.ts";
+import { recordRequest } from "./metrics.ts";
 import { getHealth, getReady } from "./probes.ts";
-import { retryAfter } from "./rate-limit.ts";
 
 const PROBES = new Map<string, Handler>([
   ["/health", getHealth],
@@ -46,7 +43,7 @@ function hasGoodHost({ req }: AppContext): boolean {
 
 /** With an invalid variable, the service answers only its probes. */
 export const configure: Middleware = async (context, next) => {
-  const result = readConfigOf(context.env);
+  const result = context.env.service.config;
   if (!hasGoodHost(context)) {
     return fail(context, "bad_request", "header Host must name a host");
   }
@@ -68,14 +65,15 @@ export const observe: Middleware = async (context, next) => {
   const startedAt = Date.now();
   context.set("template", templateOf(context.req.path));
   await next();
-  finish(context, context.res.status, startedAt);
+  finish(context, context.get("isUpgraded") ? 101 : context.res.status, startedAt);
 };
 
 function finish(context: AppContext, status: number, startedAt: number): void {
   const { method } = context.req;
   const template = context.get("template") ?? "unmatched";
   const seconds = Math.max(0, Date.now() - startedAt) / 1000;
-  recordRequest(context.env, waitUntilOf(context), { method, path: template, status, seconds });
+  const { log, meter } = context.env.service;
+  recordRequest(meter, { method, path: template, status, seconds });
   // A readiness probe is no failure, whatever the answer; nor is a lock that is held.
   if (status < 400 || PROBES.has(template) || context.get("error") === "held") return;
   const { session, error: code = "unknown", detail } = context.var;
@@ -95,14 +93,14 @@ function finish(context: AppContext, status: number, startedAt: number): void {
 
 export const limitRate: Middleware = async (context, next) => {
   if (PROBES.has(context.req.path)) return next();
-  const config = context.get("config");
-  const caller = await callerOf(config, context.req.raw.headers);
+  const { service, address } = context.env;
+  const caller = callerOf(context.get("config"), context.req.raw.headers, address);
   context.set("caller", caller);
   // A bridge opens WebSockets for TCP clients, which make no HTTP requests: other caps count them.
   if (caller.via === "bridge") return next();
-  const seconds = await retryAfter(context.env, config, caller.address);
+  const seconds = await service.retryAfter(caller.address);
   if (seconds === undefined) return next();
-  countHttp(context.env, waitUntilOf(context), "rate_limited_total", {});
+  service.meter.count("rate_limited_total", {});
   context.header("Retry-After", String(seconds));
   return fail(context, "rate_limited");
 };
@@ -124,15 +122,11 @@ export async function refuse(context: AppContext, transport: "http" | "ws"): Pro
 
 /** Counts a wrong credential and delays the answer. */
 export async function wrongCredential(context: AppContext, transport: "http" | "ws"): Promise<void> {
-  countHttp(context.env, waitUntilOf(context), "auth_failures_total", { transport });
-  await scheduler.wait(AUTH_FAILURE_PAUSE_MS);
+  context.env.service.meter.count("auth_failures_total", { transport });
+  await new Promise((resolve) => setTimeout(resolve, AUTH_FAILURE_PAUSE_MS));
 }
 
 export const failed: ErrorHandler<AppEnv> = (error, context) => {
-  log("error", "http_failed", { request: requestIdOf(context), error: String(error) });
+  context.env.service.log("error", "http_failed", { request: requestIdOf(context), error: String(error) });
   return fail(context, "internal");
 };
-
-function waitUntilOf(context: AppContext): (promise: Promise<unknown>) => void {
-  return (promise) => context.executionCtx.waitUntil(promise);
-}

@@ -1,7 +1,7 @@
 import type { MiddlewareHandler } from "hono";
 import type { Config } from "../../core/config/config.ts";
-import { log } from "../../log.ts";
 import { fail } from "../reply/errors.ts";
+import type { AppEnv } from "../request/context.ts";
 
 /** The maximum length of a DNS name. */
 const MAX_LOGGED_CHARS = 253;
@@ -53,10 +53,10 @@ export function isHostAllowed({ allowedHosts }: Pick<Config, "allowedHosts">, he
 }
 
 /** Runs before CORS and before anything is served: a preflight under a foreign name is refused as well. */
-export const checkHost: MiddlewareHandler<{ Variables: { config: Config } }> = async (context, next) => {
+export const checkHost: MiddlewareHandler<AppEnv> = async (context, next) => {
   const host = context.req.header("Host");
   if (isHostAllowed(context.get("config"), host)) return next();
   const advice = "if the name is yours, add it to --http-allowed-hosts (HTTP_ALLOWED_HOSTS)";
-  log("warn", "host_forbidden", { host: host?.slice(0, MAX_LOGGED_CHARS), advice });
+  context.env.service.log("warn", "host_forbidden", { host: host?.slice(0, MAX_LOGGED_CHARS), advice });
   return fail(context, "host_forbidden");
 };

@@ -1,12 +1,7 @@
-import type { Env } from "../../cloudflare/env.ts";
-import { allCollectors } from "../../cloudflare/metrics/collectors.ts";
-import { settleReports } from "../../cloudflare/metrics/isolate-tally.ts";
-import { Meter } from "../../cloudflare/metrics/meter.ts";
-import type { Config } from "../../core/config/config.ts";
 import { renderExposition } from "../../core/metrics/exposition.ts";
-import { type CounterName, type LabelsOf, METHODS, UNMATCHED } from "../../core/metrics/families.ts";
-import { Tally } from "../../core/metrics/tally.ts";
-import { gatherGauges } from "../../reports/gauges.ts";
+import { METHODS, UNMATCHED } from "../../core/metrics/families.ts";
+import type { Counting } from "../../core/metrics/tally.ts";
+import type { Service } from "../../service.ts";
 import { VERSION } from "../../version.ts";
 
 export interface FinishedRequest {
@@ -17,45 +12,30 @@ export interface FinishedRequest {
   readonly seconds: number;
 }
 
-type WaitUntil = (promise: Promise<unknown>) => void;
-
 /** Counts a request whose reply is ready. The next scrape includes it. */
-export function recordRequest(env: Env, waitUntil: WaitUntil, request: FinishedRequest): void {
+export function recordRequest(meter: Counting, request: FinishedRequest): void {
   const { path, status, seconds } = request;
   const labels = { method: methodOf(request), path, status };
-  const meter = new Meter(env, waitUntil);
   meter.count("http_requests_total", labels);
   meter.observe("http_request_duration_seconds", labels, seconds);
 }
 
-/** Counts another event seen by the Worker itself. */
-export function countHttp<Name extends CounterName>(
-  env: Env,
-  waitUntil: WaitUntil,
-  family: Name,
-  labels: LabelsOf<Name>,
-): void {
-  new Meter(env, waitUntil).count(family, labels);
-}
-
 /**
- * The text of `/metrics`. It includes everything this isolate has counted before, such as requests whose reply was
- * ready. Without `estimates`, figures that would be estimates are left out. Rejects if a part of the service does not
- * answer, rather than showing sums that have fallen.
+ * The text of `/metrics`. It includes every request whose reply was ready before. Without `estimates`, figures that would
+ * be estimates are left out. Rejects if a part of the service does not answer, rather than showing sums that have fallen.
  */
-export async function renderMetrics(env: Env, config: Config, { estimates = true } = {}): Promise<string> {
-  await settleReports(env);
-  const [readings, { sessions, keys, keysSampled, isEstimate, byState }] = await Promise.all([
-    Promise.all(allCollectors(env).map((collector) => collector.read())),
-    gatherGauges(env, { mayEstimate: estimates }),
+export async function renderMetrics(
+  { directory, meter }: Pick<Service, "directory" | "meter">,
+  { isDraining, estimates }: { readonly isDraining: boolean; readonly estimates: boolean },
+): Promise<string> {
+  const [{ sums, startedAt }, { sessions, keys, keysSampled, isEstimate, byState }] = await Promise.all([
+    meter.read(),
+    directory.gauges({ mayEstimate: estimates }),
   ]);
-  const tally = new Tally();
-  for (const { sums } of readings) tally.merge(sums);
-  const startedAt = Math.min(...readings.map((reading) => reading.startedAt));
   const named = (figure: number | undefined) => (figure !== undefined && isEstimate ? { estimate: figure } : figure);
-  return renderExposition(tally.read(), {
-    ready: config.draining ? 0 : 1,
-    draining: config.draining ? 1 : 0,
+  return renderExposition(sums, {
+    ready: isDraining ? 0 : 1,
+    draining: isDraining ? 1 : 0,
     uptime_seconds: Math.max(0, Date.now() - startedAt) / 1000,
     connections: sessions.tcp + sessions.ws + sessions.http,
     http_sessions: sessions.http,

@@ -12,8 +12,8 @@ export interface Caller {
 }
 
 /** A bridge that knows the secret speaks for its client; if no secret is configured, its headers are ignored. */
-export async function callerOf(config: Config, headers: Headers): Promise<Caller> {
-  const address = clientAddress(config, headers);
+export function callerOf(config: Config, headers: Headers, connection?: string): Caller {
+  const address = clientAddress(config, headers, connection);
   const shown = headers.get(BRIDGE_HEADER);
   if (config.bridgeSecret === undefined || shown === null) return { via: "edge", address };
   if (!sameSecret(shown, config.bridgeSecret)) return { via: "impostor", address };

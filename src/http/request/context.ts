@@ -1,14 +1,14 @@
 import type { Context } from "hono";
-import type { Env } from "../../cloudflare/env.ts";
 import type { Principal } from "../../core/auth/principal.ts";
 import type { Config } from "../../core/config/config.ts";
 import { randomHex } from "../../core/hex.ts";
+import type { Bindings } from "../../service.ts";
 import type { ErrorCode } from "../reply/errors.ts";
 import type { Refusal } from "../sessionless/replies.ts";
 import type { Caller } from "./caller.ts";
 
 export interface AppEnv {
-  Bindings: Env;
+  Bindings: Bindings;
   Variables: {
     config: Config;
     caller: Caller;
@@ -21,6 +21,8 @@ export interface AppEnv {
     detail: string | undefined;
     /** See `requestIdOf`. */
     requestId: string | undefined;
+    /** The connection now belongs to the host: it counts as 101, whatever the status of the host's response. */
+    isUpgraded: true | undefined;
     /** The name of the session that the request uses. */
     session: string | undefined;
   };

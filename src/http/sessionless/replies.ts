@@ -1,9 +1,8 @@
 import type { CurrentHold } from "../../core/engine/index.ts";
 import { fenceFromHex } from "../../core/engine/index.ts";
-import { isErrorWord } from "../../core/metrics/families.ts";
-import { STATUSES } from "../../core/protocols/statuses.ts";
+import { countAnswer } from "../../core/metrics/count-answer.ts";
+import { STATUSES, type Status } from "../../core/protocols/statuses.ts";
 import { logged } from "../../log.ts";
-import { countHttp } from "../middleware/metrics.ts";
 import { type ErrorCode, fail } from "../reply/errors.ts";
 import type { AppContext } from "../request/context.ts";
 
@@ -22,9 +21,7 @@ export function leaseBegan({ expiresAt, leaseSeconds, at }: CurrentHold): number
 
 /** A refusal that exists in other protocols too, counted as it is there. */
 export function refuse(context: AppContext, code: ErrorCode): Response {
-  const word = Object.hasOwn(STATUSES, code) ? STATUSES[code as keyof typeof STATUSES].wire : undefined;
-  if (word !== undefined && isErrorWord(word))
-    countHttp(context.env, (task) => context.executionCtx.waitUntil(task), "errors_total", { status: word });
+  if (Object.hasOwn(STATUSES, code)) countAnswer(context.env.service.meter, code as Status);
   return fail(context, code);
 }
 
@@ -33,7 +30,7 @@ export async function orUnavailable(context: AppContext, answer: () => Promise<R
   try {
     return await answer();
   } catch (error) {
-    logged("key_unreachable")(error);
+    logged("key_unreachable", context.env.service.log)(error);
     return fail(context, "unavailable");
   }
 }

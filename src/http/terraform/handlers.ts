@@ -1,4 +1,3 @@
-import { RemoteKeys } from "../../cloudflare/calls/remote-keys.ts";
 import type { CurrentHold, Which } from "../../core/engine/index.ts";
 import { terraformLockQuery, terraformUnlockQuery } from "../openapi/schemas.ts";
 import { fail, JSON_HEADERS } from "../reply/errors.ts";
@@ -14,7 +13,7 @@ export async function getTerraformLock(context: AppContext): Promise<Response> {
   const key = keyIn(context, TO_READ);
   if (typeof key !== "string") return key;
   return orUnavailable(context, async () => {
-    const hold = await new RemoteKeys(context.env).current(key);
+    const hold = await context.env.service.keys.ask(key, { type: "current" });
     return hold ? infoReply(context, key, hold, 200) : fail(context, "not_held");
   });
 }
@@ -37,8 +36,6 @@ export async function lockTerraform(context: AppContext): Promise<Response> {
       return end.hold ? holderReply(context, key, end.hold, "held") : fail(context, "unavailable");
     case "limit_mismatch":
       return end.hold ? holderReply(context, key, end.hold, "held") : refuse(context, end.status);
-    case "queued":
-      return fail(context, "internal");
     default:
       return refuse(context, end.status);
   }
@@ -55,7 +52,10 @@ export async function unlockTerraform(context: AppContext): Promise<Response> {
   const mark = info.value?.id ?? query.value.ID;
   const which: Which = mark === undefined ? { by: "any" } : { by: "mark", mark };
   return orUnavailable(context, async () => {
-    const outcome = await new RemoteKeys(context.env).remove(key, { kind: TERRAFORM, which });
+    const outcome = await context.env.service.keys.ask(key, {
+      type: "remove",
+      selector: { kind: TERRAFORM, which },
+    });
     switch (outcome.status) {
       case "not_held":
         return context.body("{}", 200, JSON_HEADERS);

@@ -2,7 +2,13 @@
  * The service's own session core and engine, for one key, behind sockets that are none. Calls between the two take no
  * time; everything between client and session travels as the test says.
  */
-import { type CommandContext, type HolderView, KeyEngine, type KeyEvent } from "../../../src/core/engine/index.ts";
+import {
+  type CommandContext,
+  type HolderView,
+  KeyEngine,
+  type KeyEvent,
+  perform,
+} from "../../../src/core/engine/index.ts";
 import { FrameReader } from "../../../src/core/protocols/wire/frames.ts";
 import { parseRequest, type Request, splitTag } from "../../../src/core/protocols/wire/requests.ts";
 import type { Effect } from "../../../src/core/session/effects.ts";
@@ -171,29 +177,9 @@ export class CoreService implements Host {
   }
 
   #call(call: KeyCall): KeyOutcome {
-    const { engine } = this;
-    const moment = this.#moment;
-    switch (call.type) {
-      case "acquire":
-        this.#holders = engine.view().holders;
-        return engine.acquire(call.command, moment);
-      case "enqueue":
-        return engine.enqueue(call.command, moment);
-      case "wait":
-        return engine.wait(call.command, moment);
-      case "release":
-        return engine.release(call.token, call.session, moment);
-      case "renew":
-        return engine.renew(call.token, call.leaseSeconds, moment);
-      case "pickUp":
-        return engine.pickUp(call.request, moment);
-      case "cancel":
-        engine.cancel(call.request, moment, call);
-        return undefined;
-      case "leave":
-        engine.leave(call.session, call, moment);
-        return undefined;
-    }
+    if (call.type === "prolong") throw new Error("this service has no peers");
+    if (call.type === "acquire") this.#holders = this.engine.view().holders;
+    return perform(this.engine, call, this.#moment);
   }
 
   /** Brings the key's news to its sessions, until there are none. */

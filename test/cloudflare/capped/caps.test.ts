@@ -7,7 +7,7 @@ import { DirectoryObject } from "../../../src/cloudflare/directory/directory-obj
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { KeyStore } from "../../../src/cloudflare/key/rows.ts";
 import { callsAbout } from "../spies.ts";
-import { command, fresh, keyStub, loseRows, until } from "../support.ts";
+import { command, fresh, IN_TIME, keyStub, loseRows, until } from "../support.ts";
 
 afterEach(async () => {
   vi.restoreAllMocks();
@@ -73,7 +73,7 @@ describe("at the cap on keys", () => {
         new KeyStore(storage).begin({ limit: 1, fence: 0n, foundedAt });
       });
       await evictDurableObject(keyStub(ghost));
-      await directoryOfKey(env, ghost).joinKey(ghost, { foundedAt, hasGranted: false });
+      await directoryOfKey(env, ghost).joinKey(ghost, { foundedAt, hasGranted: false }, IN_TIME);
     }
     const key = fresh("key");
     await until(async () => (await keyStub(key).acquire(command())).status === "granted", {

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { configOf, type Env } from "../../../src/cloudflare/env.ts";
 import { RateLimitObject } from "../../../src/cloudflare/rate-limit.ts";
-import { retryAfter } from "../../../src/http/middleware/rate-limit.ts";
+import { retryAfter } from "../../../src/cloudflare/service/rate-limit.ts";
 import { fresh } from "../support.ts";
 
 afterEach(() => {

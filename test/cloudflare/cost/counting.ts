@@ -23,7 +23,6 @@ const KINDS = {
   METRICS: service.MetricsObject,
   RATE_LIMIT: service.RateLimitObject,
   RELAY: service.RelayObject,
-  STORAGE_PROBE: service.StorageProbeObject,
 } as const;
 type Kind = keyof typeof KINDS;
 

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { allDirectories, byDirectory, directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { gatherStats, type Stats, type StatsOptions } from "../../../src/reports/stats.ts";
-import { command, grantedToken, keyStub } from "../support.ts";
+import { command, grantedToken, IN_TIME, keyStub, service } from "../support.ts";
 
 afterEach(async () => {
   await reset();
@@ -52,7 +52,7 @@ async function pages(options: StatsOptions): Promise<string[][]> {
   const read: string[][] = [];
   let cursor: string | undefined;
   do {
-    const stats: Stats = await gatherStats(env, { ...options, ...(cursor !== undefined && { cursor }) });
+    const stats: Stats = await gatherStats(service(), { ...options, ...(cursor !== undefined && { cursor }) });
     read.push(stats.locks.map(({ key }) => key));
     cursor = stats.next_cursor;
   } while (cursor !== undefined && read.length < 100);
@@ -81,17 +81,18 @@ describe("the list of keys", () => {
 
   it("goes on behind a cursor that is no key any more", async () => {
     await hold(["a", "c"]);
-    expect((await gatherStats(env, { cursor: "b" })).locks.map(({ key }) => key)).toEqual(["c"]);
-    expect((await gatherStats(env, { cursor: "b", prefix: "a" })).locks).toEqual([]);
+    expect((await gatherStats(service(), { cursor: "b" })).locks.map(({ key }) => key)).toEqual(["c"]);
+    expect((await gatherStats(service(), { cursor: "b", prefix: "a" })).locks).toEqual([]);
   });
 
   it("fills a page although keys between have been forgotten, and ends when none follows", async () => {
     await hold(["a", "d", "e"]);
-    for (const ghost of ["b", "c", "f", "g"]) await directoryOfKey(env, ghost).joinKey(ghost);
-    const page = await gatherStats(env, { limit: 2 });
+    const founding = { foundedAt: Date.now(), hasGranted: true };
+    for (const ghost of ["b", "c", "f", "g"]) await directoryOfKey(env, ghost).joinKey(ghost, founding, IN_TIME);
+    const page = await gatherStats(service(), { limit: 2 });
     expect(page.locks.map(({ key }) => key)).toEqual(["a", "d"]);
     expect(page.next_cursor).toBe("d");
-    const last = await gatherStats(env, { limit: 2, cursor: "d" });
+    const last = await gatherStats(service(), { limit: 2, cursor: "d" });
     expect(last.locks.map(({ key }) => key)).toEqual(["e"]);
     expect("next_cursor" in last).toBe(false);
   });
@@ -106,7 +107,7 @@ describe("the list of keys", () => {
       ["key-27", "key-37"],
       ["key-47", "key-57"],
     ]);
-    expect((await gatherStats(env, { sees })).locks).toHaveLength(6);
+    expect((await gatherStats(service(), { sees })).locks).toHaveLength(6);
   });
 
   it("of a shard has that shard's keys only, and groups agree with shards", async () => {

@@ -7,7 +7,7 @@ import { SessionObject } from "../../../src/cloudflare/session/session-object.ts
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { gatherStats } from "../../../src/reports/stats.ts";
 import { pass, stopClock } from "../clock.ts";
-import { until } from "../support.ts";
+import { service, until } from "../support.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 
@@ -74,7 +74,7 @@ describe("a label", () => {
     expect(await labelRows()).toBe(1);
     dead.add(lost);
     await evictDurableObject(directory());
-    expect((await gatherStats(env)).connections).toBe(0);
+    expect((await gatherStats(service())).connections).toBe(0);
     expect(await labelRows()).toBe(0);
   });
 
@@ -94,7 +94,7 @@ describe("sessions are counted", () => {
     await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
     const { sessions } = await directory().census();
     expect(sessions).toEqual({ tcp: 1, ws: 2, http: 1 });
-    expect((await gatherStats(env)).connections).toBe(4);
+    expect((await gatherStats(service())).connections).toBe(4);
   });
 
   it("without those that ended without a word, which are asked by their own kind", async () => {
@@ -103,23 +103,23 @@ describe("sessions are counted", () => {
     await directory().openSession(silent, ADDRESS, "http");
     await directory().openSession(lively, ADDRESS, "http");
     dead.add(socket).add(silent);
-    expect((await gatherStats(env)).connections).toBe(3);
+    expect((await gatherStats(service())).connections).toBe(3);
     expect(asked).toEqual([]);
     pass(2_100);
-    expect((await gatherStats(env)).connections).toBe(2);
+    expect((await gatherStats(service())).connections).toBe(2);
     expect(asked.toSorted()).toEqual([silent, lively].toSorted());
     pass(60_000);
-    expect((await gatherStats(env)).connections).toBe(1);
+    expect((await gatherStats(service())).connections).toBe(1);
     expect(asked).toContain(socket);
   });
 
   it("without being asked again in the same second", async () => {
     await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
     pass(10_000);
-    for (let n = 0; n < 5; n++) await gatherStats(env);
+    for (let n = 0; n < 5; n++) await gatherStats(service());
     expect(asked).toHaveLength(1);
     pass(1_000);
-    await gatherStats(env);
+    await gatherStats(service());
     expect(asked).toHaveLength(2);
   });
 
@@ -128,7 +128,7 @@ describe("sessions are counted", () => {
     await Promise.all(sessions.map((session) => directory().openSession(session, ADDRESS, "ws")));
     for (const session of sessions) dead.add(session);
     await evictDurableObject(directory());
-    expect((await gatherStats(env)).connections).toBe(206);
+    expect((await gatherStats(service())).connections).toBe(206);
     expect(asked).toHaveLength(4);
     // The alarm goes on by itself, without anybody who asks.
     const left = () =>
@@ -149,7 +149,7 @@ describe("sessions are counted", () => {
     vi.spyOn(HttpSessionObject.prototype, "isLive").mockRejectedValue(new Error("unreachable"));
     await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
     pass(10_000);
-    expect((await gatherStats(env)).connections).toBe(1);
+    expect((await gatherStats(service())).connections).toBe(1);
   });
 });
 
@@ -168,9 +168,9 @@ describe("a directory from before there were labels", () => {
     expect(await directory().openSession(young, ADDRESS, "http", "young")).toBe("admitted");
     await directory().relabel(old, "old");
     expect(await labelsOf(env, [old, young])).toEqual({ [old]: "old", [young]: "young" });
-    expect((await gatherStats(env)).connections).toBe(2);
+    expect((await gatherStats(service())).connections).toBe(2);
     await directory().closeSession(old);
-    expect((await gatherStats(env)).connections).toBe(1);
+    expect((await gatherStats(service())).connections).toBe(1);
   });
 });
 

@@ -195,7 +195,7 @@ describe("a session that polls", () => {
     const pollHasEnded = watchPollEnd();
     leaving.abort();
     await pollHasEnded();
-    expect(await sessionsOn(key)).toHaveLength(1);
+    await soon(async () => (await sessionsOn(key)).length === 1);
     passes(39);
     expect(await isReapedNow(client)).toBe(false);
     passes(1.1);

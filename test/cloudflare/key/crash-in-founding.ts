@@ -3,14 +3,13 @@ import { expect, vi } from "vitest";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import type { AcquireCommand } from "../../../src/core/engine/index.ts";
 import { replaceNext } from "../spies.ts";
-import { command, keyStub, until } from "../support.ts";
+import { command, IN_TIME, keyStub, until } from "../support.ts";
 
 /** The directory lists the key, and its answer to the key is lost. */
 export async function loseListing(name: string): Promise<void> {
   const { joinKey } = DirectoryObject.prototype;
   replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, key, founding) {
-    // Without a time: a test before this one may have pruned keys with the clock ahead, and the key would be late.
-    await joinKey.call(this, key, founding);
+    await joinKey.call(this, key, founding, IN_TIME);
     throw new Error("the answer is lost");
   });
   await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow("the answer is lost");
@@ -29,7 +28,7 @@ export async function crashInFounding(
   const { joinKey } = DirectoryObject.prototype;
   let isAsked = false;
   replaceNext(DirectoryObject.prototype, "joinKey", name, async function (this: DirectoryObject, key, founding) {
-    if (where === "after the listing") await joinKey.call(this, key, founding);
+    if (where === "after the listing") await joinKey.call(this, key, founding, IN_TIME);
     isAsked = true;
     // As long as the key waits for this answer, it has nothing but what it has stored.
     return new Promise(() => {});

@@ -3,9 +3,9 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
+import { KeyStore } from "../../../src/cloudflare/key/rows.ts";
 import type { NoticeAnswer } from "../../../src/core/engine/index.ts";
 import { pass, stopClock } from "../clock.ts";
-import { BEING_FORGOTTEN, storeTables } from "../earlier-version.ts";
 import { eager, scriptSessions } from "../listeners.ts";
 import { replaceNext } from "../spies.ts";
 import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
@@ -71,9 +71,10 @@ describe("a key's alarm", () => {
     const name = fresh("key");
     const stub = keyStub(name);
     // A key that the directory does not visit wakes by itself when it is idle.
-    const token = "1".repeat(32);
-    const foundedAt = Date.now();
-    await storeTables(name, { isListed: BEING_FORGOTTEN, foundedAt, token, expiresAt: foundedAt, isHeld: false });
+    await runInDurableObject(stub, (_, { storage }) => {
+      new KeyStore(storage).begin({ limit: 1, fence: 0n, foundedAt: Date.now() });
+    });
+    await evictDurableObject(stub);
     await stub.describe();
     pass(120_000);
     vi.spyOn(console, "error").mockImplementation(() => {});

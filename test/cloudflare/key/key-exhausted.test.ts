@@ -1,15 +1,16 @@
-import { evictDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { BEING_LISTED, storeTables } from "../earlier-version.ts";
+import { KeyStore } from "../../../src/cloudflare/key/rows.ts";
 import { scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
 
 /** A key that has one fence left. */
 async function nearlyExhausted() {
   const name = fresh("key");
-  const token = `fffffffffffffffe${"0".repeat(16)}`;
-  const foundedAt = Date.now();
-  await storeTables(name, { isListed: BEING_LISTED, foundedAt, token, expiresAt: foundedAt, isHeld: false });
+  await runInDurableObject(keyStub(name), (_, { storage }) => {
+    new KeyStore(storage).begin({ limit: 1, fence: 0xfffffffffffffffen, foundedAt: Date.now() });
+  });
+  await evictDurableObject(keyStub(name));
   return keyStub(name);
 }
 

@@ -178,16 +178,6 @@ describe("a key that is alive", () => {
     await expect(acquire(name)).rejects.toThrow("rows are gone");
   });
 
-  it("and says nothing of when it asks, as in version 0.1.0, is listed", async () => {
-    const name = fresh("key");
-    await use(name);
-    await prune(name);
-    expect((await directoryOfKey(env, name).joinKey(name)).status).toBe("listed");
-    const other = fresh("key");
-    const founding = { foundedAt: Date.now() - 3_600_000, hasGranted: true };
-    expect((await directoryOfKey(env, other).joinKey(other, founding)).status).toBe("listed");
-  });
-
   it("asks once, if nothing was pruned in that millisecond", async () => {
     const name = fresh("key");
     const join = vi.spyOn(DirectoryObject.prototype, "joinKey");

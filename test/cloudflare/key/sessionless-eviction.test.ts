@@ -4,7 +4,7 @@ import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { ClaimCommand } from "../../../src/core/engine/index.ts";
 import { newSessionlessOwner } from "../../../src/core/session-names.ts";
-import { command, fresh, grantedToken, keyStub, rowsWritten, until } from "../support.ts";
+import { fresh, keyStub, rowsWritten, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -79,17 +79,6 @@ describe("a key whose object is evicted", () => {
     },
   );
 
-  it("is not put to rest while a PUT waits, which would cut it off", async () => {
-    const name = fresh("file");
-    await ask("PUT", `/v1/files/${name}`, CREATE);
-    const waiting = ask("PUT", `/v1/files/${name}?wait=20`, CREATE);
-    await until(async () => (await keyStub(name).describe())?.waiters === 1, { interval: 10 });
-    await keyStub(name).rest();
-    expect((await keyStub(name).describe())?.waiters).toBe(1);
-    expect((await ask("DELETE", `/v1/files/${name}`)).status).toBe(204);
-    expect((await waiting).status).toBe(201);
-  });
-
   it("passes over a claim whose listener is gone, after giving it time to return", async () => {
     const stub = keyStub(fresh("key"));
     await stub.claim(claim());
@@ -118,49 +107,5 @@ describe("what a file costs", () => {
     const sessions =
       (await listDurableObjectIds(env.HTTP_SESSION)).length + (await listDurableObjectIds(env.SESSION)).length;
     expect(sessions).toBe(sessionsBefore);
-  });
-});
-
-describe("rows of a version that knew no holders without a session", () => {
-  /** Takes the new column away, as if the tables had been made before it existed. */
-  const age = async (stub: ReturnType<typeof keyStub>) => {
-    await runInDurableObject(stub, (_, { storage }) => {
-      storage.sql.exec("ALTER TABLE slots DROP COLUMN sessionless; ALTER TABLE waiters DROP COLUMN sessionless");
-    });
-    await evictDurableObject(stub);
-  };
-  const columns = (stub: ReturnType<typeof keyStub>) =>
-    runInDurableObject(stub, (_, { storage }) => storage.sql.exec("SELECT * FROM slots").columnNames);
-
-  it("are read, written as before, and take a file when one comes", async () => {
-    const stub = keyStub(fresh("key"));
-    const held = grantedToken(await stub.acquire(command()));
-    await stub.enqueue(command({ session: "waiter" }));
-    await age(stub);
-    expect((await stub.describe({ detail: true }))?.queue.map(({ session }) => session)).toEqual(["waiter"]);
-    expect((await stub.claim(claim())).status).toBe("timeout");
-    await stub.leave("waiter", { keepsReported: false });
-    expect(await stub.release(held, "")).toEqual({ status: "released" });
-    expect(grantedToken(await stub.acquire(command({ session: "s", request: "r" })))).toMatch(/^[0-9a-f]{32}$/);
-    await stub.leave("s", { keepsReported: false });
-    expect(await columns(stub)).not.toContain("sessionless");
-    expect((await stub.claim(claim())).status).toBe("granted");
-    await evictDurableObject(stub);
-    expect((await stub.current())?.sessionless).toEqual({ kind: "file", note: "42", tag: "deploy", mark: "0a" });
-    expect(await columns(stub)).toContain("sessionless");
-  });
-
-  it("a waiting claim is the first to need the column, and keeps what it says", async () => {
-    const stub = keyStub(fresh("key"));
-    const held = grantedToken(await stub.acquire(command()));
-    // Only a key that has had a waiter has tables.
-    await stub.enqueue(command({ session: "waiter" }));
-    await stub.leave("waiter", { keepsReported: false });
-    await age(stub);
-    expect((await stub.claim(claim({ waitMs: 60_000, request: "w" }))).status).toBe("queued");
-    await evictDurableObject(stub);
-    await stub.release(held, "");
-    expect((await stub.current())?.sessionless?.tag).toBe("deploy");
-    await stub.cancel("w");
   });
 });

@@ -1,14 +1,13 @@
 /** What counting costs a key that is rarely used, in a service that does nothing else. */
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { configOf } from "../../../src/cloudflare/env.ts";
 import { settleReports } from "../../../src/cloudflare/metrics/isolate-tally.ts";
 import { MetricsObject } from "../../../src/cloudflare/metrics/metrics-object.ts";
 import { renderMetrics } from "../../../src/http/middleware/metrics.ts";
 import { parseExposition, sampleValue } from "../../metrics/parse.ts";
 import { pass, stopClock } from "../clock.ts";
 import { call, RestClient } from "../rest.ts";
-import { Client, fresh, rowsWritten, tokenOf } from "../support.ts";
+import { Client, fresh, rowsWritten, service, tokenOf } from "../support.ts";
 
 const CYCLES = 40;
 const MINUTE = 60_000;
@@ -41,7 +40,7 @@ function watchCollectors() {
 }
 
 async function grants(): Promise<number> {
-  const families = parseExposition(await renderMetrics(env, configOf(env)));
+  const families = parseExposition(await renderMetrics(service(), { isDraining: false, estimates: true }));
   return sampleValue(families, "dflockd_grants_total", { kind: "lock", how: "immediate" }) ?? 0;
 }
 

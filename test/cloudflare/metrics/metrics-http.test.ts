@@ -1,28 +1,25 @@
-import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { configOf } from "../../../src/cloudflare/env.ts";
 import { MetricsObject } from "../../../src/cloudflare/metrics/metrics-object.ts";
-import { countHttp, type FinishedRequest, recordRequest, renderMetrics } from "../../../src/http/middleware/metrics.ts";
+import { type FinishedRequest, recordRequest, renderMetrics } from "../../../src/http/middleware/metrics.ts";
 import { VERSION } from "../../../src/version.ts";
 import { parseExposition, sampleValue } from "../../metrics/parse.ts";
 import { pass, stopClock } from "../clock.ts";
-import { fresh, until } from "../support.ts";
+import { fresh, service, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
 });
 
-const config = configOf(env);
-const scrape = async (overrides: Partial<typeof config> = {}) =>
-  parseExposition(await renderMetrics(env, { ...config, ...overrides }));
+const scrape = async ({ isDraining = false } = {}) =>
+  parseExposition(await renderMetrics(service(), { isDraining, estimates: true }));
 
 /** What requests leave behind; a request ends when its own part of it is done. */
 const work: Promise<unknown>[] = [];
 const waitUntil = (promise: Promise<unknown>) => void work.push(promise);
 
 const record = (request: Partial<FinishedRequest>) =>
-  recordRequest(env, waitUntil, { method: "GET", path: "/health", status: 200, seconds: 0.003, ...request });
+  recordRequest(service(waitUntil).meter, { method: "GET", path: "/health", status: 200, seconds: 0.003, ...request });
 
 describe("a scrape", () => {
   it("shows every request that was finished before it began, at once", async () => {
@@ -68,8 +65,8 @@ describe("a scrape", () => {
 
   it("shows what else the Worker has counted", async () => {
     const before = sampleValue(await scrape(), "dflockd_rate_limited_total") ?? 0;
-    countHttp(env, waitUntil, "rate_limited_total", {});
-    countHttp(env, waitUntil, "auth_failures_total", { transport: "http" });
+    service(waitUntil).meter.count("rate_limited_total", {});
+    service(waitUntil).meter.count("auth_failures_total", { transport: "http" });
     const families = await scrape();
     expect(sampleValue(families, "dflockd_rate_limited_total")).toBe(before + 1);
     expect(sampleValue(families, "dflockd_auth_failures_total", { transport: "http" })).toBeGreaterThan(0);
@@ -81,7 +78,7 @@ describe("a scrape", () => {
     expect(sampleValue(families, "dflockd_ready")).toBe(1);
     expect(sampleValue(families, "dflockd_draining")).toBe(0);
     expect(sampleValue(families, "dflockd_uptime_seconds")).toBeLessThan(60);
-    const draining = await scrape({ draining: true });
+    const draining = await scrape({ isDraining: true });
     expect(sampleValue(draining, "dflockd_ready")).toBe(0);
     expect(sampleValue(draining, "dflockd_draining")).toBe(1);
   });

@@ -4,9 +4,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
-import { gatherGauges } from "../../../src/reports/gauges.ts";
 import { stopClock } from "../clock.ts";
-import { command, grantedToken, keyStub, WAIT } from "../support.ts";
+import { command, grantedToken, keyStub, service, WAIT } from "../support.ts";
 
 const ADDRESS = "192.0.2.1";
 
@@ -32,7 +31,7 @@ const NONE = {
 
 describe("the gauges", () => {
   it("of an empty service are zero", async () => {
-    expect(await gatherGauges(env)).toEqual({
+    expect(await service().directory.gauges({ mayEstimate: true })).toEqual({
       sessions: { tcp: 0, ws: 0, http: 0 },
       keys: 0,
       keysSampled: 0,
@@ -49,7 +48,7 @@ describe("the gauges", () => {
     const directory = directoryOfAddress(env, ADDRESS);
     await directory.openSession(newSessionId(), ADDRESS, "ws");
     await directory.openSession(httpSessionName(newSessionId()), ADDRESS, "http");
-    expect(await gatherGauges(env)).toEqual({
+    expect(await service().directory.gauges({ mayEstimate: true })).toEqual({
       sessions: { tcp: 0, ws: 1, http: 1 },
       keys: 4,
       keysSampled: 4,

@@ -4,18 +4,16 @@ import { env, exports } from "cloudflare:workers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, byDirectory, directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
 import type { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
-import { configOf } from "../../../src/cloudflare/env.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { renderMetrics } from "../../../src/http/middleware/metrics.ts";
 import { gatherCounts } from "../../../src/reports/counts.ts";
-import { gatherGauges } from "../../../src/reports/gauges.ts";
 import { gatherStats } from "../../../src/reports/stats.ts";
 import { parseExposition } from "../../metrics/parse.ts";
 import { pass, stopClock } from "../clock.ts";
-import { Client } from "../support.ts";
+import { Client, service } from "../support.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 const keyName = (index: number) => `key-${String(index).padStart(6, "0")}`;
@@ -76,7 +74,7 @@ async function listSessions(count: number): Promise<void> {
 }
 
 async function scrape(options?: { readonly estimates: boolean }) {
-  const families = parseExposition(await renderMetrics(env, configOf(env), options));
+  const families = parseExposition(await renderMetrics(service(), { isDraining: false, estimates: true, ...options }));
   return (name: string) => families.find((family) => family.name === `dflockd_${name}`)?.samples ?? [];
 }
 
@@ -112,7 +110,7 @@ describe("with 20,000 keys", () => {
   });
 
   it("a document asks a hundred, the first in key order, and says that there are more", async () => {
-    const stats = await gatherStats(env);
+    const stats = await gatherStats(service());
     expect(woken.size).toBe(100);
     const keys = [...stats.locks, ...stats.idle_locks].map(({ key }) => key).sort();
     expect(keys).toEqual(Array.from({ length: 100 }, (_, index) => keyName(index)));
@@ -135,7 +133,7 @@ describe("with 20,000 keys", () => {
       [10_000, 100],
     ] as const) {
       woken.clear();
-      const page = await gatherStats(env, { limit, cursor: keyName(9), detail: true });
+      const page = await gatherStats(service(), { limit, cursor: keyName(9), detail: true });
       expect(woken.size).toBe(size);
       expect(page.locks.length + page.idle_locks.length).toBe(size);
       expect(page.next_cursor).toBe(keyName(9 + size));
@@ -154,14 +152,14 @@ describe("with 20,000 keys", () => {
   });
 
   it("the numbers of godistlock's STATS say that they are estimates", async () => {
-    const counts = await gatherCounts(env);
+    const counts = await gatherCounts(service());
     expect(woken.size).toBeLessThanOrEqual(100);
     expect(counts).toMatchObject({ estimated: 1, clients: 0 });
     expect(Math.abs((counts.waiters ?? 0) - 2 * (counts.locks ?? 0))).toBeLessThanOrEqual(1);
   });
 
   it("keys are counted once, not every time", async () => {
-    await gatherGauges(env);
+    await service().directory.gauges({ mayEstimate: true });
     const read = await Promise.all(
       allDirectories(env).map((directory) =>
         runInDurableObject(directory, async (object: DirectoryObject, { storage: { sql } }) => {
@@ -183,7 +181,7 @@ describe("with 20,000 keys", () => {
     expect([...woken].filter((name) => !name.startsWith("key-")).length).toBe(32);
     expect(samples("connections")[0]?.value).toBe(400);
     woken.clear();
-    await gatherStats(env);
+    await gatherStats(service());
     expect(woken.size).toBe(100);
   });
 });
@@ -195,9 +193,9 @@ describe("with a hundred keys", () => {
     expect(woken.size).toBe(100);
     expect(samples("locks_held")).toEqual([{ name: "dflockd_locks_held", labels: {}, value: 25 }]);
     expect(samples("keys_sampled")[0]?.value).toBe(100);
-    const stats = await gatherStats(env);
+    const stats = await gatherStats(service());
     expect(stats.locks.length + stats.idle_locks.length).toBe(100);
     expect("truncated" in stats).toBe(false);
-    expect("next_cursor" in (await gatherStats(env, { limit: 100 }))).toBe(false);
+    expect("next_cursor" in (await gatherStats(service(), { limit: 100 }))).toBe(false);
   });
 });

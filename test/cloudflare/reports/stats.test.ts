@@ -7,7 +7,7 @@ import { SessionObject } from "../../../src/cloudflare/session/session-object.ts
 import { httpSessionName, newSessionId, ownerIdOf } from "../../../src/core/session-names.ts";
 import { gatherKey, gatherStats } from "../../../src/reports/stats.ts";
 import { pass, stopClock } from "../clock.ts";
-import { Client, command, grantedToken, keyStub, storedIn, tokenOf, WAIT } from "../support.ts";
+import { Client, command, grantedToken, keyStub, service, storedIn, tokenOf, WAIT } from "../support.ts";
 
 const ADDRESS = "192.0.2.1";
 
@@ -30,7 +30,7 @@ afterEach(async () => {
 
 describe("the document without pages", () => {
   it("of an empty service is empty, in its fixed order", async () => {
-    expect(JSON.stringify(await gatherStats(env))).toBe(
+    expect(JSON.stringify(await gatherStats(service()))).toBe(
       '{"connections":0,"locks":[],"semaphores":[],"idle_locks":[],"idle_semaphores":[]}',
     );
   });
@@ -66,13 +66,13 @@ describe("a page", () => {
     await keyStub("c").release(grantedToken(await keyStub("c").acquire(command())), "");
     await keyStub("d").release(grantedToken(await keyStub("d").acquire(command({ limit: 2 }))), "");
     await open("ws");
-    const first = await gatherStats(env, { limit: 3 });
+    const first = await gatherStats(service(), { limit: 3 });
     expect([first.locks, first.semaphores, first.idle_locks, first.idle_semaphores].map((list) => list.length)).toEqual(
       [1, 1, 1, 0],
     );
     expect(Object.keys(first).at(-1)).toBe("next_cursor");
     expect(first.next_cursor).toBe("c");
-    const last = await gatherStats(env, { limit: 3, cursor: "c" });
+    const last = await gatherStats(service(), { limit: 3, cursor: "c" });
     expect(last).toMatchObject({
       connections: 1,
       locks: [],
@@ -94,7 +94,7 @@ describe("detail", () => {
     const token = grantedToken(await keyStub("k").acquire(command({ session: holder, leaseSeconds: 60 })));
     await keyStub("k").acquire(command({ session: waiter, waitMs: 30_000 }));
     await keyStub("k").enqueue(command({ session: enqueued }));
-    const stats = await gatherStats(env, { detail: true });
+    const stats = await gatherStats(service(), { detail: true });
     const [lock] = stats.locks;
     expect(lock).toEqual({
       key: "k",
@@ -156,7 +156,7 @@ describe("detail", () => {
     for (let n = 0; n < 3; n++)
       await keyStub("pool").acquire(command({ limit: 5, session: await open("ws", `w${n}`) }));
     await keyStub("idle").release(grantedToken(await keyStub("idle").acquire(command())), "");
-    const { semaphores, idle_locks } = await gatherStats(env, { detail: true });
+    const { semaphores, idle_locks } = await gatherStats(service(), { detail: true });
     expect(semaphores[0]?.held_by?.map(({ label }) => label)).toEqual(["w0", "w1", "w2"]);
     expect(semaphores[0]?.queue).toEqual([]);
     expect(Object.keys(idle_locks[0] ?? {})).toEqual(["key", "idle_s"]);
@@ -167,7 +167,7 @@ describe("one key", () => {
   it("is told with its members, in a fixed order", async () => {
     const session = await open("http", "me");
     await keyStub("pool").acquire(command({ limit: 2, session }));
-    const detail = await gatherKey(env, "pool");
+    const detail = await gatherKey(service(), "pool");
     expect(detail).toMatchObject({ key: "pool", kind: "semaphore", limit: 2, holders: 1, waiters: 0, queue: [] });
     expect(detail?.held_by).toMatchObject([{ owner_conn_id: ownerIdOf(session), label: "me" }]);
     expect(Object.keys(detail ?? {})).toEqual(["key", "kind", "limit", "holders", "waiters", "held_by", "queue"]);
@@ -175,7 +175,7 @@ describe("one key", () => {
 
   it("says how long it has been idle, if it is", async () => {
     await keyStub("k").release(grantedToken(await keyStub("k").acquire(command())), "");
-    const detail = await gatherKey(env, "k");
+    const detail = await gatherKey(service(), "k");
     expect(detail).toMatchObject({ kind: "lock", limit: 1, holders: 0, held_by: [], idle_s: 0 });
     expect(Object.keys(detail ?? {})).toEqual([
       "key",
@@ -192,7 +192,7 @@ describe("one key", () => {
   it("shows the lease of each grant, or what is left of a longer one that it was renewed with", async () => {
     const token = grantedToken(await keyStub("k").acquire(command({ leaseSeconds: 60 })));
     const leases = async () => {
-      const [holder] = (await gatherKey(env, "k"))?.held_by ?? [];
+      const [holder] = (await gatherKey(service(), "k"))?.held_by ?? [];
       return [holder?.lease_s, holder?.lease_expires_in_s];
     };
     await keyStub("k").renew(token, 600);
@@ -203,9 +203,9 @@ describe("one key", () => {
   });
 
   it("that does not exist is not created by asking", async () => {
-    expect(await gatherKey(env, "nobody's", { history: true })).toBeUndefined();
+    expect(await gatherKey(service(), "nobody's", { history: true })).toBeUndefined();
     expect(await storedIn(keyStub("nobody's"))).toEqual([]);
-    expect((await gatherStats(env)).idle_locks).toEqual([]);
+    expect((await gatherStats(service())).idle_locks).toEqual([]);
   });
 });
 
@@ -219,7 +219,7 @@ describe("the history of a key", () => {
     await keyStub("k").release(token, first);
     const standing = grantedToken(await keyStub("k").acquire(command({ session: second })));
     pass(500);
-    const detail = await gatherKey(env, "k", { history: true });
+    const detail = await gatherKey(service(), "k", { history: true });
     expect(Object.keys(detail ?? {}).at(-1)).toBe("history");
     expect(JSON.stringify(detail?.history)).toBe(
       JSON.stringify({
@@ -243,12 +243,12 @@ describe("the history of a key", () => {
         ],
       }),
     );
-    expect(await gatherKey(env, "k")).not.toHaveProperty("history");
+    expect(await gatherKey(service(), "k")).not.toHaveProperty("history");
   });
 
   it("names who has left as when somebody last looked, and who has not by its newest name", async () => {
     const labels = async () =>
-      (await gatherKey(env, "k", { history: true }))?.history?.grants.map(({ label }) => label);
+      (await gatherKey(service(), "k", { history: true }))?.history?.grants.map(({ label }) => label);
     const directory = directoryOfAddress(env, ADDRESS);
     const [seen, unseen, renamed] = [await open("ws", "seen"), await open("ws", "unseen"), await open("ws", "old")];
     for (const session of [seen, renamed]) await keyStub("k").acquire(command({ session, limit: 3 }));
@@ -265,7 +265,7 @@ describe("the history of a key", () => {
       throw new Error("unreachable");
     });
     for (let n = 0; n < 3; n += 1) {
-      expect((await gatherKey(env, "k", { history: true }))?.history?.grants).toMatchObject([{ label: "me" }]);
+      expect((await gatherKey(service(), "k", { history: true }))?.history?.grants).toMatchObject([{ label: "me" }]);
     }
     expect(remember).toHaveBeenCalledTimes(2);
   });

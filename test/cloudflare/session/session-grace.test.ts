@@ -1,7 +1,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Credential } from "../../../src/cloudflare/transports/session.ts";
+import type { Credential } from "../../../src/service.ts";
 import { pass, stopClock } from "../clock.ts";
 import { crash, cut, resumable, resume } from "../resuming.ts";
 import { type Client, fresh, keyStub, tokenOf, until } from "../support.ts";

@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { SessionSocket } from "../../../src/cloudflare/session/session-socket.ts";
-import { OwnRows } from "../../../src/cloudflare/session-common/session-rows.ts";
+import { SessionRows } from "../../../src/cloudflare/session-common/session-rows.ts";
 import { SessionStore } from "../../../src/cloudflare/session-common/session-store.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
 
@@ -10,7 +10,10 @@ import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.t
 async function storedKeys(session: string): Promise<string[]> {
   return runInDurableObject(env.SESSION.getByName(session), (_, state) => {
     const [socket] = state.getWebSockets();
-    return [...(socket ? SessionSocket.keysOf(socket) : []), ...new SessionStore(new OwnRows(state.storage)).keys()];
+    return [
+      ...(socket ? SessionSocket.keysOf(socket) : []),
+      ...new SessionStore(new SessionRows(state.storage)).keys(),
+    ];
   });
 }
 

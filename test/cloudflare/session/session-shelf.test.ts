@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionSocket } from "../../../src/cloudflare/session/session-socket.ts";
-import { OwnRows } from "../../../src/cloudflare/session-common/session-rows.ts";
+import { SessionRows } from "../../../src/cloudflare/session-common/session-rows.ts";
 import { SessionStore } from "../../../src/cloudflare/session-common/session-store.ts";
 import { Client, fresh, keyStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
 
@@ -16,7 +16,7 @@ async function keysOf(session: string): Promise<{ shelved: number; stored: numbe
   return runInDurableObject(env.SESSION.getByName(session), (_, state) => {
     const [socket] = state.getWebSockets();
     const shelved = socket ? SessionSocket.keysOf(socket).length : 0;
-    return { shelved, stored: new SessionStore(new OwnRows(state.storage)).keys().length };
+    return { shelved, stored: new SessionStore(new SessionRows(state.storage)).keys().length };
   });
 }
 

@@ -55,6 +55,20 @@ describe("a session that sleeps", () => {
     expect(await client.ask("5\n")).toMatch(/^ok [0-9a-f]{32} 45$/);
   });
 
+  it("cuts off a client that has sent half a frame and no more, in time", async () => {
+    const key = fresh("key");
+    const client = await Client.open();
+    await client.ask(`l\n${key}\n0 600\n`);
+    const session = env.SESSION.getByName((await sessionsOn(key))[0] ?? "");
+    stopClock();
+    client.send("l\n");
+    await until(() => runInDurableObject(session, (_, { storage }) => storage.getAlarm()));
+    await evictDurableObject(session, { webSockets: "hibernate" });
+    pass(23_000);
+    expect(await runDurableObjectAlarm(session)).toBe(true);
+    await client.closed();
+  });
+
   it("keeps the order of what stands behind a blocked request", async () => {
     const key = fresh("key");
     const [holder, waiter] = [await Client.open(), await Client.open()];

@@ -84,11 +84,6 @@ export class GodistlockConversation implements SocketConversation {
     return this.#phase !== "handshake";
   }
 
-  /** These sessions end with their socket. */
-  get resumedAt(): undefined {
-    return undefined;
-  }
-
   get revision(): number {
     return this.#revision + this.#locks.revision;
   }

@@ -63,11 +63,6 @@ export class Conversation implements SocketConversation {
     return this.#standing.phase !== "handshake";
   }
 
-  /** When the session was resumed on this socket; undefined on its first one. */
-  get resumedAt(): number | undefined {
-    return this.#standing.isResumed ? this.#standing.openedAt : undefined;
-  }
-
   /** Changes whenever `state` changes. */
   get revision(): number {
     return this.#revision + this.#requests.table.revision;

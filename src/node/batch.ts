@@ -1,0 +1,142 @@
+/** Stores what commands have changed, and takes it back if that fails. */
+export interface BatchStore {
+  /** Makes everything that the commands of this batch have changed durable. Throws if nothing of it was stored. */
+  commit(): void;
+  /** Nothing of this batch counts: what it has touched is read again. */
+  takeBack(error: unknown): void;
+}
+
+interface Step {
+  readonly done: () => void;
+  readonly failed: ((error: unknown) => void) | undefined;
+}
+
+/** Commands run before other connections get their turn, at the most, in ms. */
+const TURN_MS = 20;
+
+/**
+ * Runs commands in the order in which they arrive, and tells nobody of them before their changes are durable. Everything
+ * that arrives in one turn of the event loop is one batch: the commands run at once, then one commit, then whatever they
+ * have to say leaves. While a commit runs, input waits in the kernel, so the next batch is larger.
+ */
+export class Batch {
+  readonly #store: BatchStore;
+  readonly #schedule: (turn: () => void) => void;
+  readonly #elapsed: () => number;
+  #work: (() => void)[] = [];
+  /** The next command in `#work`. */
+  #next = 0;
+  #steps: Step[] = [];
+  #callbacks: (() => void)[] = [];
+  #isRunning = false;
+  #isScheduled = false;
+  #turnEndsAt = 0;
+  #turn = 0;
+  #fault: { readonly error: unknown } | undefined;
+
+  /** `schedule` calls back at the end of the current turn of the event loop; `elapsed` is a clock in ms. */
+  constructor(store: BatchStore, schedule: (turn: () => void) => void, elapsed: () => number) {
+    this.#store = store;
+    this.#schedule = schedule;
+    this.#elapsed = elapsed;
+  }
+
+  /** Changes with every batch. */
+  get turn(): number {
+    return this.#turn;
+  }
+
+  /** Commands that wait for the next batch. */
+  get backlog(): number {
+    return this.#work.length - this.#next;
+  }
+
+  /** Runs a command now, or after those before it. */
+  enter(command: () => void): void {
+    this.#work.push(command);
+    this.#arm();
+    if (!this.#isRunning) this.#run();
+  }
+
+  /** Runs a step once this batch is durable, or `failed` if it cannot be made so. Only for commands that run. */
+  afterwards(done: () => void, failed?: (error: unknown) => void): void {
+    this.#steps.push({ done, failed });
+    this.#arm();
+  }
+
+  /** The outcome of a command, once it and everything it may depend on is durable. */
+  ask<Result>(command: () => Result): Promise<Result> {
+    const { promise, resolve, reject } = Promise.withResolvers<Result>();
+    this.enter(() => {
+      const result = command();
+      this.afterwards(() => resolve(result), reject);
+    });
+    return promise;
+  }
+
+  /** Runs something once this batch is over, whether it was stored or not. */
+  afterTurn(callback: () => void): void {
+    this.#callbacks.push(callback);
+    this.#arm();
+  }
+
+  /** Ends the batch now. */
+  settle(): void {
+    this.#isScheduled = false;
+    this.#turn += 1;
+    const [steps, callbacks] = [this.#steps, this.#callbacks];
+    this.#steps = [];
+    this.#callbacks = [];
+    const fault = this.#fault ?? this.#commit();
+    this.#fault = undefined;
+    if (fault) {
+      this.#store.takeBack(fault.error);
+      for (const { failed } of steps) failed?.(fault.error);
+    } else for (const { done } of steps) done();
+    this.#turnEndsAt = 0;
+    for (const callback of callbacks) callback();
+    if (this.backlog > 0) {
+      this.#arm();
+      this.#run();
+    }
+  }
+
+  #commit(): { readonly error: unknown } | undefined {
+    try {
+      this.#store.commit();
+      return undefined;
+    } catch (error) {
+      return { error };
+    }
+  }
+
+  #arm(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#schedule(() => this.settle());
+  }
+
+  #run(): void {
+    // What one batch has half done must not be mixed with the next.
+    if (this.#fault) return;
+    const startedAt = this.#elapsed();
+    if (this.#turnEndsAt === 0) this.#turnEndsAt = startedAt + TURN_MS;
+    else if (startedAt > this.#turnEndsAt) return;
+    this.#isRunning = true;
+    try {
+      for (let count = 1; this.#next < this.#work.length; count += 1) {
+        const command = this.#work[this.#next] as () => void;
+        this.#next += 1;
+        command();
+        if (count % 16 === 0 && this.#elapsed() > this.#turnEndsAt) break;
+      }
+    } catch (error) {
+      this.#fault = { error };
+    }
+    this.#isRunning = false;
+    if (this.#next === this.#work.length) this.#work = [];
+    else if (this.#next > 1_000) this.#work.splice(0, this.#next);
+    else return;
+    this.#next = 0;
+  }
+}

@@ -1,0 +1,50 @@
+import type { Outcome } from "../core/protocols/statuses.ts";
+import type { Effect } from "../core/session/effects.ts";
+import type { SessionHost } from "./session-host.ts";
+
+const MAX_AT_ONCE = 2;
+/** Reports of one client leave at 8 MiB a second: one that does not read is cut off before they fill the memory. */
+const CHARS_PER_MS = (8 * 2 ** 20) / 1000;
+
+interface Asker {
+  /** Whether somebody still waits for the report. */
+  isWanted(): boolean;
+  reported(outcome: Outcome): void;
+}
+
+/** The reports that one client asks for on its socket: two are made at a time, the others wait in order. */
+export class ClientReports {
+  readonly #host: SessionHost;
+  #waiting: (() => Promise<void>)[] = [];
+  #atWork = 0;
+
+  constructor(host: SessionHost) {
+    this.#host = host;
+  }
+
+  /** Makes a report, unless it is no longer wanted when its turn comes. */
+  make({ ask, scope }: Extract<Effect, { readonly type: "report" }>, asker: Asker): void {
+    this.#waiting.push(async () => {
+      if (!asker.isWanted()) return this.#next();
+      const document = await this.#host.report(ask, scope).catch(() => undefined);
+      const outcome: Outcome = document === undefined ? { status: "error" } : { status: "ok", document };
+      this.#host.batch.enter(() => {
+        if (asker.isWanted()) asker.reported(outcome);
+      });
+      this.#host.after((document?.length ?? 0) / CHARS_PER_MS, () => this.#next());
+    });
+    if (this.#atWork < MAX_AT_ONCE) this.#start();
+  }
+
+  #start(): void {
+    const make = this.#waiting.shift();
+    if (!make) return;
+    this.#atWork += 1;
+    void make();
+  }
+
+  #next(): void {
+    this.#atWork -= 1;
+    this.#start();
+  }
+}

@@ -1,0 +1,85 @@
+import { compareBytes } from "../core/byte-order.ts";
+import { KeyTotals } from "../core/key/key-gauges.ts";
+import type { KeyPage, KeyRange, KeyReport } from "../service.ts";
+import type { Keys } from "./keys.ts";
+
+/** The names of all keys in the order of their bytes. Sorting waits until somebody asks. */
+export class KeyNames {
+  #sorted: readonly string[] = [];
+  readonly #added = new Set<string>();
+  readonly #keys: Keys;
+
+  constructor(keys: Keys) {
+    this.#keys = keys;
+  }
+
+  added(name: string): void {
+    this.#added.add(name);
+  }
+
+  /** Names of deleted keys are left out. */
+  get inOrder(): readonly string[] {
+    const isThere = (name: string) => this.#keys.get(name) !== undefined;
+    const fresh = [...this.#added].filter(isThere).sort(compareBytes);
+    this.#added.clear();
+    const merged: string[] = [];
+    let at = 0;
+    for (const name of this.#sorted) {
+      for (let next = fresh[at]; next !== undefined && compareBytes(next, name) <= 0; next = fresh[at]) {
+        if (next !== name) merged.push(next);
+        at += 1;
+      }
+      if (isThere(name)) merged.push(name);
+    }
+    this.#sorted = [...merged, ...fresh.slice(at)];
+    return this.#sorted;
+  }
+}
+
+/** What the directory needs of its host. */
+interface Looking {
+  readonly keys: Keys;
+  readonly names: KeyNames;
+  /** The key as it is now; undefined if it counts as deleted. */
+  report(name: string, detail: boolean): KeyReport | undefined;
+}
+
+/** The first keys of a range. */
+export function pageOf(range: KeyRange, { names, report }: Looking): Pick<KeyPage, "keys" | "unreachable" | "next"> {
+  const { prefix, after, limit, detail, sees } = range;
+  const all = names.inOrder;
+  const keys: (KeyReport & { readonly key: string })[] = [];
+  let last: string | undefined;
+  for (let at = firstAfter(all, after, prefix); at < all.length; at += 1) {
+    const key = all[at] as string;
+    if (!key.startsWith(prefix)) break;
+    if (!sees(key)) continue;
+    if (keys.length >= limit) return { keys, unreachable: [], next: last };
+    const found = report(key, detail);
+    last = key;
+    if (found) keys.push({ key, ...found });
+  }
+  return { keys, unreachable: [], next: undefined };
+}
+
+/** The state of all keys in numbers. */
+export function totalsOf({ keys, report }: Looking): KeyTotals {
+  const totals = new KeyTotals();
+  for (const { name } of keys) {
+    const view = report(name, false);
+    if (view) totals.add(view);
+  }
+  return totals;
+}
+
+/** The index of the first name that comes after `after` and not before `prefix`. */
+function firstAfter(names: readonly string[], after: string, prefix: string): number {
+  const isBefore = (name: string) => compareBytes(name, prefix) < 0 || (after !== "" && compareBytes(name, after) <= 0);
+  let [low, high] = [0, names.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (isBefore(names[middle] as string)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,50 @@
+import type { Observation } from "../core/engine/index.ts";
+import { History, type HistoryView, MAX_GRANTS } from "../core/key/history.ts";
+import type { Key } from "./keys.ts";
+
+/** Grants that are remembered, of all keys together: some megabytes. */
+const MAX_REMEMBERED = 20_000;
+
+/** The newest grants of each key, as far as the memory for them reaches: keys that were granted lately come first. */
+export class Histories {
+  /** By name of the key, the one that was granted longest ago first. */
+  readonly #byKey = new Map<string, History>();
+  readonly #labelOf: (session: string) => string | undefined;
+  #remembered = 0;
+
+  constructor(labelOf: (session: string) => string | undefined) {
+    this.#labelOf = labelOf;
+  }
+
+  note(key: Key, observations: readonly Observation[]): void {
+    const isGrant = observations.some(({ type }) => type === "granted");
+    const known = this.#byKey.get(key.name);
+    const history = known ?? (isGrant ? new History() : undefined);
+    if (!history) return;
+    const before = known ? history.size : 0;
+    history.note(observations, this.#labelOf);
+    this.#remembered += history.size - before;
+    if (!isGrant) return;
+    this.#byKey.delete(key.name);
+    this.#byKey.set(key.name, history);
+    while (this.#remembered > MAX_REMEMBERED) this.#forgetOldest();
+  }
+
+  of(key: Key, now: number): HistoryView {
+    const history = this.#byKey.get(key.name);
+    if (history) return history.at(now);
+    const current = new History();
+    current.recall(key.engine.newestHolds(MAX_GRANTS));
+    return current.at(now);
+  }
+
+  forget(name: string): void {
+    this.#remembered -= this.#byKey.get(name)?.size ?? 0;
+    this.#byKey.delete(name);
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#byKey.keys();
+    if (oldest !== undefined) this.forget(oldest);
+  }
+}

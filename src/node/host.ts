@@ -1,0 +1,343 @@
+import type { Scope } from "../core/auth/scope.ts";
+import type { Config } from "../core/config/config.ts";
+import { type CommandContext, FenceExhaustedError, type KeyEvent, type NoticeEvent } from "../core/engine/index.ts";
+import { KeyMeter } from "../core/key/meter.ts";
+import { countAnswer } from "../core/metrics/count-answer.ts";
+import { versionName } from "../core/protocols/godistlock/relay.ts";
+import type { SessionConfig, SessionOrigin } from "../core/session/context.ts";
+import type { Happening, ReportRequest, SessionRecords } from "../core/session/effects.ts";
+import type { KeyCall, KeyOutcome } from "../core/session/key-calls.ts";
+import type { Transport } from "../core/session-counts.ts";
+import { sessionlessProtocolOf } from "../core/session-names.ts";
+import type { Log } from "../log.ts";
+import { VERSION } from "../version.ts";
+import { Batch } from "./batch.ts";
+import { Claims } from "./claims.ts";
+import { KeyNames } from "./directory.ts";
+import { Histories } from "./histories.ts";
+import { type Key, Keys } from "./keys.ts";
+import { Metrics } from "./metrics.ts";
+import type { Runtime } from "./runtime.ts";
+import type { Session } from "./session.ts";
+import type { SessionHost } from "./session-host.ts";
+import { Sessions } from "./sessions.ts";
+import type { Store } from "./store/store.ts";
+import { Timers } from "./timers.ts";
+
+/** After a failed commit, another one is tried this often. */
+const TRY_AGAIN_MS = 1_000;
+/** Written to find out whether commits work again. */
+const PROBE = "probe";
+
+export interface HostParts {
+  readonly config: Config;
+  readonly store: Store;
+  readonly runtime: Runtime;
+  readonly log: Log;
+  /** What the service cannot go on after, such as a file that can no longer be read. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** Deployments that agree on locks by majority, as far as keys and sessions are concerned. */
+export interface GroupLink {
+  /** A request that needs a quorum has come. */
+  came(request: string): void;
+  /** A round begins or is over. `withdraw` ends a request whose session is gone. */
+  tell(key: string, event: Extract<KeyEvent, { readonly type: "round" | "round_over" }>): void;
+  prolong(key: string, ask: Extract<KeyCall, { readonly type: "prolong" }>): Promise<KeyOutcome>;
+}
+
+/**
+ * All keys and sessions of the process, and the batch in which everything happens. It stores, tells and sets timers; what
+ * is to be done is decided by the engines of keys and the state machines of sessions.
+ */
+export class NodeHost implements SessionHost {
+  readonly config: Config;
+  readonly log: Log;
+  readonly batch: Batch;
+  readonly keys: Keys;
+  readonly sessions: Sessions;
+  readonly claims: Claims;
+  readonly metrics: Metrics;
+  readonly histories: Histories;
+  readonly names: KeyNames;
+  readonly runtime: Runtime;
+  /** Makes reports for clients on sockets. */
+  reports: (ask: ReportRequest, scope: Scope | undefined) => Promise<string> = () => Promise.reject(new Error("none"));
+  group: GroupLink | undefined;
+  readonly #store: Store;
+  readonly #timers: Timers;
+  readonly #keyMeter: KeyMeter;
+  readonly #sessionConfig: SessionConfig;
+  readonly #failed: (error: unknown) => void;
+  readonly #context: { now: number } & Omit<CommandContext, "now">;
+  /** Sessions that were lost in a failed batch, and are to leave their keys. */
+  readonly #gone = new Set<string>();
+  #isWell = true;
+  #isTrying = false;
+  #isStopped = false;
+
+  constructor({ config, store, runtime, log, failed }: HostParts) {
+    this.config = config;
+    this.log = log;
+    this.runtime = runtime;
+    this.#store = store;
+    this.#failed = failed;
+    this.#sessionConfig = { ...config, version: versionName(VERSION) };
+    const { fenceFloor, maxWaiters, gcMaxIdleMs } = config;
+    const salt = () => runtime.randomHex(8);
+    this.#context = { now: 0, salt, fenceFloor, maxWaiters, gcMaxIdleMs };
+    this.batch = new Batch(
+      { commit: () => this.#commit(), takeBack: (error) => this.#takeBack(error) },
+      (turn) => runtime.atEndOfTurn(turn),
+      () => runtime.elapsed(),
+    );
+    this.#timers = new Timers(runtime, (command) => this.batch.enter(command));
+    this.metrics = new Metrics(runtime.now(), (ms) =>
+      this.after(ms, () => this.batch.enter(() => this.#storeMetrics())),
+    );
+    this.#keyMeter = new KeyMeter(this.metrics);
+    this.keys = new Keys({
+      store,
+      context: () => this.#commandContext(),
+      maxLocks: config.maxLocks,
+      gcMaxIdleMs,
+      graceMs: config.gcIntervalMs / 2,
+      schedule: (key) => this.#timers.schedule(key),
+      created: (key) => this.names.added(key.name),
+      tell: (key, event) => this.#tell(key, event),
+      observed: (key, observations) => {
+        const { limit } = key.engine;
+        this.batch.afterwards(() => {
+          this.#keyMeter.countAll(observations, limit);
+          this.histories.note(key, observations);
+        });
+      },
+      pruned: (key) =>
+        this.batch.afterwards(() => {
+          this.#keyMeter.pruned();
+          this.histories.forget(key.name);
+        }),
+    });
+    this.names = new KeyNames(this.keys);
+    this.sessions = new Sessions(this, store, (bytes) => runtime.randomHex(bytes));
+    this.histories = new Histories((session) => this.sessions.labelOf(session));
+    this.claims = new Claims({
+      batch: this.batch,
+      keys: this.keys,
+      randomHex: (bytes) => runtime.randomHex(bytes),
+      isWell: () => this.#isWell,
+      answered: (answer) => this.#keyMeter.answered(answer),
+    });
+  }
+
+  /** Whether the last commit worked. While it did not, nothing new is taken on. */
+  get isWell(): boolean {
+    return this.#isWell;
+  }
+
+  /** Continues from what is stored. Clients have lost their connections; those that can resume have the grace for it. */
+  load(): void {
+    const { keys, sessions, values } = this.#store.load();
+    this.keys.load(keys, values);
+    this.metrics.load(values);
+    const keysOf = new Map<string, string[]>();
+    for (const { name, engine } of this.keys) {
+      this.names.added(name);
+      for (const session of engine.sessions) {
+        const names = keysOf.get(session);
+        if (names) names.push(name);
+        else keysOf.set(session, [name]);
+      }
+    }
+    this.batch.enter(() => {
+      for (const { id, name, records } of sessions) {
+        this.sessions.restore(id, name, records, keysOf.get(name) ?? []);
+        keysOf.delete(name);
+      }
+      for (const [session, names] of keysOf) for (const name of names) this.#leave(session, name);
+    });
+    this.batch.settle();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#timers.stop();
+  }
+
+  now(): number {
+    return this.runtime.now();
+  }
+
+  after(ms: number, callback: () => void): void {
+    this.runtime.after(ms, () => {
+      if (!this.#isStopped) callback();
+    });
+  }
+
+  originOf(session: string, records: SessionRecords): SessionOrigin {
+    const config = this.#sessionConfig;
+    const random = () => this.runtime.randomHex(16);
+    return { session, config, records, random, isStorageWell: () => this.#isWell, now: this.now() };
+  }
+
+  schedule(session: Session): void {
+    this.#timers.schedule(session);
+  }
+
+  touched(session: Session): void {
+    this.sessions.touched(session);
+  }
+
+  changed(session: Session): void {
+    this.sessions.changed(session);
+  }
+
+  unlisted(session: Session): void {
+    this.sessions.unlisted(session);
+  }
+
+  ended(session: Session): void {
+    this.sessions.ended(session);
+  }
+
+  callKey(
+    _session: Session,
+    key: string,
+    ask: KeyCall,
+    answered: (outcome: KeyOutcome) => void,
+    failed: (error: string) => void,
+  ): void {
+    if (ask.type === "prolong") {
+      const prolonged = this.group?.prolong(key, ask) ?? Promise.resolve({ status: "not_held" } as const);
+      prolonged.then(
+        (outcome) => this.batch.enter(() => answered(outcome)),
+        (error) => this.batch.enter(() => failed(String(error))),
+      );
+      return;
+    }
+    if (ask.type === "acquire" && ask.command.quorum) this.group?.came(ask.command.request);
+    try {
+      const outcome = this.keys.ask(key, ask) as KeyOutcome;
+      if (ask.type === "renew" && !this.keys.get(key)) this.batch.afterwards(() => this.#keyMeter.renewedNothing());
+      this.batch.enter(() => answered(outcome));
+    } catch (error) {
+      if (!(error instanceof FenceExhaustedError)) throw error;
+      this.batch.enter(() => failed(String(error)));
+    }
+  }
+
+  report(ask: ReportRequest, scope: Scope | undefined): Promise<string> {
+    return this.reports(ask, scope);
+  }
+
+  count(happening: Happening, transport: Transport): void {
+    this.batch.afterwards(() => {
+      if (happening.type === "answered") countAnswer(this.metrics, happening.status);
+      else if (happening.type === "protocol_error")
+        this.metrics.count("protocol_errors_total", { code: String(happening.code) });
+      else this.metrics.count("auth_failures_total", { transport });
+    });
+  }
+
+  /** The sums that were counted so far, once they are stored. */
+  readMetrics() {
+    return this.batch.ask(() => {
+      this.metrics.storeNow();
+      return this.metrics.read();
+    });
+  }
+
+  #commandContext(): CommandContext {
+    this.#context.now = this.runtime.now();
+    return this.#context;
+  }
+
+  #storeMetrics(): void {
+    this.metrics.storeNow();
+  }
+
+  /** Brings what a key has to tell to whom it concerns, after the answer of the same command. */
+  #tell(key: Key, event: KeyEvent): void {
+    if (event.type === "round" || event.type === "round_over") this.group?.tell(key.name, event);
+    else if (sessionlessProtocolOf(event.session)) {
+      if (event.type === "notice") this.batch.enter(() => this.claims.tell(key, event));
+    } else
+      this.batch.enter(() => {
+        const session = this.sessions.get(event.session);
+        if (event.type === "lost") session?.lose({ key: key.name, token: event.token, reason: event.reason });
+        else if (event.type === "wanted") session?.want({ key: key.name, token: event.token });
+        else this.#notify(key, event, session);
+      });
+  }
+
+  #notify(key: Key, event: NoticeEvent, session: Session | undefined): void {
+    const { type: _, session: __, ...notice } = event;
+    const answer = (answer: "taken" | "noted" | "gone" | "later") => {
+      this.batch.afterwards(() => this.#keyMeter.answered(answer));
+      if (!key.isDeleted) this.keys.answer(key, event.request, answer, event.offer?.token);
+    };
+    // A session that is not there was lost in a crash. Its client may have the grant that it was offered before.
+    if (session) session.notice({ key: key.name, ...notice }, answer);
+    else answer(event.mayBeTold ? "taken" : "gone");
+  }
+
+  /** The session was lost: its places go, and its holds stay if its client has their tokens. */
+  #leave(session: string, key: string): void {
+    if (sessionlessProtocolOf(session) !== "relay") this.keys.ask(key, { type: "leave", session, keepsReported: true });
+  }
+
+  #commit(): void {
+    const { keys, sessions, metrics } = this;
+    if (!keys.hasChanges && !sessions.hasChanges && !metrics.hasChanges && !this.#isTrying) {
+      sessions.committed();
+      return;
+    }
+    this.#store.commit((rows) => {
+      keys.write(rows);
+      sessions.write(rows);
+      metrics.write(rows);
+      if (this.#isTrying) rows.putValue(PROBE, String(this.now()));
+    });
+    keys.committed();
+    sessions.committed();
+    metrics.committed();
+    this.#gone.clear();
+    if (!this.#isWell) this.log("warn", "storage_works_again");
+    this.#isWell = true;
+    this.#isTrying = false;
+  }
+
+  /** Nothing of the batch was told to anybody: its keys and sessions continue from what is stored. */
+  #takeBack(error: unknown): void {
+    this.log("error", "batch_failed", { error: String(error) });
+    const wasWell = this.#isWell;
+    this.#isWell = false;
+    this.#isTrying = false;
+    try {
+      const keys = this.keys.takeBack();
+      const keysOf = (session: Session) =>
+        new Set([
+          ...session.keys,
+          ...keys.filter(({ engine }) => [...engine.sessions].includes(session.name)).map(({ name }) => name),
+        ]);
+      for (const name of this.sessions.takeBack(keysOf)) this.#gone.add(name);
+    } catch (fault) {
+      this.#failed(fault);
+      return;
+    }
+    if (wasWell) this.#tryLater();
+  }
+
+  #tryLater(): void {
+    this.after(TRY_AGAIN_MS, () => {
+      if (this.#isWell) return;
+      this.batch.enter(() => {
+        this.#isTrying = true;
+        for (const { name, engine } of this.keys)
+          for (const session of engine.sessions) if (this.#gone.has(session)) this.#leave(session, name);
+      });
+      this.#tryLater();
+    });
+  }
+}

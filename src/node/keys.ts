@@ -1,0 +1,295 @@
+import {
+  type CommandContext,
+  fenceFromHex,
+  fenceToHex,
+  type KeyCommandOf,
+  type KeyCommandType,
+  KeyEngine,
+  type KeyEvent,
+  type KeyOutcomeOf,
+  limitIfNew,
+  type NoticeAnswer,
+  type Observation,
+  outcomeWithoutKey,
+  perform,
+  type Slot,
+  type StoredKey,
+} from "../core/engine/index.ts";
+import { slotRow } from "../core/key/compact-record.ts";
+import { waiterRow } from "../core/key/row-codec.ts";
+import type { KeyHead, Rows, Store } from "./store/store.ts";
+import type { Timed } from "./timers.ts";
+
+/** The stored value that holds the highest fence of all keys that were deleted. */
+const FENCE_MARK = "fence_mark";
+
+/** What keys need of their host. */
+export interface KeysParts {
+  readonly store: Store;
+  /** Time and limits for the next command. */
+  context(): CommandContext;
+  /** 0 means no limit. */
+  readonly maxLocks: number;
+  readonly gcMaxIdleMs: number;
+  /** An idle key may be kept for this much longer than necessary. */
+  readonly graceMs: number;
+  schedule(key: Key): void;
+  created(key: Key): void;
+  /** Something has to be told to a session, a claim or the relay. */
+  tell(key: Key, event: KeyEvent): void;
+  /** Something has happened, and counts if it is stored. */
+  observed(key: Key, observations: readonly Observation[]): void;
+  /** A key that had been idle for long is deleted. */
+  pruned(key: Key): void;
+}
+
+/** One key in memory. */
+export class Key implements Timed {
+  readonly name: string;
+  engine: KeyEngine;
+  /** Of its row; 0 while it has none. */
+  id = 0;
+  scheduledAt = Number.POSITIVE_INFINITY;
+  isDeleted = false;
+  /** When it was created, and the highest fence of deleted keys then, as hex digits. */
+  readonly #foundedAt: number;
+  readonly #floor: string;
+  /** The first slot shares the key's row. */
+  #first: Slot | undefined;
+  readonly #keys: Keys;
+
+  constructor(name: string, stored: StoredKey, floor: string, keys: Keys) {
+    this.name = name;
+    this.#keys = keys;
+    this.#foundedAt = stored.lastActivity;
+    this.#floor = floor;
+    this.engine = new KeyEngine(stored);
+    this.#first = stored.slots[0];
+  }
+
+  get dueAt(): number {
+    return this.isDeleted ? Number.POSITIVE_INFINITY : this.engine.nextWake(this.#keys.wakeTimes);
+  }
+
+  fire(): void {
+    if (!this.isDeleted) this.#keys.wake(this);
+  }
+
+  /** Continues from what is stored. */
+  restore(stored: StoredKey): void {
+    this.isDeleted = false;
+    this.engine = new KeyEngine(stored);
+    this.#first = stored.slots[0];
+  }
+
+  /** Writes what its commands have changed, each row once. */
+  write(rows: Rows, { isNew }: { readonly isNew: boolean }): void {
+    const { slots, waiters, lapsed, limit } = this.engine.takeChanges();
+    let isHeadChanged = isNew || limit !== undefined;
+    for (const slot of slots) {
+      if (slot.index > 0) rows.putSlot(this.id, slot.index, JSON.stringify(slotRow(slot)));
+      else {
+        this.#first = slot;
+        isHeadChanged = true;
+      }
+    }
+    for (const waiter of waiters) {
+      if (waiter.isStored) rows.putWaiter(this.id, waiter.place, JSON.stringify(waiterRow(waiter)));
+      else rows.deleteWaiter(this.id, waiter.place);
+    }
+    for (const [session, at] of lapsed) {
+      if (at === undefined) rows.deleteLapse(this.id, session);
+      else rows.putLapse(this.id, session, at);
+    }
+    if (isHeadChanged) rows.putKey(this.id, this.name, JSON.stringify(this.#head));
+  }
+
+  get #head(): KeyHead {
+    const slot = this.#first ? slotRow(this.#first) : null;
+    return { limit: this.engine.limit, fence: this.#floor, at: this.#foundedAt, slot };
+  }
+}
+
+/** All keys: their engines in memory, and what of them has to be stored. */
+export class Keys {
+  readonly #parts: KeysParts;
+  readonly #byName = new Map<string, Key>();
+  /** Those that nobody holds or waits for, longest idle first; kept only if keys are limited. */
+  readonly #idle = new Set<Key>();
+  readonly #changed = new Set<Key>();
+  readonly #deleted = new Set<Key>();
+  /** Keys that the commit under way stores for the first time. */
+  readonly #inserted = new Set<Key>();
+  #lastId = 0;
+  /** No key that was deleted had a higher fence, so new ones start above it. */
+  #mark = 0n;
+  #markHex = fenceToHex(0n);
+  #isMarkChanged = false;
+  readonly wakeTimes: { readonly gcMaxIdleMs: number; readonly graceMs: number; readonly isExact: true };
+
+  constructor(parts: KeysParts) {
+    this.#parts = parts;
+    this.wakeTimes = { gcMaxIdleMs: parts.gcMaxIdleMs, graceMs: parts.graceMs, isExact: true };
+  }
+
+  get size(): number {
+    return this.#byName.size;
+  }
+
+  get(name: string): Key | undefined {
+    return this.#byName.get(name);
+  }
+
+  [Symbol.iterator](): Iterator<Key> {
+    return this.#byName.values();
+  }
+
+  /** Takes over what is stored. */
+  load(stored: Iterable<{ id: number; name: string; key: StoredKey }>, values: ReadonlyMap<string, string>): void {
+    this.#setMark(fenceFromHex(values.get(FENCE_MARK) ?? "0"));
+    for (const { id, name, key: rows } of stored) {
+      const key = new Key(name, rows, fenceToHex(rows.fence), this);
+      key.id = id;
+      this.#lastId = Math.max(this.#lastId, id);
+      this.#byName.set(name, key);
+      this.#noteIdle(key);
+      this.#parts.schedule(key);
+    }
+    this.#isMarkChanged = false;
+  }
+
+  /** Carries out one command. Throws a `FenceExhaustedError` if it has to grant a slot and no fence is left. */
+  ask<Type extends KeyCommandType>(name: string, command: KeyCommandOf<Type>): KeyOutcomeOf<Type> {
+    const context = this.#parts.context();
+    const key = this.#byName.get(name) ?? this.#create(name, limitIfNew(command), context);
+    return key ? this.run(key, (engine) => perform(engine, command, context)) : outcomeWithoutKey(command);
+  }
+
+  /** Runs something on a key that is there, and sees to what follows from it. */
+  run<Outcome>(key: Key, decide: (engine: KeyEngine) => Outcome): Outcome {
+    try {
+      return decide(key.engine);
+    } finally {
+      this.#spread(key);
+    }
+  }
+
+  /** A session's answer to a notice about this request. `offered` is the token that the notice carried. */
+  answer(key: Key, request: string, answer: NoticeAnswer, offered?: string): void {
+    const context = this.#parts.context();
+    this.run(key, (engine) => engine.answer(request, answer, context, offered));
+  }
+
+  /** Lets time pass for a key; deletes it if it has been idle for long enough. */
+  wake(key: Key): void {
+    const context = this.#parts.context();
+    this.run(key, (engine) => engine.tick(context));
+    this.#deleteIfPrunable(key, context);
+  }
+
+  get hasChanges(): boolean {
+    return this.#changed.size + this.#deleted.size > 0;
+  }
+
+  /** Writes everything that has changed since the last commit. */
+  write(rows: Rows): void {
+    for (const key of this.#changed) {
+      const isNew = key.id === 0;
+      if (isNew) {
+        this.#lastId += 1;
+        key.id = this.#lastId;
+        this.#inserted.add(key);
+      }
+      key.write(rows, { isNew });
+    }
+    for (const { id } of this.#deleted) if (id > 0) rows.deleteKey(id);
+    if (this.#isMarkChanged) rows.putValue(FENCE_MARK, this.#markHex);
+  }
+
+  /** What was written is durable. */
+  committed(): void {
+    this.#changed.clear();
+    this.#deleted.clear();
+    this.#inserted.clear();
+    this.#isMarkChanged = false;
+  }
+
+  /** What was changed does not count: continues from what is stored. Returns the keys that were read again. */
+  takeBack(): readonly Key[] {
+    const restored: Key[] = [];
+    for (const key of this.#inserted) key.id = 0;
+    for (const key of [...this.#changed, ...this.#deleted]) {
+      const stored = key.id > 0 ? this.#parts.store.loadKey(key.id) : undefined;
+      this.#idle.delete(key);
+      key.isDeleted = stored === undefined;
+      if (!stored) {
+        if (this.#byName.get(key.name) === key) this.#byName.delete(key.name);
+        continue;
+      }
+      key.restore(stored);
+      this.#byName.set(key.name, key);
+      this.#noteIdle(key);
+      this.#parts.schedule(key);
+      restored.push(key);
+    }
+    this.#changed.clear();
+    this.#deleted.clear();
+    this.#inserted.clear();
+    return restored;
+  }
+
+  #create(name: string, limit: number | undefined, context: CommandContext): Key | undefined {
+    if (limit === undefined || !this.#hasRoom(context)) return undefined;
+    const stored = { limit, fence: this.#mark, lastActivity: context.now, slots: [], waiters: [], lapsed: [] };
+    const key = new Key(name, stored, this.#markHex, this);
+    this.#byName.set(name, key);
+    this.#parts.created(key);
+    return key;
+  }
+
+  /** Keys that have been idle for long make room. */
+  #hasRoom(context: CommandContext): boolean {
+    const { maxLocks } = this.#parts;
+    if (maxLocks === 0 || this.size < maxLocks) return true;
+    const [longestIdle] = this.#idle;
+    return longestIdle !== undefined && this.#deleteIfPrunable(longestIdle, context);
+  }
+
+  #deleteIfPrunable(key: Key, context: CommandContext): boolean {
+    if (!key.engine.isPrunable(context) || key.engine.hasNews || this.#byName.get(key.name) !== key) return false;
+    this.#setMark(key.engine.lastFence);
+    key.isDeleted = true;
+    this.#byName.delete(key.name);
+    this.#idle.delete(key);
+    this.#changed.delete(key);
+    this.#deleted.add(key);
+    this.#parts.pruned(key);
+    return true;
+  }
+
+  /** Brings what a command has caused to where it belongs. */
+  #spread(key: Key): void {
+    const { engine } = key;
+    if (engine.hasChanges) {
+      this.#changed.add(key);
+      this.#noteIdle(key);
+    }
+    this.#parts.schedule(key);
+    const observations = engine.takeObservations();
+    if (observations.length > 0) this.#parts.observed(key, observations);
+    for (const event of engine.takeEvents()) this.#parts.tell(key, event);
+  }
+
+  #noteIdle(key: Key): void {
+    if (this.#parts.maxLocks === 0) return;
+    this.#idle.delete(key);
+    if (key.engine.idleSince !== undefined) this.#idle.add(key);
+  }
+
+  #setMark(fence: bigint): void {
+    if (fence <= this.#mark) return;
+    this.#mark = fence;
+    this.#markHex = fenceToHex(fence);
+    this.#isMarkChanged = true;
+  }
+}

@@ -1,0 +1,71 @@
+import type { CounterName, HistogramName, LabelsOf } from "../core/metrics/families.ts";
+import { type Counting, type Sums, Tally } from "../core/metrics/tally.ts";
+import type { MeterReading } from "../service.ts";
+import type { Rows } from "./store/store.ts";
+
+/** The stored value that holds the sums. */
+const SUMS = "metrics";
+/** Sums are stored this often at most, and before somebody reads them. */
+const STORE_EVERY_MS = 5_000;
+
+/** What has been counted since the service was first started. */
+export class Metrics implements Counting {
+  readonly #tally = new Tally();
+  readonly #startedAt: number;
+  /** Calls back after some time, when the sums are due to be stored. */
+  readonly #later: (ms: number) => void;
+  #isChanged = false;
+  #isDue = false;
+  #isPlanned = false;
+
+  constructor(startedAt: number, later: (ms: number) => void) {
+    this.#startedAt = startedAt;
+    this.#later = later;
+  }
+
+  load(values: ReadonlyMap<string, string>): void {
+    const stored = values.get(SUMS);
+    if (stored !== undefined) this.#tally.merge(JSON.parse(stored) as Sums);
+  }
+
+  count<Name extends CounterName>(family: Name, labels: LabelsOf<Name>): void {
+    this.#tally.count(family, labels);
+    this.#plan();
+  }
+
+  observe<Name extends HistogramName>(family: Name, labels: LabelsOf<Name>, seconds: number): void {
+    this.#tally.observe(family, labels, seconds);
+    this.#plan();
+  }
+
+  /** The next commit stores the sums: somebody is about to be told, or they have not been stored for long. */
+  storeNow(): void {
+    this.#isDue = this.#isChanged;
+  }
+
+  read(): MeterReading {
+    return { sums: this.#tally.read(), startedAt: this.#startedAt };
+  }
+
+  get hasChanges(): boolean {
+    return this.#isDue;
+  }
+
+  write(rows: Rows): void {
+    if (this.#isDue) rows.putValue(SUMS, JSON.stringify(this.#tally.read()));
+  }
+
+  committed(): void {
+    if (!this.#isDue) return;
+    this.#isDue = false;
+    this.#isChanged = false;
+    this.#isPlanned = false;
+  }
+
+  #plan(): void {
+    this.#isChanged = true;
+    if (this.#isPlanned) return;
+    this.#isPlanned = true;
+    this.#later(STORE_EVERY_MS);
+  }
+}

@@ -1,0 +1,147 @@
+import type { Outcome } from "../core/protocols/statuses.ts";
+import type { Effect, Notice } from "../core/session/effects.ts";
+import { PolledSession } from "../core/session/polled-session.ts";
+import type { Gone, Left, RestRequest } from "../service.ts";
+import { Session, type SessionStart } from "./session.ts";
+import type { SessionHost } from "./session-host.ts";
+
+const GONE: Gone = { status: "gone" };
+const LEFT: Left = { status: "left" };
+
+/** A request whose client waits for the answer. */
+interface Asked {
+  readonly key: string;
+  resolve(result: Outcome | Gone | Left): void;
+  reject(error: unknown): void;
+}
+
+/** The session of a client that makes HTTP requests. */
+export class RestSession extends Session {
+  protected readonly machine: PolledSession;
+  readonly #asked = new Map<string, Asked>();
+  #lastId = 0;
+  readonly #prefix: string;
+  /** Those who wait until everything that the session held is free. */
+  readonly #leavers: (() => void)[] = [];
+
+  constructor(host: SessionHost, start: SessionStart) {
+    super(host, start);
+    const origin = host.originOf(start.name, this.records);
+    this.machine = new PolledSession({ ...origin, holdsConnections: true }, []);
+    // Ids of requests are unique across restarts.
+    this.#prefix = origin.random().slice(0, 16);
+  }
+
+  open(): void {
+    this.run(() => this.machine.open(this.address, this.label));
+  }
+
+  /** The client is alive. False if the session has ended. */
+  saw(label?: string): boolean {
+    let isThere = false;
+    this.run(() => {
+      isThere = this.machine.saw(label);
+    });
+    return isThere && !this.isDropped;
+  }
+
+  /** Ends the session; `left` is called once everything it held is free. */
+  end(left: () => void): void {
+    this.#leavers.push(left);
+    this.run(() => this.machine.end());
+  }
+
+  /** The service has started again. */
+  revive(): void {
+    this.run(() => this.machine.wake());
+  }
+
+  /** Carries a request out. Once the signal is aborted, its answer reaches nobody, and it is withdrawn. */
+  perform({ request, label }: RestRequest, signal: AbortSignal | undefined, asked: Omit<Asked, "key">): void {
+    if (signal?.aborted) {
+      asked.resolve(LEFT);
+      return;
+    }
+    if (!this.saw(label) || this.machine.isOver) {
+      this.host.batch.afterwards(() => asked.resolve(GONE), asked.reject);
+      return;
+    }
+    this.#lastId += 1;
+    const id = `${this.#prefix}.${this.#lastId}`;
+    this.#asked.set(id, { key: request.key, ...asked });
+    signal?.addEventListener("abort", () => this.#hungUp(id));
+    this.run(() => this.machine.begin(id, request));
+  }
+
+  want(): void {}
+
+  override drop(): void {
+    super.drop();
+    for (const { reject } of this.#asked.values()) reject(new Error("the session was read again"));
+    this.#asked.clear();
+  }
+
+  isLive(): boolean {
+    let isOver = true;
+    this.run(() => {
+      isOver = this.machine.endIfSilent();
+    });
+    return !isOver;
+  }
+
+  protected takeNotice(number: number, notice: Notice): void {
+    this.machine.notice(number, notice, true);
+  }
+
+  protected handle(effect: Effect): void {
+    switch (effect.type) {
+      case "reply":
+      case "tell":
+        this.#tell(effect.id, effect.outcome);
+        break;
+      case "relabel":
+        this.label = effect.label;
+        break;
+      case "ended":
+        this.host.unlisted(this);
+        break;
+      case "log":
+        if (effect.level !== "debug") this.host.log(effect.level, effect.event, { ...effect.fields });
+        break;
+    }
+  }
+
+  protected override hasLeft(): void {
+    for (const left of this.#leavers.splice(0)) left();
+  }
+
+  /** Hands the answer over once it is durable, unless the client has hung up by then. */
+  #tell(id: string, outcome: Outcome | "gone" | "waits" | "lost"): void {
+    const { batch } = this.host;
+    const asked = this.#asked.get(id);
+    if (!asked) return;
+    const isAnswer = typeof outcome !== "string";
+    batch.afterwards(
+      () => {
+        // Withdrawn meanwhile.
+        if (!this.#asked.delete(id)) return;
+        asked.resolve(isAnswer ? outcome : GONE);
+        if (!isAnswer) return;
+        this.host.count({ type: "answered", status: outcome.status }, "http");
+        batch.enter(() => this.run(() => this.machine.delivered(id)));
+      },
+      (error) => {
+        this.#asked.delete(id);
+        asked.reject(error);
+      },
+    );
+  }
+
+  #hungUp(id: string): void {
+    const asked = this.#asked.get(id);
+    if (!asked) return;
+    this.#asked.delete(id);
+    asked.resolve(LEFT);
+    this.host.batch.enter(() => this.run(() => this.machine.withdraw(id, asked.key, { hasLeft: true })));
+  }
+}

@@ -1,0 +1,131 @@
+import type { KeyView } from "../core/engine/index.ts";
+import type {
+  Claim,
+  Directory,
+  Gauges,
+  Group,
+  KeyReport,
+  Keys,
+  Labelled,
+  RestSessions,
+  Service,
+  Sockets,
+} from "../service.ts";
+import { pageOf, totalsOf } from "./directory.ts";
+import type { NodeHost } from "./host.ts";
+import { RateLimiter } from "./rate-limit.ts";
+
+/** What of the service lives outside the host. */
+export interface Outside {
+  readonly sockets: Sockets;
+  readonly group: Group | undefined;
+}
+
+/** The service port on top of the host: everything it tells is durable before it is told. */
+export function serviceOf(host: NodeHost, { sockets, group }: Outside): Service {
+  const { batch, config, log, metrics } = host;
+  const limiter = new RateLimiter(config);
+  return {
+    config: { ok: true, config },
+    log,
+    keys: keysOf(host),
+    rest: restOf(host),
+    sockets,
+    directory: directoryOf(host),
+    meter: {
+      count: (family, labels) => metrics.count(family, labels),
+      observe: (family, labels, seconds) => metrics.observe(family, labels, seconds),
+      read: () => host.readMetrics(),
+    },
+    group,
+    retryAfter: async (address) => limiter.retryAfter(address, host.now()),
+    isReady: async () => host.isWell,
+    share: sharing(batch.afterTurn.bind(batch)),
+  };
+}
+
+/** Equal questions of one turn share an answer, which is found after the turn: it is never older than the question. */
+function sharing(afterTurn: (callback: () => void) => void): Service["share"] {
+  const asked = new Map<string, Promise<unknown>>();
+  return <Answer>(question: string, find: () => Promise<Answer>) => {
+    const shared = asked.get(question) as Promise<Answer> | undefined;
+    if (shared) return shared;
+    const { promise, resolve } = Promise.withResolvers<Answer>();
+    asked.set(question, promise);
+    afterTurn(() => {
+      asked.delete(question);
+      resolve(find());
+    });
+    return promise;
+  };
+}
+
+function keysOf(host: NodeHost): Keys {
+  const { batch, keys, claims } = host;
+  return {
+    ask: (key, command) => batch.ask(() => keys.ask(key, command)),
+    claim: (key, claim: Claim, signal) => claims.make(key, claim, signal),
+    steal: (key, fence) =>
+      batch.ask(() => {
+        const outcome = keys.ask(key, { type: "steal", fence });
+        return outcome.status === "stolen" ? labelled(host, outcome) : outcome;
+      }),
+    describe: (key, { history }) =>
+      batch.ask(() => {
+        const found = reportOf(host, key, true);
+        const current = keys.get(key);
+        return found && history && current ? { ...found, history: host.histories.of(current, host.now()) } : found;
+      }),
+  };
+}
+
+function restOf({ batch, sessions }: NodeHost): RestSessions {
+  return {
+    open: (address, label) => batch.ask(() => sessions.openRest(address, label)),
+    ping: (id) => batch.ask(() => sessions.rest(id)?.saw() ?? false),
+    end: (id) => {
+      const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+      batch.enter(() => {
+        const session = sessions.rest(id);
+        if (session?.saw()) session.end(() => batch.afterwards(() => resolve(true), reject));
+        else batch.afterwards(() => resolve(false), reject);
+      });
+      return promise;
+    },
+    perform: (id, ask, signal) => {
+      const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<RestSessions["perform"]>>>();
+      batch.enter(() => {
+        const session = sessions.rest(id);
+        if (session) session.perform(ask, signal, { resolve, reject });
+        else batch.afterwards(() => resolve({ status: "gone" }), reject);
+      });
+      return promise;
+    },
+  };
+}
+
+function directoryOf(host: NodeHost): Directory {
+  const { batch, keys, names, sessions } = host;
+  const looking = { keys, names, report: (name: string, detail: boolean) => reportOf(host, name, detail) };
+  return {
+    page: (range) => batch.ask(() => ({ sessions: sessions.byTransport, ...pageOf(range, looking) })),
+    gauges: () =>
+      batch.ask((): Gauges => {
+        const { keys: count, ...byState } = totalsOf(looking);
+        return { sessions: sessions.byTransport, keys: count, keysSampled: count, isEstimate: false, byState };
+      }),
+  };
+}
+
+/** The key as it is now, with the labels of its members; undefined if it counts as deleted. */
+function reportOf(host: NodeHost, name: string, detail: boolean): KeyReport | undefined {
+  const view: KeyView | undefined = host.keys.ask(name, { type: "describe", detail });
+  if (!view) return undefined;
+  const holders = view.holders.map((holder) => labelled(host, holder));
+  return { ...view, holders, queue: view.queue.map((waiter) => labelled(host, waiter)) };
+}
+
+function labelled<View extends { readonly session: string }>(host: NodeHost, view: View): Labelled<View> {
+  const label = host.sessions.labelOf(view.session);
+  return label === undefined ? view : { ...view, label };
+}

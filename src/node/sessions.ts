@@ -1,0 +1,183 @@
+import { sameSecret } from "../core/auth/secrets.ts";
+import { SessionCounts } from "../core/session-counts.ts";
+import { httpSessionName, kindOfSession } from "../core/session-names.ts";
+import type { SessionRefusal } from "../service.ts";
+import type { Admission, Arrival, ArrivalRefusal, Clients, Credential } from "./clients.ts";
+import { RestSession } from "./rest-session.ts";
+import type { Session, SessionStart } from "./session.ts";
+import type { SessionHost } from "./session-host.ts";
+import { ClientSession } from "./socket-session.ts";
+import type { Rows, Store, StoredRecords } from "./store/store.ts";
+
+export type AnySession = ClientSession | RestSession;
+
+/** What is stored of a client beside the records of its session. */
+interface StoredClient {
+  readonly address: string;
+  readonly transport: "tcp" | "ws" | "http";
+  readonly label?: string;
+}
+
+/** All sessions: who is there, what caps allow, and what of them has to be stored. */
+export class Sessions implements Clients {
+  readonly #host: SessionHost;
+  readonly #store: Store;
+  readonly #randomHex: (bytes: number) => string;
+  readonly #byName = new Map<string, AnySession>();
+  readonly #counts = new SessionCounts();
+  readonly #listed = new Set<Session>();
+  readonly #changed = new Set<Session>();
+  readonly #touched = new Set<Session>();
+  /** Sessions that the commit under way stores for the first time. */
+  readonly #inserted = new Set<Session>();
+  #lastId = 0;
+
+  constructor(host: SessionHost, store: Store, randomHex: (bytes: number) => string) {
+    this.#host = host;
+    this.#store = store;
+    this.#randomHex = randomHex;
+  }
+
+  get(name: string): AnySession | undefined {
+    return this.#byName.get(name);
+  }
+
+  get byTransport(): ReturnType<SessionCounts["byTransport"]> {
+    return this.#counts.byTransport();
+  }
+
+  labelOf(name: string): string | undefined {
+    return this.#byName.get(name)?.label;
+  }
+
+  admit(arrival: Arrival): Admission | ArrivalRefusal {
+    const { maxConnections, maxConnectionsPerIp } = this.#host.config;
+    const { address, transport, label } = arrival;
+    const isFull = (cap: number, count: () => number) => cap > 0 && count() >= cap;
+    if (isFull(maxConnections, () => this.#counts.count({ kind: "connections" }))) return "max_connections";
+    if (isFull(maxConnectionsPerIp, () => this.#counts.count({ kind: "connections", address })))
+      return "max_connections_per_ip";
+    const session = new ClientSession(this.#host, { name: this.#randomHex(16), address, transport, label });
+    this.#add(session);
+    return {
+      attach: (carrier) => session.attach(carrier, arrival),
+      abandon: () => this.#host.batch.enter(() => session.abandon()),
+    };
+  }
+
+  async resume(arrival: Arrival, { session: name, secret }: Credential): Promise<Admission | ArrivalRefusal> {
+    const session = this.#byName.get(name);
+    if (!(session instanceof ClientSession)) return "session_gone";
+    const refusal = await session.resume(session.secret !== undefined && sameSecret(secret, session.secret));
+    if (refusal !== undefined) return refusal as ArrivalRefusal;
+    if (session.hasConversation) return "session_in_use";
+    return {
+      attach: (carrier) => session.attach(carrier, arrival),
+      abandon: () => this.#host.batch.enter(() => session.opening(false)),
+    };
+  }
+
+  /** Opens the session of an HTTP client, part of a batch. */
+  openRest(
+    address: string,
+    label: string | undefined,
+  ): { readonly status: "opened"; readonly id: string } | SessionRefusal {
+    const { httpMaxSessions, httpMaxSessionsPerIp } = this.#host.config;
+    const count = (which: { readonly address?: string }) => this.#counts.count({ kind: "httpSessions", ...which });
+    if (httpMaxSessions > 0 && count({}) >= httpMaxSessions) return { status: "max_sessions" };
+    if (httpMaxSessionsPerIp > 0 && count({ address }) >= httpMaxSessionsPerIp)
+      return { status: "max_sessions_per_ip" };
+    const id = this.#randomHex(16);
+    const session = new RestSession(this.#host, { name: httpSessionName(id), address, transport: "http", label });
+    this.#add(session);
+    session.open();
+    return { status: "opened", id };
+  }
+
+  rest(id: string): RestSession | undefined {
+    const session = this.#byName.get(httpSessionName(id));
+    return session instanceof RestSession ? session : undefined;
+  }
+
+  /** Takes over a session as it is stored; it has lost its connection. Part of a batch. */
+  restore(rowId: number, name: string, stored: StoredRecords, keys: Iterable<string>): void {
+    const { client, ...records } = stored;
+    const { address, transport, label } = client as StoredClient;
+    const start: SessionStart = { name, address, transport, label, rowId, stored: records, keys };
+    const session =
+      kindOfSession(name) === "httpSessions"
+        ? new RestSession(this.#host, start)
+        : new ClientSession(this.#host, start);
+    this.#lastId = Math.max(this.#lastId, rowId);
+    this.#add(session);
+    session.revive();
+  }
+
+  touched(session: Session): void {
+    this.#touched.add(session);
+  }
+
+  changed(session: Session): void {
+    this.#changed.add(session);
+  }
+
+  /** Its client has left: it counts no longer. */
+  unlisted(session: Session): void {
+    if (this.#listed.delete(session)) this.#counts.remove(session.transport, session.address);
+  }
+
+  ended(session: Session): void {
+    this.unlisted(session);
+    if (this.#byName.get(session.name) === session) this.#byName.delete(session.name);
+  }
+
+  get hasChanges(): boolean {
+    return this.#changed.size > 0;
+  }
+
+  write(rows: Rows): void {
+    for (const session of this.#changed) {
+      const { stored, address, transport, label } = session;
+      if (stored) {
+        if (session.rowId === 0) {
+          this.#lastId += 1;
+          session.rowId = this.#lastId;
+          this.#inserted.add(session);
+        }
+        const client: StoredClient = { address, transport, ...(label !== undefined && { label }) };
+        rows.putSession(session.rowId, session.name, JSON.stringify({ ...stored, client }));
+      } else if (session.rowId > 0) rows.deleteSession(session.rowId);
+    }
+  }
+
+  committed(): void {
+    this.#changed.clear();
+    this.#touched.clear();
+    this.#inserted.clear();
+  }
+
+  /**
+   * The batch has failed. Those that took part in it are read again, and have lost their connections. Returns the names of
+   * those of which nothing is stored: they are gone. `keysOf` tells the keys on which a session has something.
+   */
+  takeBack(keysOf: (session: Session) => Iterable<string>): readonly string[] {
+    for (const session of this.#inserted) session.rowId = 0;
+    const touched = [...this.#touched];
+    this.committed();
+    const gone: string[] = [];
+    for (const session of touched) {
+      this.ended(session);
+      session.drop();
+      const stored = session.rowId > 0 ? this.#store.loadSession(session.rowId) : undefined;
+      if (stored) this.#host.batch.enter(() => this.restore(session.rowId, session.name, stored, keysOf(session)));
+      else gone.push(session.name);
+    }
+    return gone;
+  }
+
+  #add(session: AnySession): void {
+    this.#byName.set(session.name, session);
+    this.#listed.add(session);
+    this.#counts.add(session.transport, session.address);
+  }
+}

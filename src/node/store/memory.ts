@@ -1,0 +1,24 @@
+import type { Rows, Store } from "./store.ts";
+
+const NOTHING: Rows = {
+  putKey() {},
+  deleteKey() {},
+  putSlot() {},
+  putWaiter() {},
+  deleteWaiter() {},
+  putLapse() {},
+  deleteLapse() {},
+  putSession() {},
+  deleteSession() {},
+  putValue() {},
+};
+
+/** Keeps nothing: the service forgets everything when it stops. No commit fails. */
+export const VOLATILE_STORE: Store = {
+  isVolatile: true,
+  load: () => ({ keys: [], sessions: [], values: new Map() }),
+  loadKey: () => undefined,
+  loadSession: () => undefined,
+  commit: (write) => write(NOTHING),
+  close() {},
+};

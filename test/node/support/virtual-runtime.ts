@@ -1,0 +1,84 @@
+import type { Runtime } from "../../../src/node/runtime.ts";
+
+interface Timer {
+  readonly at: number;
+  readonly callback: () => void;
+}
+
+/** Time that passes only when told to, and turns that end only when told to. */
+export class VirtualRuntime implements Runtime {
+  #now = 1_800_000_000_000;
+  #turns: (() => void)[] = [];
+  readonly #timers = new Set<Timer>();
+  #random = 0;
+
+  now(): number {
+    return this.#now;
+  }
+
+  elapsed(): number {
+    return this.#now;
+  }
+
+  atEndOfTurn(callback: () => void): void {
+    this.#turns.push(callback);
+  }
+
+  after(ms: number, callback: () => void): () => void {
+    const timer = { at: this.#now + ms, callback };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  randomHex(bytes: number): string {
+    this.#random += 1;
+    return this.#random
+      .toString(16)
+      .padStart(8, "0")
+      .repeat(Math.ceil(bytes / 4))
+      .slice(0, bytes * 2);
+  }
+
+  /** Ends the current turn. */
+  endTurn(): void {
+    for (const turn of this.#turns.splice(0)) turn();
+  }
+
+  /** Ends turns until nothing is left to do. */
+  settle(): void {
+    for (let turns = 0; this.#turns.length > 0; turns += 1) {
+      if (turns > 10_000) throw new Error("turns without end");
+      this.endTurn();
+    }
+  }
+
+  /** Lets this much time pass, in order of the timers. */
+  advance(ms: number): void {
+    const until = this.#now + ms;
+    this.settle();
+    for (let next = this.#next(until); next; next = this.#next(until)) {
+      this.#timers.delete(next);
+      this.#now = Math.max(this.#now, next.at);
+      next.callback();
+      this.settle();
+    }
+    this.#now = until;
+  }
+
+  #next(until: number): Timer | undefined {
+    let earliest: Timer | undefined;
+    for (const timer of this.#timers) if (timer.at <= until && !(earliest && earliest.at <= timer.at)) earliest = timer;
+    return earliest;
+  }
+
+  /** The machine's clock is set back. */
+  setBack(ms: number): void {
+    this.#now -= ms;
+  }
+
+  /** Forgets everything that was planned: the process has died. */
+  die(): void {
+    this.#turns = [];
+    this.#timers.clear();
+  }
+}

@@ -1,0 +1,157 @@
+import { readConfig } from "../../../src/core/config/config.ts";
+import type { Arrival, Carrier, Connection, Credential } from "../../../src/node/clients.ts";
+import { NodeHost } from "../../../src/node/host.ts";
+import { serviceOf } from "../../../src/node/service.ts";
+import { SqliteStore } from "../../../src/node/store/sqlite.ts";
+import type { Rows, Store } from "../../../src/node/store/store.ts";
+import type { Service } from "../../../src/service.ts";
+import { VirtualRuntime } from "./virtual-runtime.ts";
+
+/** A database whose commits fail while it is told to. */
+export class FragileStore implements Store {
+  readonly isVolatile = false;
+  readonly #store = SqliteStore.open(":memory:");
+  fails = false;
+  commits = 0;
+
+  load() {
+    return this.#store.load();
+  }
+
+  loadKey(id: number) {
+    return this.#store.loadKey(id);
+  }
+
+  loadSession(id: number) {
+    return this.#store.loadSession(id);
+  }
+
+  commit(write: (rows: Rows) => void): void {
+    this.#store.commit((rows) => {
+      write(rows);
+      if (this.fails) throw new Error("disk full");
+    });
+    this.commits += 1;
+  }
+
+  close(): void {
+    this.#store.close();
+  }
+}
+
+const ARRIVAL: Arrival = {
+  protocol: "dflockd",
+  transport: "ws",
+  address: "192.0.2.1",
+  isAuthenticated: false,
+  rights: { scope: undefined, isAdmin: false },
+  label: undefined,
+  hasWindow: false,
+};
+
+const encoder = new TextEncoder();
+
+/** A client on a socket. `lines` is what it has been sent. */
+export class Client implements Carrier {
+  readonly lines: string[] = [];
+  closedWith: number | undefined;
+  isPaused = false;
+  connection: Connection | undefined;
+
+  send(lines: readonly string[]): void {
+    this.lines.push(...lines.map((line) => line.trimEnd()));
+  }
+
+  acknowledge(): void {}
+
+  close(code: number): void {
+    this.closedWith = code;
+  }
+
+  pause(): void {
+    this.isPaused = true;
+  }
+
+  resume(): void {
+    this.isPaused = false;
+  }
+
+  /** Sends a request: three lines. */
+  ask(command: string, key = "_", argument = "_"): void {
+    this.connection?.received(encoder.encode(`${command}\n${key}\n${argument}\n`));
+  }
+
+  /** The last line. */
+  get last(): string | undefined {
+    return this.lines.at(-1);
+  }
+
+  /** The token of the last grant. */
+  get token(): string {
+    const grant = this.lines.findLast((line) => / [0-9a-f]{32} \d+$/.test(line)) ?? "";
+    return /([0-9a-f]{32}) \d+$/.exec(grant)?.[1] ?? "";
+  }
+
+  hangUp(code = 1006): void {
+    this.connection?.closed(code);
+  }
+}
+
+/** One Node host in virtual time, on a real database. */
+export class World {
+  readonly runtime = new VirtualRuntime();
+  readonly store = new FragileStore();
+  readonly logged: string[] = [];
+  readonly faults: unknown[] = [];
+  readonly #variables: Readonly<Record<string, string>>;
+  host: NodeHost;
+
+  constructor(variables: Readonly<Record<string, string>> = {}) {
+    this.#variables = variables;
+    this.host = this.#start();
+  }
+
+  get service(): Service {
+    const sockets = { upgrade: () => Promise.resolve({ status: "unavailable" } as const) };
+    return serviceOf(this.host, { sockets, group: undefined });
+  }
+
+  /** The process dies and another one takes over. */
+  crash(): void {
+    this.runtime.die();
+    this.host = this.#start();
+    this.runtime.settle();
+  }
+
+  connect(arrival: Partial<Arrival> = {}): Client {
+    const admission = this.host.sessions.admit({ ...ARRIVAL, ...arrival });
+    if (typeof admission === "string") throw new Error(admission);
+    const client = new Client();
+    client.connection = admission.attach(client);
+    return client;
+  }
+
+  async resume(credential: Credential): Promise<Client | string> {
+    const resuming = this.host.sessions.resume(ARRIVAL, credential);
+    this.runtime.settle();
+    const admission = await resuming;
+    if (typeof admission === "string") return admission;
+    const client = new Client();
+    client.connection = admission.attach(client);
+    return client;
+  }
+
+  #start(): NodeHost {
+    const read = readConfig(this.#variables);
+    if (!read.ok) throw new Error(`${read.bad[0].name} ${read.bad[0].rule}`);
+    const host = new NodeHost({
+      config: read.config,
+      store: this.store,
+      runtime: this.runtime,
+      log: (_, event) => this.logged.push(event),
+      failed: (fault) => this.faults.push(fault),
+    });
+    host.load();
+    return host;
+  }
+}
