@@ -52,6 +52,8 @@ const INTEGERS: readonly IntegerCase[] = [
   { name: "HTTP_MAX_SESSIONS_PER_IP", field: "httpMaxSessionsPerIp", ...count },
   { name: "HTTP_RATE_LIMIT_PER_IP", field: "httpRateLimitPerIp", fallback: 0, min: 0, max: 1_000_000 },
   { name: "HTTP_RATE_LIMIT_BURST", field: "httpRateLimitBurst", fallback: 0, min: 0, max: 1_000_000 },
+  { name: "GODISTLOCK_PORT", field: "godistlockPort", fallback: 10_000, min: 0, max: 65_535 },
+  { name: "RELAY_PORT", field: "relayPort", fallback: 20_000, min: 0, max: 65_535 },
 ];
 
 describe.each(INTEGERS)("$name", ({ name, field, fallback, min, max, unit = 1 }) => {

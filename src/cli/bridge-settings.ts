@@ -2,8 +2,9 @@ import { validateHeaderValue } from "node:http";
 import { checkVariable, ruleInWords } from "../core/config/config.ts";
 import { type Address, parseAddress } from "../node/listeners/addresses.ts";
 import { UsageFailure } from "../node/listeners/failure.ts";
-import { type KeyPair, readOptionalKeyPair, readSecretFile } from "./files.ts";
-import type { Environment } from "./settings.ts";
+import type { Flag } from "./args/spec.ts";
+import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
+import type { Environment, Flags } from "./settings.ts";
 
 export interface BridgeSettings {
   readonly listen: Address;
@@ -21,51 +22,50 @@ export interface BridgeSettings {
 const PROTOCOLS = ["dflockd", "godistlock"] as const;
 export type BridgedProtocol = (typeof PROTOCOLS)[number];
 
-export interface BridgeFlags {
-  readonly listen?: string;
-  readonly to?: string;
-  readonly protocol?: string;
-  readonly tlsCert?: string;
-  readonly tlsKey?: string;
-  readonly proxyProtocol?: boolean;
-  readonly bridgeSecret?: string;
-  readonly bridgeSecretFile?: string;
-  readonly writeTimeout?: string;
-}
-
 const SECRET_ENV = "HOLDFAST_BRIDGE_SECRET";
 
-/** The flags of `holdfast bridge` with their help. */
-export const BRIDGE_HELP: readonly (readonly [string, string])[] = [
-  ["--listen <host:port>", "address of the TCP listener"],
-  ["--to <url>", "WebSocket address of the service, wss://locks.example.com/v1/ws"],
-  [
-    "--protocol <name>",
-    "what clients speak: dflockd or godistlock (default: dflockd); --to names the path that serves it",
-  ],
-  ["--tls-cert <file>", "PEM certificate chain: the listener speaks TLS"],
-  ["--tls-key <file>", "PEM private key of the certificate"],
-  ["--proxy-protocol", "expect a PROXY protocol header (version 1 or 2) on every connection"],
-  ["--bridge-secret <secret>", `tell the service each client's address, vouched for by this secret [${SECRET_ENV}]`],
-  ["--bridge-secret-file <file>", "file that holds the secret"],
-  ["--write-timeout <seconds>", "close a client that leaves replies unread for so long, 0 = never (default: 5)"],
+/** The flags of `holdfast bridge`. */
+export const BRIDGE_FLAGS: readonly Flag[] = [
+  { name: "--listen", value: "HOST:PORT", help: "address of the TCP listener" },
+  { name: "--to", value: "URL", help: "WebSocket address of the service, wss://locks.example.com/v1/ws" },
+  {
+    name: "--protocol",
+    value: "NAME",
+    choices: PROTOCOLS,
+    help: "what clients speak: dflockd or godistlock (default: dflockd); --to names the path that serves it",
+  },
+  { name: "--tls-cert", value: "FILE", help: "PEM certificate chain: the listener speaks TLS" },
+  { name: "--tls-key", value: "FILE", help: "PEM private key of the certificate" },
+  { name: "--proxy-protocol", help: "expect a PROXY protocol header (version 1 or 2) on every connection" },
+  {
+    name: "--bridge-secret",
+    value: "SECRET",
+    help: `tell the service each client's address, vouched for by this secret [${SECRET_ENV}]`,
+  },
+  { name: "--bridge-secret-file", value: "FILE", help: "file that holds the secret" },
+  {
+    name: "--write-timeout",
+    value: "SECONDS",
+    help: "close a client that leaves replies unread for so long, 0 = never (default: 5)",
+  },
 ];
 
 /** Reads and validates all settings. Throws a `UsageFailure` that names the setting and the rule it breaks. */
-export function readBridgeSettings(flags: BridgeFlags, env: Environment): BridgeSettings {
-  if (flags.listen === undefined) throw new UsageFailure("--listen is missing, for example --listen 127.0.0.1:6388");
-  if (flags.to === undefined) throw new UsageFailure("--to is missing, for example --to wss://locks.example.com/v1/ws");
+export function readBridgeSettings(flags: Flags, env: Environment): BridgeSettings {
+  const { "--listen": listen, "--to": to } = flags;
+  if (listen === undefined) throw new UsageFailure("--listen is missing, for example --listen 127.0.0.1:6388");
+  if (to === undefined) throw new UsageFailure("--to is missing, for example --to wss://locks.example.com/v1/ws");
   return {
-    listen: parseAddress("--listen", flags.listen),
-    to: parseTarget(flags.to),
-    protocol: parseProtocol(flags.protocol ?? "dflockd"),
-    tls: readOptionalKeyPair(pathOf("--tls-cert", flags.tlsCert), pathOf("--tls-key", flags.tlsKey), {
+    listen: parseAddress("--listen", listen),
+    to: parseTarget(to),
+    protocol: parseProtocol(flags["--protocol"] ?? "dflockd"),
+    tls: readOptionalKeyPair(pathIn(flags, "--tls-cert"), pathIn(flags, "--tls-key"), {
       cert: "--tls-cert",
       key: "--tls-key",
     }),
-    expectsProxyHeader: flags.proxyProtocol ?? false,
+    expectsProxyHeader: "--proxy-protocol" in flags,
     secret: readSecret(flags, env),
-    writeTimeoutMs: readWriteTimeout(flags.writeTimeout ?? "5"),
+    writeTimeoutMs: readWriteTimeout(flags["--write-timeout"] ?? "5"),
   };
 }
 
@@ -82,7 +82,8 @@ function parseProtocol(text: string): BridgedProtocol {
   return protocol;
 }
 
-function pathOf(label: string, path: string | undefined) {
+function pathIn(flags: Flags, label: string): NamedPath | undefined {
+  const path = flags[label];
   return path === undefined ? undefined : { label, path };
 }
 
@@ -93,15 +94,12 @@ function readWriteTimeout(text: string): number {
   return Number(text) * 1000;
 }
 
-function readSecret(flags: BridgeFlags, env: Environment): string | undefined {
-  if (flags.bridgeSecret !== undefined && flags.bridgeSecretFile !== undefined) {
+function readSecret(flags: Flags, env: Environment): string | undefined {
+  const [secret, file] = [flags["--bridge-secret"], pathIn(flags, "--bridge-secret-file")];
+  if (secret !== undefined && file)
     throw new UsageFailure("--bridge-secret and --bridge-secret-file exclude each other");
-  }
-  if (flags.bridgeSecret !== undefined) return checkSecret("--bridge-secret", flags.bridgeSecret);
-  if (flags.bridgeSecretFile !== undefined) {
-    const file = { label: "--bridge-secret-file", path: flags.bridgeSecretFile };
-    return checkSecret(file.label, readSecretFile(file));
-  }
+  if (secret !== undefined) return checkSecret("--bridge-secret", secret);
+  if (file) return checkSecret(file.label, readSecretFile(file));
   return env[SECRET_ENV] ? checkSecret(SECRET_ENV, env[SECRET_ENV]) : undefined;
 }
 

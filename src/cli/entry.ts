@@ -2,16 +2,11 @@
 const [name = "", ...words] = process.argv.slice(2);
 
 if (name === "file") {
-  const { runFile } = await import("./file/command.ts");
-  process.exitCode = await runFile(words);
-} else if (/^(-h|--help|-V|--version)$/.test(name)) {
-  const { printOverview } = await import("./commands/overview.ts");
-  printOverview(name);
+  const { runFile } = await import("./file/main.ts");
+  process.exit(await runFile(words));
 } else {
-  const { clientCommand, runClientCommand } = await import("./commands/dispatch.ts");
-  const command = clientCommand(name);
-  if (command) process.exit(await runClientCommand(command, words));
-  else await import("./main.ts");
+  const { dispatch } = await import("./commands/dispatch.ts");
+  process.exit(await dispatch(name, words));
 }
 
 export {};

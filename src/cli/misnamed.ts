@@ -3,7 +3,7 @@ import type { Environment, Flags, Setting } from "./settings.ts";
 const PREFIX = /^(?:DFLOCKD|HOLDFAST)_/;
 
 /** Without a prefix, these are set in many environments for other programs. */
-const COMMON_NAMES: ReadonlySet<string> = new Set(["HOST", "PORT", "DEBUG", "DATA_DIR"]);
+export const COMMON_NAMES: ReadonlySet<string> = new Set(["HOST", "PORT", "DEBUG", "DATA_DIR"]);
 
 /**
  * A line for every environment variable that was apparently meant for a setting but is not read: the setting's name

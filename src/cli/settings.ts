@@ -11,7 +11,7 @@ import { UsageFailure } from "../node/listeners/failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
 
 /** Variables of the Worker that the launcher handles. */
-type NotForWorkers = SecretFile | "TLS_CERT" | "TLS_KEY";
+type NotForWorkers = SecretFile | "TLS_CERT" | "TLS_KEY" | "GODISTLOCK_PORT" | "RELAY_PORT";
 type CloudflareVariable = (typeof OF_CLOUDFLARE)[number];
 type ServedVariable = Exclude<VariableName, NotForWorkers | CloudflareVariable>;
 
@@ -86,8 +86,8 @@ const DEFAULTS = {
   HOST: "127.0.0.1",
   PORT: 6388,
   HTTP_PORT: 6389,
-  GODISTLOCK_PORT: 10_000,
-  RELAY_PORT: 20_000,
+  GODISTLOCK_PORT: VARIABLES.GODISTLOCK_PORT.fallback,
+  RELAY_PORT: VARIABLES.RELAY_PORT.fallback,
   DATA_DIR: ".holdfast",
 } as const;
 
@@ -98,7 +98,7 @@ type SettingName = ServedVariable | CloudflareVariable | keyof typeof LAUNCHER |
 
 /** What a setting is called on the command line and in the environment. */
 export interface SettingLabels {
-  readonly flag: string;
+  readonly flag: `--${string}`;
   readonly env: string;
 }
 
@@ -126,9 +126,9 @@ const SESSION_IDLE = {
   flag: "--http-session-idle-timeout",
   env: "DFLOCKD_HTTP_SESSION_IDLE_S",
   alias: { flag: "--http-session-idle", env: "DFLOCKD_HTTP_SESSION_IDLE_TIMEOUT_S" },
-};
+} as const;
 
-function flagOf(name: string): string {
+function flagOf(name: string): `--${string}` {
   return `--${name.replace(/_S$/, "").toLowerCase().replaceAll("_", "-")}`;
 }
 

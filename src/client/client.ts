@@ -1,24 +1,24 @@
-import { type Answer, type Caller, Calls, type Patience, type Request } from "./connection/calls.ts";
+import { type Answer, type Caller, Calls, type Request, type WaitLimits } from "./connection/calls.ts";
 import { Channel, type ChannelOptions } from "./connection/channel.ts";
 import { watchPage } from "./connection/page-events.ts";
 import { StatusFeed } from "./connection/status.ts";
 import { type AuthError, ConnectionError, type LossReason } from "./errors.ts";
-import { MAX_LOSSES, MICROTASKS } from "./limits.ts";
-import { giveBack, type Host, type SessionFate } from "./locks/host.ts";
+import { GRANT_MICROTASKS, MAX_LOSSES } from "./limits.ts";
+import { type Host, releaseToken, type SessionState } from "./locks/host.ts";
 import type { Lock } from "./locks/lock.ts";
-import { staysOf } from "./locks/sticky.ts";
-import { leavePlace } from "./locks/ticket.ts";
+import { stickyLocksOf } from "./locks/sticky.ts";
+import { leaveQueue } from "./locks/ticket.ts";
 import type { Message } from "./wire.ts";
 
-/** Holds a client's parts together: what happens to its connection happens to its requests and locks. */
+/** Connects the parts of a client: passes what happens to the connection on to requests and locks. */
 export class Client extends Channel implements Host, Caller {
   readonly status = new StatusFeed();
-  readonly stays = staysOf(this);
+  readonly kept = stickyLocksOf(this);
   readonly #calls = new Calls(this);
   readonly #held = new Map<string, Lock>();
   readonly losses = new Map<string, LossReason>();
   readonly #stopListening: () => void;
-  session: SessionFate = {};
+  session: SessionState = {};
   #isClosed = false;
 
   constructor(options: ChannelOptions) {
@@ -31,15 +31,15 @@ export class Client extends Channel implements Host, Caller {
       hidden: () => {
         for (const lock of this.#locks) lock.want();
       },
-      frozen: () => this.part(),
+      frozen: () => this.detach(),
       left: () => this.leave(),
     });
     this.demand();
   }
 
-  async ask(request: Request, patience?: Patience): Promise<Answer> {
+  async ask(request: Request, limits?: WaitLimits): Promise<Answer> {
     if (this.#isClosed) throw new ConnectionError("the client is closed");
-    return this.#calls.ask(request, patience);
+    return this.#calls.ask(request, limits);
   }
 
   hold(lock: Lock): void {
@@ -64,14 +64,14 @@ export class Client extends Channel implements Host, Caller {
     this.status.tell("closed");
   }
 
-  /** As they are now: whoever is told may release or acquire others. */
+  /** A copy: callbacks may release or acquire locks during an iteration. */
   get #locks(): Lock[] {
     return [...this.#held.values()];
   }
 
   ready(how: "connected" | "resumed"): void {
     this.#calls.resend();
-    // What was lost meanwhile is told, but not if the service forgot it, and only what it knows of.
+    // The service reports losses, but not those it no longer remembers: ask about each lock.
     for (const lock of this.#locks) lock.verify();
     this.status.tell(how);
   }
@@ -101,8 +101,8 @@ export class Client extends Channel implements Host, Caller {
   }
 
   async #want(token: string): Promise<void> {
-    // Its grant may have been read in the same go: a few microtasks later it is a lock.
-    for (let count = 0; count < MICROTASKS; count += 1) await undefined;
+    // The grant may have been read together with this notice: a few microtasks later there is a `Lock`.
+    for (let count = 0; count < GRANT_MICROTASKS; count += 1) await undefined;
     this.#held.get(token)?.want();
   }
 
@@ -113,12 +113,12 @@ export class Client extends Channel implements Host, Caller {
     this.#calls.forget(error);
   }
 
-  /** A claim was carried out for somebody who has left. */
+  /** Gives back what was granted to a caller that no longer waits. */
   discard({ key = "", limit = 1 }: Request, { status, rest }: Answer): void {
     const [token = ""] = rest.split(" ");
-    // A place that has come up is given up as one: a wait of an older ticket may have taken it over, with its token.
-    if (status === "queued" || status === "acquired") void leavePlace(this, { key, limit });
-    else if (token !== "") void giveBack(this, { key, limit }, token);
+    // Leave the queue instead of releasing the token: the wait of an older ticket may have taken the place over.
+    if (status === "queued" || status === "acquired") void leaveQueue(this, { key, limit });
+    else if (token !== "") void releaseToken(this, { key, limit }, token);
   }
 }
 

@@ -1,15 +1,15 @@
-/** Time, as the client sees it. Tests bring their own. */
+/** The client's time source. Tests bring their own. */
 export interface Clock {
-  /** Milliseconds of the wall clock. It runs on while the machine sleeps, but somebody may set it. */
+  /** Milliseconds of the wall clock. Runs on while the machine sleeps, but may be set. */
   wall(): number;
-  /** Milliseconds of a clock that nobody sets, but that may stand still while the machine sleeps. */
+  /** Milliseconds of a monotonic clock, which may stop while the machine sleeps. */
   steady(): number;
-  /** Calls back once, after `ms` or later, unless the function it returns is called before. */
+  /** Calls back once, after `ms` or later. The returned function cancels it. */
   after(ms: number, call: () => void): () => void;
 }
 
-/** Timers of browsers and Node take no more: they would fire at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Longer timers would fire at once, in browsers and in Node. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
   wall: () => Date.now(),
@@ -17,17 +17,14 @@ export const systemClock: Clock = {
   after(ms, call) {
     let timer: ReturnType<typeof setTimeout>;
     const arm = (left: number) => {
-      timer = setTimeout(
-        () => (left > LONGEST_TIMER_MS ? arm(left - LONGEST_TIMER_MS) : call()),
-        Math.min(left, LONGEST_TIMER_MS),
-      );
+      timer = setTimeout(() => (left > MAX_TIMER_MS ? arm(left - MAX_TIMER_MS) : call()), Math.min(left, MAX_TIMER_MS));
     };
     arm(Math.max(0, ms));
     return () => clearTimeout(timer);
   },
 };
 
-/** Settles as the promise does, or rejects after that time. */
+/** Settles as the promise does, or rejects after `ms`. */
 export async function within<Value>(clock: Clock, ms: number, promise: Promise<Value>): Promise<Value> {
   let cancel = () => {};
   const late = new Promise<never>((_, reject) => {
@@ -51,8 +48,8 @@ export function momentOf(clock: Clock): Moment {
 }
 
 /**
- * How long ago a moment was: what the clock says that says more. A sleep or a clock set forward or back can thus make
- * it longer than it was, never shorter.
+ * Time since a moment, by the clock that shows more. If the machine slept or the clock was set, the result may be too
+ * long, never too short.
  */
 export function elapsedMs(clock: Clock, since: Moment, now = momentOf(clock)): number {
   return Math.max(now.wall - since.wall, now.steady - since.steady);

@@ -7,13 +7,13 @@ import { checkOptions, shownAs } from "./options.ts";
 
 /** How to connect. */
 export interface ConnectOptions {
-  /** The token, or a ticket; or what gives one, asked before every connection. */
+  /** The token or a ticket, or a function that returns one and is called before every connection. */
   readonly token?: ChannelOptions["token"];
-  /** How others see this client beside what it holds: 1 to 64 printable characters. */
+  /** Name shown to others: 1 to 64 printable characters. */
   readonly label?: string | undefined;
-  /** Whether `request` keeps locks after the callback, unless it is told otherwise. */
+  /** Default for the option `sticky` of `request`. */
   readonly sticky?: RequestOptions["sticky"];
-  /** The constructor to use where there is no global `WebSocket`, as in Node 20: that of the package `ws` will do. */
+  /** The constructor to use where there is no global `WebSocket`, as in Node 20: for example that of the package `ws`. */
   readonly WebSocket?: SocketConstructor | undefined;
   /** For tests. */
   readonly clock?: Clock | undefined;
@@ -21,8 +21,8 @@ export interface ConnectOptions {
 
 /**
  * A client of the service at this address: `https`, `http`, `wss` or `ws`, with or without the path. It connects at once, and
- * again whenever the connection is lost, until it is closed. Throws a `TypeError` if the address or an option breaks its rule, or if there is no
- * `WebSocket`; never because of the network: `ready` tells.
+ * reconnects whenever the connection is lost, until it is closed. Throws a `TypeError` if the address or an option is
+ * invalid, or if there is no `WebSocket`; never because of the network: see `ready`.
  *
  * ```ts
  * const locks = connect("http://127.0.0.1:6389", { label: "worker-7" });
@@ -34,7 +34,7 @@ export interface ConnectOptions {
  */
 export function connect(url: string | URL, options: ConnectOptions = {}): Locks {
   const address = addressIn(url);
-  // No more than the scheme is shown: the rest may carry a ticket or a password.
+  // Show the scheme only: the rest may contain a ticket or a password.
   const shown = typeof url === "string" ? url.match(/^\w*:|/)?.[0] : url;
   if (!address) throw new TypeError(`connect: url must begin with http, https, ws or wss, not ${shownAs(shown)}`);
   checkOptions("connect", options, "WebSocket clock label sticky token");

@@ -2,12 +2,13 @@ import type { LockTarget } from "./locks/host.ts";
 import { MAX_CLAIMS } from "./wire.ts";
 
 /**
- * Why a lock was lost. `expired`: its lease or `maxHold` is over; `stolen`: an administrator took it; `released`: somebody
- * else released it, with its token; `disconnected`: the service was out of reach for too long, or the client was closed.
+ * Why a lock was lost. `expired`: its lease or `maxHold` has ended; `stolen`: an administrator took it; `released`: it was
+ * released elsewhere, with its token; `disconnected`: the service was out of reach for too long, or the client was
+ * closed.
  */
 export type LossReason = "expired" | "stolen" | "released" | "disconnected";
 
-/** What kind of `LockError` it is, for a `switch`. */
+/** The kinds of `LockError`, for a `switch`. */
 export type LockErrorCode =
   | "timeout"
   | "lost"
@@ -22,10 +23,10 @@ export type LockErrorCode =
   | "not_enqueued"
   | "protocol";
 
-/** What every error of this library is. Bad arguments are a `TypeError` or `RangeError`; an aborted signal's reason stays what it is. */
+/** Base class of this library's errors. Bad arguments throw a `TypeError` or `RangeError`; an aborted signal, its own reason. */
 export class LockError extends Error {
   override readonly name: string = "LockError";
-  /** What kind of error it is, more finely than its class. */
+  /** The kind of error, finer than its class. */
   readonly code: LockErrorCode;
 
   constructor(code: LockErrorCode, message: string, cause?: unknown) {
@@ -34,7 +35,7 @@ export class LockError extends Error {
   }
 }
 
-/** The time to wait is over, and nothing is left in the queue. With a cause, there was no connection at that moment. */
+/** The timeout has passed, and the client has left the queue. Has a cause if there was no connection at that moment. */
 export class AcquireTimeoutError extends LockError {
   override readonly name = "AcquireTimeoutError";
   constructor(key: string, cause?: unknown, timeoutMs = 0) {
@@ -42,10 +43,10 @@ export class AcquireTimeoutError extends LockError {
   }
 }
 
-/** The lock has been lost, by no action of its holder. */
+/** The lock was lost without being released by its holder. */
 export class LockLostError extends LockError {
   override readonly name = "LockLostError";
-  /** What happened to the lock. */
+  /** Why it was lost. */
   readonly reason: LossReason;
   constructor(key: string, reason: LossReason) {
     super("lost", `${key} is lost: ${reason}`);
@@ -75,7 +76,7 @@ const ROOM = {
   too_many_requests: `this client has ${MAX_CLAIMS} requests under way`,
 };
 
-/** The service has as many keys or waiters as it may have, or this client as many requests. */
+/** The service has too many keys or waiters, or this client too many requests. */
 export class CapacityError extends LockError {
   override readonly name = "CapacityError";
   constructor(code: "max_locks" | "max_waiters" | "too_many_requests", key: string) {
@@ -104,7 +105,7 @@ const MEANINGS: Record<string, string> = {
   error_not_enqueued: "the place in the queue is gone",
 };
 
-/** The service refused a request in a way that no other error stands for; `code` may say more. */
+/** The service refused a request for a reason that has no class of its own; `code` may say more. */
 export class ProtocolError extends LockError {
   override readonly name = "ProtocolError";
   constructor(key: string, word: string) {
@@ -113,7 +114,7 @@ export class ProtocolError extends LockError {
   }
 }
 
-/** The error that a status word of the wire protocol stands for. */
+/** The error for a status of the wire protocol. */
 export function errorOf(
   word: string,
   { key, limit }: Pick<LockTarget, "key" | "limit">,

@@ -20,14 +20,14 @@ import type { KeyReport, Stats } from "./report.ts";
 /**
  * A client of the service: one connection, one session, any number of locks. Made by `connect`.
  *
- * Whatever takes options or a key rejects with a `TypeError` or `RangeError` if one breaks its rule. Whatever asks the service rejects
- * with an `AuthError` if the token is refused or does not cover the key, and with a `ConnectionError` if the session ends before the answer,
- * or the client is closed.
+ * Methods that take options or a key reject with a `TypeError` or `RangeError` if one is invalid. Methods that ask the
+ * service reject with an `AuthError` if the token is refused or does not cover the key, and with a `ConnectionError` if
+ * the session ends before the answer, or the client is closed.
  */
 export class Locks implements AsyncDisposable {
   readonly #client: Client;
   readonly #isSticky: boolean | undefined;
-  #tellClosed: () => void = () => {};
+  #resolveClosed: () => void = () => {};
   #closing: Promise<void> | undefined;
   /** Resolves when the client is closed. Never rejects. */
   readonly closed: Promise<void>;
@@ -37,22 +37,23 @@ export class Locks implements AsyncDisposable {
     this.#client = new Client(options);
     this.#isSticky = isSticky;
     this.closed = new Promise((resolve) => {
-      this.#tellClosed = resolve;
+      this.#resolveClosed = resolve;
     });
   }
 
   /**
-   * Resolves once there is a connection; at once if there is one. Rejects with a `ConnectionError` when the time is over, whose `cause`
-   * is why there is none; with an `AuthError` when the service refuses the token; with the signal's reason when that aborts.
+   * Resolves once there is a connection; at once if there is one. Rejects with a `ConnectionError` after the timeout, whose
+   * `cause` says why; with an `AuthError` if the service refuses the token; with the signal's reason if it aborts.
    */
   ready(options: ReadyOptions = {}): Promise<void> {
     return ready(this.#client, options);
   }
 
   /**
-   * Runs the callback while the lock is held and settles as it does, after the lock is given back. Rejects with a `LockLostError` if the
-   * lock was lost before the callback ended, unless the callback threw: its own error wins. Nothing stops the callback but itself: it
-   * listens to `lock.signal`. Rejects like `acquire`, without calling back, if the lock is not granted.
+   * Runs the callback while the lock is held and settles as it does, after the lock is released. Rejects with a
+   * `LockLostError` if the lock was lost before the callback ended, unless the callback threw: its own error wins. The
+   * client cannot stop the callback: let it listen to `lock.signal`. Rejects like `acquire`, without calling back, if the
+   * lock is not granted.
    */
   request<Result>(key: string, callback: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   request<Result>(
@@ -70,16 +71,16 @@ export class Locks implements AsyncDisposable {
     checkCall("request", key, options);
     const { sticky = this.#isSticky, steal } = options;
     // A lock that was stolen is not kept.
-    if (sticky && !steal) return this.#client.stays.request(key, options, run);
+    if (sticky && !steal) return this.#client.kept.request(key, options, run);
     const lock = await acquire(this.#client, key, options);
     return whileHeld(lock, run);
   }
 
   /**
-   * Resolves once the lock is held; the caller gives it back. Rejects with an `AcquireTimeoutError` when the time is over; with the signal's
-   * reason when that aborts; with a `LimitMismatchError` if the key is in use with another limit; with a `CapacityError` if there is no room
-   * for the key or another waiter; with a `DrainingError` if the service takes no new work; with a `LockLostError` if the grant lapsed
-   * before it could be handed over. What was granted to a call that rejects is given back.
+   * Resolves once the lock is held; the caller releases it. Rejects with an `AcquireTimeoutError` after the timeout; with
+   * the signal's reason if it aborts; with a `LimitMismatchError` if the key is in use with another limit; with a
+   * `CapacityError` if there is no room for the key or another waiter; with a `DrainingError` if the service takes no new
+   * work; with a `LockLostError` if the lease ended before the grant arrived. A call that rejects holds nothing.
    */
   async acquire(key: string, options: AcquireOptions = {}): Promise<Lock> {
     checkCall("acquire", key, options);
@@ -98,50 +99,50 @@ export class Locks implements AsyncDisposable {
     }
   }
 
-  /** Resolves with a place in the queue, to be waited for later. Rejects like `acquire`, and with a `ProtocolError` if this client has a place there already. */
+  /** Resolves with a place in the queue, to be waited for later. Rejects like `acquire`, and with a `ProtocolError` if this client is already in the queue. */
   enqueue(key: string, options: LockOptions & Pick<WaitOptions, "signal"> = {}): Promise<Ticket> {
     return enqueue(this.#client, key, options);
   }
 
   /**
-   * Resolves with who holds the key and who waits for it, or with null if nobody has used it for a while. Tokens are not shown. Rejects with a
-   * `ConnectionError` if nobody answers within ten seconds.
+   * Resolves with the holders and waiters of the key, or with null if it has not been used for a while. Tokens are not
+   * shown. Rejects with a `ConnectionError` if there is no answer within ten seconds.
    */
   async query(key: string): Promise<KeyReport | null> {
     check("query", "key", key);
     return read(this.#client, { command: "query", key });
   }
 
-  /** Resolves with all keys of the service, as far as this client may see them. Rejects with a `ConnectionError` if nobody answers within ten seconds. */
+  /** Resolves with all keys that this client may see. Rejects with a `ConnectionError` if there is no answer within ten seconds. */
   stats(): Promise<Stats> {
     return read(this.#client, { command: "stats" });
   }
 
-  /** How the connection fares now. */
+  /** The current state of the connection. */
   get status(): Status {
     return this.#client.status.now;
   }
 
   /**
-   * Every `status`, as it comes: how it is now, then each change, until the client is closed. Nothing comes before the first attempt to connect
-   * has ended. Never throws; may be read by several, and left at any time.
+   * Yields the current `status`, then each change, until the client is closed. Yields nothing before the first attempt to
+   * connect has ended. Never throws; there may be several readers, and each may stop at any time.
    */
   statuses(): AsyncIterableIterator<Status> {
     return this.#client.status.read();
   }
 
-  /** Why there is no connection, as far as the platform tells; undefined while there is one, before the first attempt, and once closed. */
+  /** Why there is no connection, if the platform says so; undefined while there is one, before the first attempt, and once closed. */
   get problem(): unknown {
     return this.#client.isReady ? undefined : this.#client.problem;
   }
 
-  /** The calls of this client for one key with one slot. Throws a `TypeError` for what cannot be a key. */
+  /** The methods of this client for one lock. Throws a `TypeError` for an invalid key. */
   mutex(key: string): Semaphore {
     check("mutex", "key", key);
     return new Semaphore(this, key, 1);
   }
 
-  /** The calls of this client for one key with so many slots. Throws a `TypeError` or `RangeError` for what cannot be a key or a limit. */
+  /** The methods of this client for one semaphore. Throws a `TypeError` or `RangeError` for an invalid key or limit. */
   semaphore(key: string, limit: number): Semaphore {
     check("semaphore", "key", key);
     check("semaphore", "limit", limit);
@@ -149,11 +150,11 @@ export class Locks implements AsyncDisposable {
   }
 
   /**
-   * Leaves the service. Whatever this client holds or waits for is given up at once: locks are lost as `disconnected`,
-   * everything under way rejects. Resolves when the service knows, after five seconds at the latest; never rejects.
+   * Ends the session. Locks are lost as `disconnected`, and pending calls reject. Resolves when the service has confirmed
+   * it, after five seconds at the latest; never rejects.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#client.close().then(this.#tellClosed);
+    this.#closing ??= this.#client.close().then(this.#resolveClosed);
     return this.#closing;
   }
 

@@ -1,4 +1,4 @@
-/** The rules for arguments, in one place for all calls: those from plain JavaScript are checked by nothing else. */
+/** Validation of arguments, for callers from plain JavaScript. */
 import { isLabel } from "./connection/socket.ts";
 import { MAX_LEASE_MS, MAX_SHOWN } from "./limits.ts";
 import { isKey, MAX_KEY_BYTES, MAX_SLOTS } from "./wire.ts";
@@ -30,10 +30,10 @@ const RULES = {
   ],
   maxHold: DURATION,
   maxIdle: DURATION,
-  // Its values are judged where it is used.
+  // Its value is checked where it is used.
   mode: ["a string", isText],
   options: ["an object", (value) => value !== null && typeof value === "object"],
-  // Not `instanceof`: there may be several in one program, as in a page with frames.
+  // Not `instanceof`: a page with frames has several `AbortSignal` classes.
   signal: ["an AbortSignal", (value) => can(value, "throwIfAborted")],
   steal: BOOLEAN,
   sticky: BOOLEAN,
@@ -44,16 +44,16 @@ const RULES = {
 
 type Name = keyof typeof RULES;
 
-/** Throws unless the argument of this call keeps its rule. */
+/** Throws if the argument is invalid. */
 export function check(call: string, name: Name, value: unknown, what: string = name): void {
   const [mustBe, holds] = RULES[name];
   if (holds(value)) return;
-  // Whatever was taken for a token may be a secret.
+  // A token is a secret, even an invalid one.
   const shown = name === "token" ? "" : `, not ${shownAs(value)}`;
   throw new (isNumber(value) ? RangeError : TypeError)(`${call}: ${what} must be ${mustBe}${shown}`);
 }
 
-/** The options of the calls for a key. */
+/** The options of methods that take a key. */
 const KNOWN = {
   acquire: "lease limit maxHold signal steal timeout",
   enqueue: "lease limit signal",
@@ -63,18 +63,18 @@ const KNOWN = {
 
 export type Call = keyof typeof KNOWN;
 
-/** The same for the key and the options of a call. */
+/** Throws if the key or an option is invalid. */
 export function checkCall(call: Call, key: string, options: object): void {
   check(call, "key", key);
   checkOptions(call, options, KNOWN[call]);
 }
 
-/** The same for the options of a key whose limit is given. */
+/** Throws if an option is invalid, for methods whose limit is fixed. */
 export function checkOwn(call: Call, options: object): void {
   checkOptions(call, options, KNOWN[call].replace("limit ", ""));
 }
 
-/** Options, which may be left out, and a callback. */
+/** Optional options and a callback. */
 export function argumentsOf<Options extends object, Callback>(
   first: unknown,
   second: Callback | undefined,
@@ -83,8 +83,8 @@ export function argumentsOf<Options extends object, Callback>(
 }
 
 /**
- * Throws unless there are only options that this call knows, and each keeps its rule. One that is undefined is one that is left
- * out. `known` are their names, with blanks between.
+ * Throws if an option is unknown or invalid. An undefined option counts as absent. `known` lists the names, separated by
+ * blanks.
  */
 export function checkOptions(call: string, options: object, known: string): void {
   const names = known.split(" ") as Name[];
@@ -98,7 +98,7 @@ export function checkOptions(call: string, options: object, known: string): void
   }
 }
 
-/** A value in a message: what it is, but no more of it than a line takes. */
+/** A value in an error message, on one line and not too long. */
 export function shownAs(value: unknown): string {
   if (isText(value)) return `${JSON.stringify(value.slice(0, MAX_SHOWN))}${value.length > MAX_SHOWN ? "…" : ""}`;
   if (Object(value) !== value) return String(value);

@@ -7,7 +7,7 @@ import { checkOptions } from "./options.ts";
 /** How long to wait for a connection. */
 export type ReadyOptions = Pick<WaitOptions, "signal" | "timeout">;
 
-/** Resolves once there is a connection on which the service answers. */
+/** Resolves once the service answers on a connection. */
 export async function ready(host: Host, options: ReadyOptions): Promise<void> {
   checkOptions("ready", options, "signal timeout");
   const { signal, timeout } = options;
@@ -20,7 +20,7 @@ export async function ready(host: Host, options: ReadyOptions): Promise<void> {
       await host.ask({ command: "ping" }, { signal, withinMs: leftMs(host, timeout, since), tooLate });
       return;
     } catch (error) {
-      // A session that ended meanwhile is followed by another.
+      // The session has ended: another one follows.
       if (session.end !== error) throw error;
     }
   }

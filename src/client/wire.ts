@@ -1,4 +1,4 @@
-/** What the service says, line by line. */
+/** One line from the service. */
 export type Message =
   | { readonly type: "answer"; readonly tag: string; readonly status: string; readonly rest: string }
   | { readonly type: "untagged"; readonly status: string }
@@ -7,20 +7,20 @@ export type Message =
   | { readonly type: "present" }
   | { readonly type: "unknown" };
 
-/** Close codes of the protocol. The client leaves, and its session with it. */
+/** Close code: the client leaves and ends its session. */
 export const DONE = 1000;
-/** The server: the session that was asked for is gone. */
+/** Close code of the server: the session to be resumed is gone. */
 export const GONE = 4410;
-/** The client gives this connection up and comes back on another. */
-export const PARTED = 4412;
-/** Of a socket that ends without one. */
+/** Close code: the client will resume the session on another connection. */
+export const DETACHED = 4412;
+/** Close code of a socket that ended without one. */
 export const BROKEN = 1006;
-/** Not of the protocol: the service has refused the token. */
+/** Not a close code of the protocol: the service has refused the token. */
 export const REFUSED = 0;
 export const MAX_SECONDS = 9_223_372_036;
 export const MAX_SLOTS = 1_048_576;
 export const MAX_KEY_BYTES = 256;
-/** The service takes 1,024 requests at a time from one session; half of them are kept free for renewing and giving back. */
+/** The service accepts 1,024 requests in flight per session; half of them are reserved for renewals and releases. */
 export const MAX_CLAIMS = 512;
 
 /** Answered by the platform itself, without waking the session: cheap enough for a heartbeat. */
@@ -41,27 +41,27 @@ export function messageOf(line: string): Message {
   return { type, token, reason } as Message;
 }
 
-/** Whether the service takes it as a key. */
+/** Whether the service accepts it as a key. */
 export function isKey(key: unknown): boolean {
   const isClean = typeof key === "string" && key !== "" && !/[ \t\r\n]|[\uD800-\uDFFF]/u.test(key);
-  // No character takes more than three bytes for each of its units.
+  // UTF-8 takes at most three bytes for each UTF-16 code unit.
   return isClean && (key.length * 3 <= MAX_KEY_BYTES || new TextEncoder().encode(key).length <= MAX_KEY_BYTES);
 }
 
-/** The argument of a claim's limit: nothing for a lock. */
+/** The limit in a request; nothing for a lock. */
 export function limitArg(limit: number): string {
   return limit === 1 ? "" : ` ${limit}`;
 }
 
-/** The argument for a lease in milliseconds: whole seconds, rather more than less. */
+/** The lease in a request, from milliseconds: whole seconds, rounded up. */
 export function leaseArg(ms: number | undefined): string {
   return ms === undefined ? "" : ` ${Math.ceil(ms / 1000)}`;
 }
 
-/** The last word of a claim or renewal whose holder wants to be told that somebody else wants the key. */
+/** The last word of a request whose holder wants a notice when another client wants the key. */
 export const WANTED = " wanted";
 
-/** The argument for a wait: never shorter than asked for, and 0 only if 0 was. */
+/** The timeout in a request, from milliseconds: rounded up, and 0 only if it was 0. */
 export function waitArg(ms: number = FOREVER_MS): string {
   return `${Math.min(Math.ceil(ms / 1000), MAX_SECONDS)}`;
 }

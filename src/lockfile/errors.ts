@@ -15,42 +15,41 @@ export abstract class FileLockError extends Error {
   }
 }
 
-/** Another holder has the lock, and its lock file is not stale. */
-export class HeldError extends FileLockError {
-  override readonly name = "HeldError";
-  readonly kind = "held";
-  /** Undefined if the file came and went too fast to be read. */
+/** An error about a lock file of another holder. */
+abstract class HolderError extends FileLockError {
+  /** The holder that was seen last; undefined if there is no lock file, or it came and went too fast to be read. */
   readonly holder: Holder | undefined;
 
-  constructor(path: string, holder: Holder | undefined) {
-    super(path, `${path} is held`);
+  constructor(path: string, message: string, holder: Holder | undefined) {
+    super(path, message);
     this.holder = holder;
+  }
+}
+
+/** Another holder has the lock, and its lock file is not stale. */
+export class HeldError extends HolderError {
+  override readonly name = "HeldError";
+  readonly kind = "held";
+  constructor(path: string, holder: Holder | undefined) {
+    super(path, `${path} is held`, holder);
   }
 }
 
 /** The timeout has passed. No file of this lock is left. */
-export class TimeoutError extends FileLockError {
+export class TimeoutError extends HolderError {
   override readonly name = "TimeoutError";
   readonly kind = "timeout";
-  /** The holder at the last attempt, if it could be read. */
-  readonly holder: Holder | undefined;
-
   constructor(path: string, holder: Holder | undefined) {
-    super(path, `${path} was not free in time`);
-    this.holder = holder;
+    super(path, `${path} was not free in time`, holder);
   }
 }
 
 /** The lock file is not, or no longer, this lock's. Nothing was changed. */
-export class NotOwnerError extends FileLockError {
+export class NotOwnerError extends HolderError {
   override readonly name = "NotOwnerError";
   readonly kind = "not_owner";
-  /** The current holder; undefined if there is no lock file. */
-  readonly holder: Holder | undefined;
-
   constructor(path: string, holder: Holder | undefined) {
-    super(path, holder ? `${path} is held by another owner` : `${path} is free: the lock was lost`);
-    this.holder = holder;
+    super(path, holder ? `${path} is held by another owner` : `${path} is free: the lock was lost`, holder);
   }
 }
 

@@ -6,7 +6,7 @@ import { type LockPath, newNonce } from "./paths.ts";
 import { close, type Inode, inodeOf, openNew, removeOwn, unless, writeWhole } from "./system.ts";
 import { deadlineAfter, type Limits, sleep } from "./waiting.ts";
 
-const PATIENCE_MS = 15_000;
+const MAX_WAIT_MS = 15_000;
 
 export type Guarded<T> = { readonly kind: "done"; readonly value: T } | { readonly kind: "busy" | "moot" };
 
@@ -23,7 +23,7 @@ export async function withGuard<T>(
   section: () => T | undefined,
   isMoot = () => false,
 ): Promise<Guarded<T>> {
-  const deadline = Math.min(limits.deadline, performance.now() + PATIENCE_MS);
+  const deadline = Math.min(limits.deadline, performance.now() + MAX_WAIT_MS);
   for (;;) {
     limits.signal?.throwIfAborted();
     const own = createGuard(where.guard);

@@ -1,3 +1,5 @@
+import { setTimeout } from "node:timers/promises";
+
 /** How long something may take, and what may end it earlier. */
 export interface Limits {
   /** On the clock of `performance.now()`, in milliseconds; Infinity means no limit. */
@@ -12,22 +14,9 @@ export function deadlineAfter(seconds = Number.POSITIVE_INFINITY): number {
 }
 
 /** Resolves after the time, but not later than the deadline. Rejects with the signal's reason if it aborts first. */
-export function sleep(ms: number, { deadline, signal }: Limits): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason);
-    const timer = setTimeout(
-      () => {
-        signal?.removeEventListener("abort", abort);
-        resolve();
-      },
-      Math.max(0, Math.min(ms, deadline - performance.now())),
-    );
-    const abort = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    signal?.addEventListener("abort", abort, { once: true });
-  });
+export async function sleep(ms: number, { deadline, signal }: Limits): Promise<void> {
+  const pauseMs = Math.max(0, Math.min(ms, deadline - performance.now()));
+  await setTimeout(pauseMs, undefined, { ...(signal && { signal }) }).catch(() => signal?.throwIfAborted());
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Outcome } from "../core/protocols/statuses.ts";
 import type { Effect, Notice } from "../core/session/effects.ts";
+import type { KeyRequest } from "../core/session/key-calls.ts";
 import { PolledSession } from "../core/session/polled-session.ts";
 import type { Gone, Left, RestRequest } from "../service.ts";
 import { Session, type SessionStart } from "./session.ts";
@@ -10,7 +11,7 @@ const LEFT: Left = { status: "left" };
 
 /** A request whose client waits for the answer. */
 interface Asked {
-  readonly key: string;
+  readonly request: KeyRequest;
   resolve(result: Outcome | Gone | Left): void;
   reject(error: unknown): void;
 }
@@ -57,7 +58,7 @@ export class RestSession extends Session {
   }
 
   /** Carries a request out. Once the signal is aborted, its answer reaches nobody, and it is withdrawn. */
-  perform({ request, label }: RestRequest, signal: AbortSignal | undefined, asked: Omit<Asked, "key">): void {
+  perform({ request, label }: RestRequest, signal: AbortSignal | undefined, asked: Omit<Asked, "request">): void {
     if (signal?.aborted) {
       asked.resolve(LEFT);
       return;
@@ -68,7 +69,7 @@ export class RestSession extends Session {
     }
     this.#lastId += 1;
     const id = `${this.#prefix}.${this.#lastId}`;
-    this.#asked.set(id, { key: request.key, ...asked });
+    this.#asked.set(id, { request, ...asked });
     signal?.addEventListener("abort", () => this.#hungUp(id));
     this.run(() => this.machine.begin(id, request));
   }
@@ -142,6 +143,9 @@ export class RestSession extends Session {
     if (!asked) return;
     this.#asked.delete(id);
     asked.resolve(LEFT);
-    this.host.batch.enter(() => this.run(() => this.machine.withdraw(id, asked.key, { hasLeft: true })));
+    const { key, type } = asked.request;
+    // A `wait` that its client has left ends its place.
+    const hasLeft = type === "wait";
+    this.host.batch.enter(() => this.run(() => this.machine.withdraw(id, key, { hasLeft })));
   }
 }

@@ -20,18 +20,18 @@ describe("the command line", () => {
     expect(help).toMatchObject({ code: 0, stderr: "" });
     expect(help.stdout).toMatch(/serve[\s\S]*bridge/);
     const serve = await outcome(["serve", "--help"]);
-    expect(serve.stdout).toMatch(/--default-lease-ttl <value>[^\n]*default: 33[^\n]*DFLOCKD_DEFAULT_LEASE_TTL_S/);
+    expect(serve.stdout).toMatch(/--default-lease-ttl VALUE [^-]*default:\s+33\)\s+\[DFLOCKD_DEFAULT_LEASE_TTL_S\]/);
     expect(serve.stdout).not.toContain("--shutdown-timeout");
     expect((await outcome(["bridge", "--help"])).stdout).toContain("--proxy-protocol");
   });
 
   test.each([
     [[], "no command given; see holdfast --help"],
-    [["fly"], "unknown command 'fly'; see holdfast --help"],
-    [["--fly"], "unknown option '--fly'; see holdfast --help"],
-    [["serve", "--prot", "1"], "unknown option '--prot'; see holdfast serve --help"],
-    [["serve", "now"], "too many arguments for 'serve': expected 0 arguments but got 1; see holdfast serve --help"],
-    [["serve", "--port"], "option '--port <value>' argument missing; see holdfast serve --help"],
+    [["fly"], "unknown command fly; see holdfast --help"],
+    [["--fly"], "unknown flag --fly; see holdfast --help"],
+    [["serve", "--prot", "1"], "unknown flag --prot; see holdfast serve --help"],
+    [["serve", "now"], "too many arguments, 1 instead of 0; see holdfast serve --help"],
+    [["serve", "--port"], "--port needs a value; see holdfast serve --help"],
     [["serve", "--port", "abc"], "--port must be a whole number from 1 to 65535"],
     [["serve", "--max-locks", "-1"], "--max-locks must be a whole number from 0 to 9007199254740991"],
     [

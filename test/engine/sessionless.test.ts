@@ -103,7 +103,7 @@ describe("the same claim again", () => {
     // Stored once: from now on the first request cannot withdraw it.
     expect(story.rowsWritten).toBe(1);
     expect(claim(story, "c", { ...FILE, kind: "terraform" }).status).toBe("timeout");
-    expect(claim(story, "a", FILE)).toMatchObject({ status: "standing", hold: { fence: fenceOf(granted) } });
+    expect(claim(story, "a", FILE)).toMatchObject({ status: "granted", hold: { fence: fenceOf(granted) } });
     expect(claim(story, "d", FILE)).toMatchObject({ status: "standing", hold: { fence: fenceOf(granted) } });
     expect(story.rowsWritten).toBe(0);
   });

@@ -41,6 +41,7 @@ export interface SlotRow {
   readonly round?: Round;
   readonly asksWanted?: true;
   readonly wasKnown?: true;
+  readonly releases?: Slot["releases"];
 }
 
 export interface WaiterRow {
@@ -120,7 +121,8 @@ export type Call =
   | { readonly do: "acquire"; readonly command: Parameters<KeyEngine["acquire"]>[0] }
   | { readonly do: "enqueue"; readonly command: Parameters<KeyEngine["enqueue"]>[0] }
   | { readonly do: "wait"; readonly command: Parameters<KeyEngine["wait"]>[0] }
-  | { readonly do: "release" | "giveBack"; readonly token: string; readonly session: string }
+  /** `id`: the call may be made again. */
+  | { readonly do: "release" | "giveBack"; readonly token: string; readonly session: string; readonly id?: string }
   | { readonly do: "steal"; readonly fence: string }
   | { readonly do: "renew"; readonly token: string; readonly leaseSeconds: number; readonly isWatched?: true }
   | { readonly do: "pickUp"; readonly request: string }
@@ -137,7 +139,7 @@ export type Call =
   | { readonly do: "claim"; readonly command: Parameters<KeyEngine["claim"]>[0] }
   | { readonly do: "collect"; readonly request: string }
   | { readonly do: "refresh"; readonly command: Parameters<KeyEngine["refresh"]>[0] }
-  | { readonly do: "remove"; readonly selector: Parameters<KeyEngine["remove"]>[0] }
+  | { readonly do: "remove"; readonly selector: Parameters<KeyEngine["remove"]>[0]; readonly id?: string }
   | { readonly do: "relay"; readonly question: RelayQuestion }
   | { readonly do: "keepRound" | "agreeRound"; readonly of: RoundOf }
   | { readonly do: "fenceRound"; readonly of: RoundOf; readonly floor: bigint }
@@ -217,7 +219,8 @@ function slotRow(slot: Slot): SlotRow {
   const { isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, round, asksWanted, wasKnown } = slot;
   const row = { index, token, session, request, leaseSeconds, expiresAt, since, place };
   const flags = { ...(round && { round }), ...(asksWanted && { asksWanted }), ...(wasKnown && { wasKnown }) };
-  return { ...row, isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, ...flags };
+  const ended = slot.releases.length > 0 ? { releases: slot.releases } : {};
+  return { ...row, isHeld, isReported, isOffered, isWatched, hasRecord, sessionless, ...flags, ...ended };
 }
 
 function waiterRow(waiter: Waiter): WaiterRow {

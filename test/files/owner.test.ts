@@ -96,7 +96,7 @@ describe.concurrent("status", () => {
     folder.write(lockText(now(), 0, "tag=\x1b[31mred\u009b1m\n"));
     const { out, err } = await shell.run("holdfast file status x; holdfast file try x");
     expect(`${out}${err}`.replaceAll("\n", "")).not.toMatch(/\p{Cc}/u);
-    expect(out).toContain("tag:  [31mred 1m\n");
+    expect(out).toContain("tag: \\u{1b}[31mred\\u{9b}1m\n");
     expect(out).toContain("running: unknown\n");
     expect(await shell.json("holdfast file status x")).toMatchObject({ tag: "\x1b[31mred\u009b1m" });
   });
@@ -150,7 +150,7 @@ describe.concurrent("the arguments", () => {
     ["", "holdfast file try|acquire|release|refresh|status|wait|clean PATH [flags] (no command given)"],
     ["try", "holdfast file try PATH [--stale S] [--tag T] [--json] [--quiet] (PATH is missing)"],
     ["bogus x", "holdfast file try|acquire|release|refresh|status|wait|clean PATH [flags] (unknown command bogus)"],
-    ["try x y", "holdfast file try PATH [--stale S] [--tag T] [--json] [--quiet] (more than one PATH)"],
+    ["try x y", "holdfast file try PATH [--stale S] [--tag T] [--json] [--quiet] (too many arguments, 2 instead of 1)"],
     ["try x --force", "holdfast file try PATH [--stale S] [--tag T] [--json] [--quiet] (unknown flag --force)"],
     ["try x --nope", "holdfast file try PATH [--stale S] [--tag T] [--json] [--quiet] (unknown flag --nope)"],
     ["release x --tag t", "holdfast file release PATH [--force] [--json] [--quiet] (unknown flag --tag)"],

@@ -75,7 +75,7 @@ function lineFeed(inbox: Inbox): (bytes: Buffer) => void {
   return (bytes) => {
     partial = Buffer.concat([partial, bytes]);
     for (let end = partial.indexOf(10); end >= 0; end = partial.indexOf(10)) {
-      inbox.add({ kind: "line", line: partial.subarray(0, end).toString(), at: performance.now() });
+      inbox.add({ kind: "line", line: partial.subarray(0, end).toString() });
       partial = partial.subarray(end + 1);
     }
   };

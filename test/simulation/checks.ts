@@ -1,5 +1,6 @@
+import type { KeyOutcome } from "../../src/core/session/key-calls.ts";
 import type { KeyHost } from "./key-host.ts";
-import type { World } from "./world.ts";
+import type { Call, World } from "./world.ts";
 
 export class Violation extends Error {}
 
@@ -14,6 +15,10 @@ export class Checks {
   readonly #fences = new Map<string, string>();
   readonly #tokens = new Map<string, ReadonlySet<string>>();
   readonly #steals = new Map<string, string>();
+  readonly #seen = new WeakSet<Call>();
+  readonly #releases = new WeakSet<Call>();
+  /** The last call that has arrived for the first time. */
+  readonly #arrived = new Map<Call["way"], number>();
   grants = 0;
 
   constructor(world: World) {
@@ -38,6 +43,18 @@ export class Checks {
     const before = this.#steals.get(request) ?? token;
     if (before !== token) this.fail(`${request} steals twice`);
     this.#steals.set(request, token);
+  }
+
+  /** A key has carried out a call, for the first time or again. */
+  carriedOut(call: Call, outcome: KeyOutcome): void {
+    const { way, number, ask } = call;
+    const last = this.#arrived.get(way) ?? 0;
+    if (number > last) this.#arrived.set(way, number);
+    else if (!this.#seen.has(call)) this.fail(`${ask.type} is overtaken on the way ${way.path}`);
+    this.#seen.add(call);
+    if (ask.type !== "release") return;
+    if (outcome?.status === "released") this.#releases.add(call);
+    else if (this.#releases.has(call)) this.fail(`${way.path}: a release that was carried out is denied`);
   }
 
   /** A key has given a hold to somebody else because its client was never told of it. */

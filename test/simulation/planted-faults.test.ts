@@ -1,4 +1,4 @@
-/** Faults planted in the session core, each of which the simulation must find. */
+/** Faults planted in the sources, most of them in the session core, each of which the simulation must find. */
 import { spawn } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ const SEEDS = 10_000;
 
 interface Fault {
   readonly what: string;
-  /** Below `src/core/session`. */
+  /** From `src/core/session`. */
   readonly file: string;
   readonly code: string;
   readonly planted: string;
@@ -148,6 +148,24 @@ const FAULTS: readonly Fault[] = [
     file: "leaving.ts",
     code: "else missed += 1;",
     planted: "else left.push(key);",
+  },
+  {
+    what: "a release that was carried out is denied when it is made again",
+    file: "key-calls.ts",
+    code: 'return { type: "release", token: request.token, session, id };',
+    planted: 'return { type: "release", token: request.token, session } as KeyCall;',
+  },
+  {
+    what: "a key that has lost its memory denies a release that it has carried out",
+    file: "../engine/releases.ts",
+    code: "for (const [id, fence] of releases) this.#fences.set(id, fence);",
+    planted: "for (const [id, fence] of releases.slice(releases.length)) this.#fences.set(id, fence);",
+  },
+  {
+    what: "a call overtakes one that is made again",
+    file: "../../cloudflare/calls/key-lane.ts",
+    code: "return !isAgain && on !== undefined && on === this.#currentStub();",
+    planted: "return isAgain || on === undefined || on !== undefined;",
   },
 ];
 

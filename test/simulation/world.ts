@@ -2,6 +2,7 @@
  * Many sessions and keys under one seeded schedule. Sessions are the session core, keys the engine; what lies between
  * them may be slow, fail, or be done twice, and every object may lose its memory between any two effects.
  */
+import { KeyLane, type LaneCall } from "../../src/cloudflare/calls/key-lane.ts";
 import type { KeyCall, KeyOutcome } from "../../src/core/session/key-calls.ts";
 import { Checks } from "./checks.ts";
 import { KeyHost } from "./key-host.ts";
@@ -35,7 +36,7 @@ export class World {
   readonly keys = new Map<string, KeyHost>();
   readonly sessions = new Map<string, SessionHost>();
   readonly clients: Believer[] = [];
-  readonly #lanes = new Map<string, Lane>();
+  readonly #ways = new Map<string, Way>();
   readonly #story: string[] = [];
   faults: Faults;
 
@@ -77,54 +78,120 @@ export class World {
     return this.schedule.happens(0.05) ? this.schedule.between(100, 2_000) : this.schedule.between(1, 20);
   }
 
-  /** A call from one life of a session to a key. Calls to one key arrive in order, unless one is repeated. */
+  /** A call from one life of a session to a key. They arrive in order, also those that are repeated. */
   call(from: string, name: string, ask: KeyCall, mayRepeat: () => boolean, done: (result: Result) => void): void {
-    this.#attempt(`${from} ${name}`, name, ask, mayRepeat, done, 1);
+    const path = `${from} ${name}`;
+    const way = this.#ways.get(path) ?? new Way(path, name);
+    this.#ways.set(path, way);
+    way.calls += 1;
+    this.#attempt({ way, number: way.calls, place: way.lane.join(), ask, mayRepeat, done }, 1);
   }
 
   /** A life of a session is over: what it has sent arrives before anything that its next life sends, or never. */
   lifeEnded(from: string): void {
-    for (const [way, lane] of this.#lanes) {
-      if (!way.startsWith(`${from} `)) continue;
-      this.#lanes.delete(way);
-      if (this.schedule.happens(0.5)) lane.end();
-      else lane.cut();
+    for (const [path, way] of this.#ways) {
+      if (!path.startsWith(`${from} `)) continue;
+      this.#ways.delete(path);
+      way.isOver = true;
+      if (this.schedule.happens(0.5)) way.connection?.lane.end();
+      else way.connection?.lane.cut();
     }
   }
 
-  #attempt(
-    way: string,
-    name: string,
-    ask: KeyCall,
-    mayRepeat: () => boolean,
-    done: (result: Result) => void,
-    attempt: number,
-  ): void {
-    const lane = this.#lanes.get(way) ?? new Lane(this.schedule);
-    this.#lanes.set(way, lane);
-    const fail = () =>
+  #attempt(call: Call, attempt: number): void {
+    const { way, place } = call;
+    if (way.isOver) return;
+    if (!way.lane.mayGo(place)) {
+      way.lane.wait(place, () => this.#attempt(call, attempt));
+      return;
+    }
+    if (attempt > 1 && !call.mayRepeat()) {
+      this.#finish(call, { isFailed: true });
+      return;
+    }
+    way.connection ??= new Connection(this.schedule);
+    const { connection } = way;
+    connection.inFlight.set(call, () => {
+      way.lane.failed(place);
       this.schedule.after(this.delay(), () => {
-        if (attempt < MAX_ATTEMPTS && this.schedule.happens(0.5) && mayRepeat())
-          this.#attempt(way, name, ask, mayRepeat, done, attempt + 1);
-        else done({ isFailed: true });
+        if (attempt < MAX_ATTEMPTS && this.schedule.happens(0.5)) this.#attempt(call, attempt + 1);
+        else this.#finish(call, { isFailed: true });
       });
-    lane.send(this.delay(), () => {
-      const { call, crash } = this.faults;
-      const key = this.key(name);
-      if (this.schedule.happens(call / 2)) {
-        this.tell(`${way}: ${ask.type} does not arrive`);
-        fail();
-        return;
-      }
-      if (this.schedule.happens(crash)) key.crash();
-      const outcome = key.perform(ask);
-      const isLost = this.schedule.happens(call / 2);
-      this.tell(`${way}: ${describe(ask)} -> ${isLost ? "(lost) " : ""}${outcome?.status ?? "done"}`);
-      if (isLost) {
-        if (this.schedule.happens(0.3)) key.crash();
-        fail();
-      } else this.schedule.after(this.delay(), () => done({ isFailed: false, outcome }));
     });
+    connection.lane.send(this.delay(), () => this.#arrive(call, connection));
+    way.lane.sent(place, connection);
+  }
+
+  #arrive(call: Call, connection: Connection): void {
+    const { way, ask } = call;
+    const key = this.key(way.name);
+    if (this.schedule.happens(this.faults.call / 2)) {
+      this.tell(`${way.path}: ${ask.type} does not arrive`);
+      way.breaks(connection);
+      return;
+    }
+    if (this.schedule.happens(this.faults.crash)) key.crash();
+    const outcome = key.perform(ask);
+    this.checks.carriedOut(call, outcome);
+    const isLost = this.schedule.happens(this.faults.call / 2);
+    this.tell(`${way.path}: ${describe(ask)} -> ${isLost ? "(lost) " : ""}${outcome?.status ?? "done"}`);
+    if (isLost) {
+      if (this.schedule.happens(0.3)) key.crash();
+      way.breaks(connection);
+    } else
+      this.schedule.after(this.delay(), () => {
+        if (connection.inFlight.delete(call)) this.#finish(call, { isFailed: false, outcome });
+      });
+  }
+
+  #finish({ way, place, done }: Call, result: Result): void {
+    way.lane.leave(place);
+    done(result);
+  }
+}
+
+/** A call of a session to a key, however often it is made. */
+export interface Call {
+  readonly way: Way;
+  /** Among the calls of one life of the session to the key. */
+  readonly number: number;
+  readonly place: LaneCall<Connection>;
+  readonly ask: KeyCall;
+  readonly mayRepeat: () => boolean;
+  readonly done: (result: Result) => void;
+}
+
+/** Calls arrive on it in the order in which they were sent. If one fails, so do all that are in flight. */
+class Connection {
+  readonly lane: Lane;
+  /** What follows if the connection breaks before they are answered. */
+  readonly inFlight = new Map<Call, () => void>();
+
+  constructor(schedule: Schedule) {
+    this.lane = new Lane(schedule);
+  }
+}
+
+/** From one life of a session to one key. */
+class Way {
+  readonly path: string;
+  readonly name: string;
+  connection: Connection | undefined;
+  readonly lane = new KeyLane<Connection>(() => this.connection);
+  calls = 0;
+  isOver = false;
+
+  constructor(path: string, name: string) {
+    this.path = path;
+    this.name = name;
+  }
+
+  breaks(connection: Connection): void {
+    if (this.connection === connection) this.connection = undefined;
+    connection.lane.cut();
+    const failed = [...connection.inFlight.values()];
+    connection.inFlight.clear();
+    for (const fail of failed) fail();
   }
 }
 

@@ -1,6 +1,6 @@
 /** What a connection has received and nobody has looked at yet: lines in order, then at most one end. */
 export type Arrival =
-  | { readonly kind: "line"; readonly line: string; readonly at: number }
+  | { readonly kind: "line"; readonly line: string }
   | { readonly kind: "end"; readonly code: number | undefined; readonly at: number }
   | { readonly kind: "violation"; readonly problem: string };
 
@@ -9,13 +9,10 @@ export class Inbox {
   private taken = 0;
   private wake: (() => void) | undefined;
   private hasEnded = false;
-  /** Time of the last line that arrived, for "not sooner than" checks. */
-  lastLineAt = 0;
 
   add(arrival: Arrival): void {
     if (this.hasEnded) return;
     if (arrival.kind === "end") this.hasEnded = true;
-    if (arrival.kind === "line") this.lastLineAt = arrival.at;
     this.arrivals.push(arrival);
     this.wake?.();
   }

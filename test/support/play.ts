@@ -57,9 +57,9 @@ class Play {
       case "silence":
         return (await this.client(step.session)).silence(step.seconds * 1000);
       case "closed": {
-        const { msAfterLastLine } = await (await this.client(step.session)).closed(this.deadlineMs);
-        if (msAfterLastLine >= step.minSeconds * 1000) return;
-        throw new Error(`a close ${msAfterLastLine} ms after the last line`);
+        const { msAfterLastSend } = await (await this.client(step.session)).closed(this.deadlineMs);
+        if (step.minSeconds === 0 || msAfterLastSend >= step.minSeconds * 1000) return;
+        throw new Error(`a close ${msAfterLastSend} ms after the last bytes were sent`);
       }
       case "close":
         return (await this.client(step.session)).close();

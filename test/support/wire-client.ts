@@ -16,9 +16,14 @@ export interface Ports {
 /** One connection, whatever carries it. Lines are latin1 text (one character per byte), LF included. */
 export abstract class WireClient {
   protected readonly inbox = new Inbox();
+  private sentAt = Number.NaN;
 
   /** Sends in one write. Over WebSocket: one frame, text unless `binary` is asked for or the bytes are not UTF-8. */
-  abstract send(bytes: string | Uint8Array, options?: { readonly binary?: boolean }): void;
+  send(bytes: string | Uint8Array, options: { readonly binary?: boolean } = {}): void {
+    this.sentAt = performance.now();
+    this.write(bytes, options);
+  }
+  protected abstract write(bytes: string | Uint8Array, options: { readonly binary?: boolean }): void;
   /** Ends the sending side; replies may still come. */
   abstract halfclose(): void;
   /** Closes properly, as a client that leaves. */
@@ -42,11 +47,15 @@ export abstract class WireClient {
     if (arrival) throw new Error(`expected silence, got ${describeArrival(arrival, ms)}`);
   }
 
-  /** The server closes in time and says nothing before. */
-  async closed(deadlineMs = DEFAULT_DEADLINE_MS): Promise<{ code: number | undefined; msAfterLastLine: number }> {
+  /**
+   * The server closes in time and says nothing before. "Not sooner than" is measured from the last `send`: nothing that the
+   * server does in response starts before it, so a busy machine only makes the time longer. From the arrival of a line it
+   * would be shorter by as much as that line was read late.
+   */
+  async closed(deadlineMs = DEFAULT_DEADLINE_MS): Promise<{ code: number | undefined; msAfterLastSend: number }> {
     const arrival = await this.inbox.take(deadlineMs);
     if (arrival?.kind !== "end") throw new Error(`expected a close, got ${describeArrival(arrival, deadlineMs)}`);
-    return { code: arrival.code, msAfterLastLine: arrival.at - this.inbox.lastLineAt };
+    return { code: arrival.code, msAfterLastSend: arrival.at - this.sentAt };
   }
 }
 
@@ -85,7 +94,7 @@ export class TcpClient extends WireClient {
     });
   }
 
-  send(bytes: string | Uint8Array): void {
+  protected write(bytes: string | Uint8Array): void {
     this.socket.write(bytes);
   }
   halfclose(): void {
@@ -108,8 +117,7 @@ export class TcpClient extends WireClient {
   private read(chunk: Buffer): void {
     const lines = (this.partial + chunk.toString("latin1")).split("\n");
     this.partial = lines.pop() as string;
-    const at = performance.now();
-    for (const line of lines) this.inbox.add({ kind: "line", line: `${line}\n`, at });
+    for (const line of lines) this.inbox.add({ kind: "line", line: `${line}\n` });
   }
 
   private end(): void {
@@ -167,7 +175,7 @@ export class WsClient extends WireClient {
     });
   }
 
-  send(bytes: string | Uint8Array, options: { readonly binary?: boolean } = {}): void {
+  protected write(bytes: string | Uint8Array, options: { readonly binary?: boolean }): void {
     const buffer = Buffer.from(bytes);
     this.socket.send(buffer, { binary: options.binary ?? !isUtf8(buffer) });
   }
@@ -192,7 +200,7 @@ export class WsClient extends WireClient {
     if (isBinary) this.inbox.add({ kind: "violation", problem: `binary frame ${JSON.stringify(line)}` });
     else if (line.indexOf("\n") !== line.length - 1 || line === "") {
       this.inbox.add({ kind: "violation", problem: `frame that is not exactly one line: ${JSON.stringify(line)}` });
-    } else this.inbox.add({ kind: "line", line, at: performance.now() });
+    } else this.inbox.add({ kind: "line", line });
   }
 }
 

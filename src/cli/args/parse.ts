@@ -1,84 +1,92 @@
-import { UsageError } from "../output/errors.ts";
-import { type CommandSpec, type Flag, operandCounts } from "./spec.ts";
+import { parseArgs } from "node:util";
+import type { OutputMode } from "../output/printer.ts";
+import { HELP, JSON_OUTPUT, QUIET } from "./flags.ts";
+import type { CommandSpec, Flag } from "./spec.ts";
 
-/** A command line that follows the rules of its command. Values of flags are still text. */
-export class Arguments {
+/** A parsed command line. Values of flags are still text. */
+export interface Arguments {
   readonly operands: readonly string[];
   /** What follows `--`, for commands that run another command. */
   readonly command: readonly string[];
-  readonly #values: ReadonlyMap<string, string>;
-
-  constructor(operands: readonly string[], command: readonly string[], values: ReadonlyMap<string, string>) {
-    this.operands = operands;
-    this.command = command;
-    this.#values = values;
-  }
-
-  has(flag: Flag): boolean {
-    return this.#values.has(flag.name);
-  }
-
-  /** The value of a flag as typed; the last one if it was given more than once. */
-  text(flag: Flag): string | undefined {
-    return this.#values.get(flag.name);
-  }
+  /** The flags by their long names. Of a repeated flag the last one counts; a switch is "true". */
+  readonly values: Readonly<Record<string, string>>;
+  /** What is wrong with the command line. Never shows a value, which may be a secret. */
+  readonly problem: string | undefined;
+  /** How results and errors are printed. */
+  readonly output: OutputMode;
+  has(flag: Flag): boolean;
+  text(flag: Flag): string | undefined;
 }
 
 /**
  * Parses the words after the name of the command. Flags may come before or after operands, `--flag=value` equals
- * `--flag value`, `--` ends the flags, and of a repeated flag the last one counts. Throws a `UsageError`, which never
- * shows a value.
+ * `--flag value`, and `--` ends the flags. Never throws: `--help` and `--json` are answered even if the rest is wrong.
  */
 export function parseArguments(spec: CommandSpec, words: readonly string[]): Arguments {
-  const values = new Map<string, string>();
+  const end = words.includes("--") ? words.indexOf("--") : words.length;
+  const behind = words.slice(end + 1);
+  const flags = [...spec.flags, HELP];
+  const { tokens } = parseArgs({
+    args: words.slice(0, end),
+    options: Object.fromEntries(flags.map((flag) => [flag.name.slice(2), parserOption(flag)])),
+    strict: false,
+    tokens: true,
+  });
+  const values: Record<string, string> = {};
   const operands: string[] = [];
-  let command: readonly string[] = [];
-  for (let index = 0; index < words.length; index += 1) {
-    const word = words[index] ?? "";
-    if (word === "--") {
-      const rest = words.slice(index + 1);
-      if (spec.command) command = rest;
-      else operands.push(...rest);
-      break;
+  const problems: string[] = [];
+  let previous: Flag | undefined;
+  for (const token of tokens) {
+    if (token.kind === "positional") {
+      if (previous?.isValueOptional) values[previous.name] = token.value;
+      else operands.push(token.value);
+      previous = undefined;
+    } else if (token.kind === "option") {
+      const { rawName, value } = token;
+      const flag = flags.find(({ name, short }) => name === rawName || short === rawName);
+      const problem = problemWith(flag, rawName, value);
+      if (problem !== undefined) problems.push(problem);
+      else if (flag) values[flag.name] = value ?? "true";
+      previous = value === undefined ? flag : undefined;
     }
-    if (!word.startsWith("-") || word === "-") {
-      operands.push(word);
-      continue;
-    }
-    const [name = "", inline] = splitAtEquals(word);
-    const flag = spec.flags.find((each) => each.name === name || each.short === name);
-    if (!flag) throw new UsageError(`unknown option ${name}`);
-    if (flag.value === undefined) {
-      if (inline !== undefined) throw new UsageError(`${name} takes no value`);
-      values.set(flag.name, "");
-      continue;
-    }
-    const value = inline ?? words[index + 1];
-    if (value === undefined || (inline === undefined && value === "--")) throw new UsageError(`${name} needs a value`);
-    if (inline === undefined) index += 1;
-    if (flag.choices && !flag.choices.includes(value)) {
-      throw new UsageError(`${name} must be ${flag.choices.join(" or ")}, not ${JSON.stringify(value.slice(0, 64))}`);
-    }
-    values.set(flag.name, value);
   }
-  checkOperands(spec, operands);
-  if (spec.command === "required" && command.length === 0) {
-    throw new UsageError("the command to run is missing: put it behind --");
-  }
-  return new Arguments(operands, command, values);
+  if (!spec.command) operands.push(...behind);
+  const command = spec.command ? behind : [];
+  return {
+    operands,
+    command,
+    values,
+    problem: problems[0] ?? operandProblem(spec, operands, command),
+    output: QUIET.name in values ? "quiet" : JSON_OUTPUT.name in values ? "json" : "text",
+    has: ({ name }) => name in values,
+    text: ({ name }) => values[name],
+  };
 }
 
-function splitAtEquals(word: string): [string, string | undefined] {
-  const at = word.indexOf("=");
-  return at < 0 ? [word, undefined] : [word.slice(0, at), word.slice(at + 1)];
+function parserOption({ value, isValueOptional, short }: Flag) {
+  const type = value === undefined || isValueOptional ? "boolean" : "string";
+  return { type, ...(short ? { short: short.slice(1) } : {}) } as const;
 }
 
-function checkOperands(spec: CommandSpec, operands: readonly string[]): void {
-  const { min, max } = operandCounts(spec);
-  const missing = spec.operands[operands.length];
-  if (operands.length < min) throw new UsageError(`${missing} is missing`);
+function problemWith(flag: Flag | undefined, rawName: string, value: string | undefined): string | undefined {
+  if (!flag) return `unknown flag ${rawName}`;
+  if (flag.value === undefined && value !== undefined) return `${rawName} takes no value`;
+  if (flag.value !== undefined && !flag.isValueOptional && value === undefined) return `${rawName} needs a value`;
+  return undefined;
+}
+
+function operandProblem(
+  { operands: names, command: runs }: CommandSpec,
+  operands: readonly string[],
+  command: readonly string[],
+): string | undefined {
+  const missing = names[operands.length];
+  const max = names.some((name) => name.endsWith("…")) ? Number.POSITIVE_INFINITY : names.length;
+  if (missing !== undefined && !missing.startsWith("[")) return `${missing} is missing`;
   if (operands.length > max) {
-    const hint = spec.command ? ": put -- before the command" : "";
-    throw new UsageError(`too many arguments, beginning with ${JSON.stringify(operands[max])}${hint}`);
+    const hint = runs ? ": put -- before the command" : "";
+    return `too many arguments, ${operands.length} instead of ${max}${hint}`;
   }
+  if (runs === "required" && command.length === 0) return "the command to run is missing: put it behind --";
+  return undefined;
 }

@@ -1,6 +1,7 @@
 import { isLabel } from "../../client/connection/socket.ts";
 import { isKey, MAX_KEY_BYTES, MAX_SECONDS, MAX_SLOTS } from "../../client/wire.ts";
 import { UsageError } from "../output/errors.ts";
+import { ON_LOST, STALE } from "./flags.ts";
 import type { Arguments } from "./parse.ts";
 import type { Flag } from "./spec.ts";
 
@@ -20,6 +21,13 @@ export function secondsIn(args: Arguments, flag: Flag): number | undefined {
   const seconds = SECONDS.test(text) ? Number(text) : Number.NaN;
   if (seconds <= MAX_SECONDS) return seconds;
   throw new UsageError(`${flag.name} must be seconds from 0 to ${MAX_SECONDS}, such as 10 or 1.5, not ${shown(text)}`);
+}
+
+/** The age from which a lock file is stale, in whole seconds. Refuses what would round to 0: 0 turns takeover off. */
+export function staleIn(args: Arguments): number | undefined {
+  const seconds = secondsIn(args, STALE);
+  if (seconds !== undefined && seconds > 0 && seconds < 1) throw new UsageError("--stale must be 0 or at least 1");
+  return seconds === undefined ? undefined : Math.floor(seconds);
 }
 
 /** A lease in whole seconds, rounded up: the server takes no fractions, and a lease is never shorter than asked for. */
@@ -56,4 +64,10 @@ export function labelIn(args: Arguments, flag: Flag): string | undefined {
   const text = args.text(flag);
   if (text === undefined || isLabel(text)) return text;
   throw new UsageError(`${flag.name} must be 1 to 64 printable characters`);
+}
+
+export function onLostIn(args: Arguments): "kill" | "warn" {
+  const text = args.text(ON_LOST) ?? "kill";
+  if (text === "kill" || text === "warn") return text;
+  throw new UsageError(`${ON_LOST.name} must be kill or warn, not ${shown(text)}`);
 }

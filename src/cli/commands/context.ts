@@ -1,14 +1,10 @@
-import { JSON_OUTPUT, QUIET, SESSION } from "../args/flags.ts";
+import { SESSION } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { hexIn, keyIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
-import { Printer } from "../output/printer.ts";
 import { HttpService } from "../service/http.ts";
+import { fenceOf } from "../service/keys.ts";
 import { targetOf } from "../service/target.ts";
-
-export function printerOf(args: Arguments): Printer {
-  return new Printer(args.has(QUIET) ? "quiet" : args.has(JSON_OUTPUT) ? "json" : "text");
-}
 
 /** Runs `work` with one connection to the server, and closes it afterwards. */
 export async function withService(args: Arguments, work: (service: HttpService) => Promise<unknown>): Promise<number> {
@@ -48,9 +44,4 @@ export function grantDocument(key: string, { token, lease_ttl_s }: GrantReply) {
 
 export function grantLines({ token, lease_ttl_s }: GrantReply): string[] {
   return [`token=${token}`, `fence=${fenceOf(token)}`, `lease=${lease_ttl_s}`];
-}
-
-/** The fence is the first half of a token. Printed in decimal, like HOLDFAST_FENCE under `run`. */
-export function fenceOf(token: string): string {
-  return BigInt(`0x${token.slice(0, 16)}`).toString();
 }

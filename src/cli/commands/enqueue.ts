@@ -2,9 +2,10 @@ import { LABEL, LEASE, LIMIT } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { countIn, labelIn, leaseIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
+import { Printer } from "../output/printer.ts";
 import { lastingLabel } from "../service/label.ts";
 import { endSession, keyPath, openSession } from "../service/sessions.ts";
-import { type GrantReply, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
+import { type GrantReply, grantDocument, grantLines, sessionIn, urlKeyIn, withService } from "./context.ts";
 
 type Enqueued = ({ readonly status: "acquired" } & GrantReply) | { readonly status: "queued" };
 
@@ -15,16 +16,15 @@ export async function main(args: Arguments): Promise<number> {
   const label = labelIn(args, LABEL) ?? lastingLabel();
   if (!/^[\x20-\x7e]+$/.test(label)) throw new UsageError("--label must be ASCII here");
   return withService(args, async (service) => {
-    const session = named ?? (await openSession(service, label)).id;
+    const session = named ?? (await openSession(service, label));
     const body = { ...(limit === 1 ? {} : { limit }), ...(lease === undefined ? {} : { lease_ttl_s: lease }) };
     try {
       const reply = await service.ask<Enqueued>(keyPath(key, "/enqueue", limit), { method: "POST", session, body });
       const grant = reply.status === "acquired" ? reply : undefined;
-      printerOf(args).result({ state: reply.status, ...(grant ? grantDocument(key, grant) : { key }), session }, [
-        `state=${reply.status}`,
-        `session=${session}`,
-        ...(grant ? grantLines(grant) : []),
-      ]);
+      new Printer(args.output).result(
+        { state: reply.status, ...(grant ? grantDocument(key, grant) : { key }), session },
+        [`state=${reply.status}`, `session=${session}`, ...(grant ? grantLines(grant) : [])],
+      );
     } catch (error) {
       // The session id was never printed.
       if (named === undefined) await endSession(service, session).catch(() => {});

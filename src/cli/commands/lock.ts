@@ -1,14 +1,16 @@
-import { JSON_OUTPUT, LABEL, LEASE, LIMIT, QUIET, TIMEOUT } from "../args/flags.ts";
+import { finished } from "node:stream/promises";
+import { LABEL, LEASE, LIMIT, TIMEOUT } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { countIn, keyIn, labelIn, leaseIn, secondsIn } from "../args/values.ts";
 import { CommandError } from "../output/errors.ts";
+import { Printer } from "../output/printer.ts";
 import { giveUp, unconfirmed } from "../run/key-hold.ts";
 import type { Plan } from "../run/plan.ts";
 import { SignalRelay } from "../run/signals.ts";
 import { type KeptLock, takeLock, type Wanted } from "../service/acquire.ts";
 import { labelOf } from "../service/label.ts";
 import { type Target, targetOf } from "../service/target.ts";
-import { grantDocument, grantLines, printerOf } from "./context.ts";
+import { grantDocument, grantLines } from "./context.ts";
 
 /** `holdfast lock`: prints the grant and holds it until standard input ends, a signal arrives or it is lost. */
 export async function main(args: Arguments): Promise<number> {
@@ -21,7 +23,7 @@ export async function main(args: Arguments): Promise<number> {
     label: labelOf(labelIn(args, LABEL)),
   };
   const target = await targetOf(args, process.env);
-  const showsPlace = process.stderr.isTTY === true && !args.has(QUIET) && !args.has(JSON_OUTPUT);
+  const showsPlace = process.stderr.isTTY === true && args.output === "text";
   if (args.command.length > 0) return runCommand(args, target, wanted, showsPlace);
   const relay = new SignalRelay();
   const kept = await takeLock(target, wanted, { signal: relay.interrupted, showsPlace });
@@ -32,32 +34,31 @@ async function hold(args: Arguments, target: Target, kept: KeptLock, relay: Sign
   const { lock, waitedSeconds } = kept;
   const grant = { token: lock.token, lease_ttl_s: lock.lease / 1000 };
   const waited = Number(waitedSeconds.toFixed(3));
-  const printer = printerOf(args);
+  const printer = new Printer(args.output);
   printer.result({ ...grantDocument(lock.key, grant), waited_s: waited }, grantLines(grant));
-  const lost = await Promise.race([lock.lost, endOfInput(), aborted(relay.interrupted)]);
+  const lost = await Promise.race([lock.lost, endOfInput(relay.interrupted)]);
   const isGiven = await giveUp(kept);
   if (!isGiven && !lost) printer.note(`holdfast: ${unconfirmed(target, lock.key)}`);
   if (lost) throw new CommandError("lost", `lost ${lock.key}: ${lost.reason}`, { isReport: true });
   return 0;
 }
 
-function endOfInput(): Promise<undefined> {
-  return new Promise((resolve) => {
-    for (const event of ["end", "close", "error"]) process.stdin.once(event, () => resolve(undefined));
-    process.stdin.resume();
-  });
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener("abort", () => resolve(undefined));
-  });
+/** Resolves when standard input ends, or the signal aborts. */
+function endOfInput(signal: AbortSignal): Promise<undefined> {
+  const ended = finished(process.stdin.resume(), { signal, writable: false });
+  return ended.then(
+    () => undefined,
+    () => undefined,
+  );
 }
 
 async function runCommand(args: Arguments, target: Target, wanted: Wanted, showsPlace: boolean): Promise<number> {
   const [{ runWhileHeld }, { holdKey }] = await Promise.all([import("../run/run.ts"), import("../run/key-hold.ts")]);
   const take: Plan["takes"][number] = ({ signal, timeoutMs }) =>
     holdKey(target, { ...wanted, timeoutMs }, { signal, showsPlace });
-  return runWhileHeld({ takes: [take], timeoutMs: wanted.timeoutMs, onLost: "kill" }, args.command, printerOf(args));
+  return runWhileHeld(
+    { takes: [take], timeoutMs: wanted.timeoutMs, onLost: "kill" },
+    args.command,
+    new Printer(args.output),
+  );
 }

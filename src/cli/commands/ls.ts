@@ -1,8 +1,9 @@
 import type { Arguments } from "../args/parse.ts";
 import { fit, printable, widthOf } from "../output/printable.ts";
+import { Printer } from "../output/printer.ts";
 import type { HttpService } from "../service/http.ts";
-import { type KeyInUse, type KeyPage, nameOf, pageOfKeys } from "../service/keys.ts";
-import { fenceOf, printerOf, withService } from "./context.ts";
+import { fenceOf, type KeyInUse, type KeyPage, nameOf, pageOfKeys } from "../service/keys.ts";
+import { withService } from "./context.ts";
 
 const PAGE = 1_000;
 const HEADINGS = ["KEY", "HELD", "WAITING", "LEASE", "HOLDER"];
@@ -11,7 +12,7 @@ const HEADINGS = ["KEY", "HELD", "WAITING", "LEASE", "HOLDER"];
 export async function main(args: Arguments): Promise<number> {
   return withService(args, async (service) => {
     const { keys, unreachable } = await everyKey(service, args.operands[0] ?? "");
-    const printer = printerOf(args);
+    const printer = new Printer(args.output);
     printer.result({ keys: keys.map(withDecimalFences), unreachable }, table(keys));
     if (unreachable > 0) printer.note(`holdfast: ${unreachable} keys cannot be read: look at the log of the server`);
   });

@@ -1,8 +1,9 @@
 import type { Arguments } from "../args/parse.ts";
 import { CommandError } from "../output/errors.ts";
+import { Printer } from "../output/printer.ts";
 import { draining } from "../service/failures.ts";
 import type { HttpService } from "../service/http.ts";
-import { printerOf, sessionIn, withService } from "./context.ts";
+import { sessionIn, withService } from "./context.ts";
 
 /** No key begins with this, so checking a token looks up and wakes nothing. */
 const NO_KEY = encodeURIComponent("\u0001holdfast-ping");
@@ -19,7 +20,7 @@ export async function main(args: Arguments): Promise<number> {
       throw new CommandError("unavailable", `the server at ${service.target.url} is not ready (${word})`);
     await checkToken(service);
     if (session !== undefined) await service.ask(`/v1/sessions/${session}/ping`, { method: "POST" });
-    printerOf(args).result({ url: service.target.url, ms: milliseconds }, [
+    new Printer(args.output).result({ url: service.target.url, ms: milliseconds }, [
       `ok ${service.target.url} ${milliseconds} ms`,
     ]);
   });

@@ -2,14 +2,15 @@ import type { Arguments } from "../args/parse.ts";
 import { hexIn, keyIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
 import { printable } from "../output/printable.ts";
+import { Printer } from "../output/printer.ts";
 import { endSession, keyPath } from "../service/sessions.ts";
 import { targetOf } from "../service/target.ts";
-import { printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
+import { sessionIn, urlKeyIn, withService } from "./context.ts";
 
 /** `holdfast release KEY TOKEN`, or `holdfast release --session ID` for everything a session has. */
 export async function main(args: Arguments): Promise<number> {
   const session = sessionIn(args);
-  const printer = printerOf(args);
+  const printer = new Printer(args.output);
   const [keyText, tokenText] = args.operands;
   if (keyText === undefined) {
     if (session === undefined) throw new UsageError("KEY and TOKEN are missing, or --session");

@@ -2,9 +2,10 @@ import { LEASE } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { hexIn, keyIn, leaseIn } from "../args/values.ts";
 import { printable } from "../output/printable.ts";
+import { Printer } from "../output/printer.ts";
 import { keyPath } from "../service/sessions.ts";
 import { targetOf } from "../service/target.ts";
-import { printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
+import { sessionIn, urlKeyIn, withService } from "./context.ts";
 
 /** `holdfast renew KEY TOKEN`: restarts the lease. Never revives a lock whose lease has ended. */
 export async function main(args: Arguments): Promise<number> {
@@ -17,7 +18,7 @@ export async function main(args: Arguments): Promise<number> {
     session === undefined
       ? await renewByToken(args, key, token, lease)
       : await renewIn(session, args, key, token, lease);
-  printerOf(args).result({ key, lease_s: seconds }, [`renewed ${printable(key)} for ${seconds} s`]);
+  new Printer(args.output).result({ key, lease_s: seconds }, [`renewed ${printable(key)} for ${seconds} s`]);
   return 0;
 }
 

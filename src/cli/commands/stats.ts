@@ -1,13 +1,14 @@
 import type { Stats } from "../../client/index.ts";
 import type { Arguments } from "../args/parse.ts";
-import { printerOf, withService } from "./context.ts";
+import { Printer } from "../output/printer.ts";
+import { withService } from "./context.ts";
 
 /** `holdfast stats [PREFIX]`: a summary for people, the document of `GET /v1/stats` for programs. */
 export async function main(args: Arguments): Promise<number> {
   const [prefix = ""] = args.operands;
   return withService(args, async (service) => {
     const stats = await service.ask<Stats>(`/v1/stats?${new URLSearchParams({ prefix })}`);
-    printerOf(args).result(stats, summary(stats));
+    new Printer(args.output).result(stats, summary(stats));
   });
 }
 

@@ -1,32 +1,36 @@
-import { HELP, LABEL, LEASE, LIMIT, OUTPUT_FLAGS, QUIET, SERVER_FLAGS, SESSION, TIMEOUT } from "../args/flags.ts";
-import type { Arguments } from "../args/parse.ts";
-import type { CommandSpec } from "../args/spec.ts";
-import { FILE, KEY, ON_LOST, STALE, TAG } from "../run/flags.ts";
-import { OPERATIONS, TTL } from "./ticket-flags.ts";
-
-/** What a command's module exports. Resolves with the exit code. */
-export interface CommandModule {
-  main(args: Arguments): Promise<number>;
-}
-
-/** A command that needs no server software: it runs on Node 20, without workerd. Its module is loaded on demand. */
-export interface ClientCommand extends CommandSpec {
-  load(): Promise<CommandModule>;
-}
+import {
+  FILE,
+  KEY,
+  LABEL,
+  LEASE,
+  LIMIT,
+  ON_LOST,
+  OPERATIONS,
+  OUTPUT_FLAGS,
+  QUIET,
+  SERVER_FLAGS,
+  SESSION,
+  STALE,
+  TAG,
+  TIMEOUT,
+  TTL,
+} from "../args/flags.ts";
+import type { Command } from "../args/spec.ts";
 
 const EVERY_FLAG = [...SERVER_FLAGS, ...OUTPUT_FLAGS];
 
-export const CLIENT_COMMANDS: readonly ClientCommand[] = [
+/** Commands that need no server software: they run on Node 20, without workerd. */
+export const CLIENT_COMMANDS: readonly Command[] = [
   {
     name: "run",
     summary: "hold a key, a lock file or both while a command runs",
-    about: `Waits for the lock, runs the command, and gives the lock back when the command ends.
-The exit code is the command's; 75 if the lock was not free in time, 76 if it was
-lost, 69 if no server answers. With --key the command finds HOLDFAST_KEY and
-HOLDFAST_FENCE in its environment, with --file HOLDFAST_FILE.`,
+    about: `Waits for the lock, runs the command, and gives the lock back when the command
+ends. The exit code is the command's; 75 if the lock was not free in time, 76 if
+it was lost, 69 if no server answers. With --key the command finds HOLDFAST_KEY
+and HOLDFAST_FENCE in its environment, with --file HOLDFAST_FILE.`,
     operands: [],
     command: "required",
-    flags: [KEY, FILE, LIMIT, LEASE, TIMEOUT, STALE, TAG, ON_LOST, ...SERVER_FLAGS, QUIET, HELP],
+    flags: [KEY, FILE, LIMIT, LEASE, TIMEOUT, STALE, TAG, ON_LOST, ...SERVER_FLAGS, QUIET],
     examples: [
       ["run --key deploy -- ./deploy.sh", "one deploy at a time, in the order of arrival"],
       ["run --key nightly --timeout 0 -- ./backup", "skip this time if the last one still runs"],
@@ -38,9 +42,9 @@ HOLDFAST_FENCE in its environment, with --file HOLDFAST_FILE.`,
   {
     name: "lock",
     summary: "hold a key until standard input ends",
-    about: `Waits for the lock, prints its token and fence, and keeps it until standard input
-ends or Ctrl-C. On a terminal the place in the queue is shown. With a command
-behind -- it is \`holdfast run --key KEY\`.`,
+    about: `Waits for the lock, prints its token and fence, and keeps it until standard
+input ends or Ctrl-C. On a terminal the place in the queue is shown. With a
+command behind -- it is \`holdfast run --key KEY\`.`,
     operands: ["KEY"],
     command: "optional",
     flags: [LIMIT, LEASE, TIMEOUT, LABEL, ...EVERY_FLAG],
@@ -54,7 +58,8 @@ behind -- it is \`holdfast run --key KEY\`.`,
   {
     name: "release",
     summary: "give a lock back by its token, or end a session",
-    about: `Releases the lock that is held with the token, whichever process or machine holds it. With --session alone it ends that session and gives up all it has.`,
+    about: `Releases the lock that is held with the token, whichever process or machine
+holds it. With --session alone it ends that session and gives up all it has.`,
     operands: ["[KEY]", "[TOKEN]"],
     flags: [SESSION, ...EVERY_FLAG],
     examples: [
@@ -66,9 +71,9 @@ behind -- it is \`holdfast run --key KEY\`.`,
   {
     name: "renew",
     summary: "start the lease of a lock again",
-    about: `Starts the lease again from now, also with another length: the token is enough. With
---session, the session counts as used too: one that is idle for too long ends, with
-all it holds.`,
+    about: `Starts the lease again from now, also with another length: the token is enough.
+With --session, the session counts as used too: one that is idle for too long
+ends, with all it holds.`,
     operands: ["KEY", "TOKEN"],
     flags: [LEASE, SESSION, ...EVERY_FLAG],
     examples: [["renew deploy 18e867ca647b4e8019718e2b312570d4 --lease 60", "60 seconds from now"]],
@@ -77,9 +82,9 @@ all it holds.`,
   {
     name: "enqueue",
     summary: "take a place in the queue now, to wait for it later",
-    about: `Takes the last place in the queue and ends. The place belongs to a session at the
-server, which lives as long as it is used: 40 seconds without a command that names
-it, by default, and it is gone. What is printed can be read by a shell:
+    about: `Takes the last place in the queue and ends. The place belongs to a session at
+the server, which lives as long as it is used: 40 seconds without a command that
+names it, by default, and it is gone. What is printed can be read by a shell:
 eval "$(holdfast enqueue deploy)"`,
     operands: ["KEY"],
     flags: [LIMIT, LEASE, LABEL, SESSION, ...EVERY_FLAG],
@@ -92,8 +97,8 @@ eval "$(holdfast enqueue deploy)"`,
   {
     name: "wait",
     summary: "wait at the place that enqueue has taken",
-    about: `Waits until the lock is held, and prints token and fence. When the time is over the
-place is given up (75). Renew the lock, or its lease and the session end.`,
+    about: `Waits until the lock is held, and prints token and fence. When the time is over
+the place is given up (75). Renew the lock, or its lease and the session end.`,
     operands: ["KEY"],
     flags: [SESSION, LIMIT, TIMEOUT, ...EVERY_FLAG],
     examples: [['wait deploy --session "$session" --timeout 60', 'after eval "$(holdfast enqueue deploy)"']],
@@ -102,8 +107,8 @@ place is given up (75). Renew the lock, or its lease and the session end.`,
   {
     name: "ls",
     summary: "list keys with holders and queues",
-    about: `One line for each key that is in use: holders, waiters, and the seconds left of the
-lease that ends first. Only keys that begin with PREFIX, if one is given.`,
+    about: `One line for each key that is in use: holders, waiters, and the seconds left of
+the lease that ends first. Only keys that begin with PREFIX, if one is given.`,
     operands: ["[PREFIX]"],
     flags: EVERY_FLAG,
     examples: [
@@ -115,8 +120,8 @@ lease that ends first. Only keys that begin with PREFIX, if one is given.`,
   {
     name: "top",
     summary: "the same, live, on the whole terminal",
-    about: `Keys with holders, queues and lease countdowns, refreshed every second. q quits, the
-arrows scroll. Where standard output is no terminal: one snapshot.`,
+    about: `Keys with holders, queues and lease countdowns, refreshed every second. q quits,
+the arrows scroll. Where standard output is no terminal: one snapshot.`,
     operands: ["[PREFIX]"],
     flags: EVERY_FLAG,
     examples: [
@@ -152,8 +157,8 @@ arrows scroll. Where standard output is no terminal: one snapshot.`,
   {
     name: "ticket",
     summary: "issue a ticket: some keys, some operations, for some time",
-    about: `Prints a ticket, which is used wherever a token is. A key may end in *: every key
-that begins with what stands before it.`,
+    about: `Prints a ticket, which is used wherever a token is. A key may end in *: every
+key that begins with what stands before it.`,
     operands: ["KEY…"],
     flags: [OPERATIONS, TTL, ...EVERY_FLAG],
     examples: [
@@ -167,7 +172,7 @@ that begins with what stands before it.`,
     summary: "print a completion script for bash, zsh or fish",
     about: "Prints a script that teaches the shell the commands and flags of holdfast.",
     operands: ["SHELL"],
-    flags: [HELP],
+    flags: [],
     examples: [
       ["completion bash", 'in ~/.bashrc: eval "$(holdfast completion bash)"'],
       ["completion zsh", 'in ~/.zshrc, after compinit: eval "$(holdfast completion zsh)"'],
@@ -176,10 +181,3 @@ that begins with what stands before it.`,
     load: () => import("../completion/completion.ts"),
   },
 ];
-
-/** Commands with their own parsers: lock files, and the server and its parts. */
-export const OTHER_COMMANDS = [
-  { name: "file", summary: "lock files on disk: try, acquire, release, status and more" },
-  { name: "serve", summary: "run the service on this machine" },
-  { name: "bridge", summary: "carry TCP connections to a deployed Worker over WebSockets" },
-] as const;

@@ -1,8 +1,9 @@
+import { OPERATIONS, TTL } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { countIn, keyIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
-import { printerOf, withService } from "./context.ts";
-import { OPERATIONS, TTL } from "./ticket-flags.ts";
+import { Printer } from "../output/printer.ts";
+import { withService } from "./context.ts";
 
 const KNOWN = ["lock", "semaphore", "stats"];
 const MAX_TTL_SECONDS = 86_400;
@@ -23,6 +24,6 @@ export async function main(args: Arguments): Promise<number> {
   return withService(args, async (service) => {
     const body = { keys, operations, ...(ttl === undefined ? {} : { ttl_s: ttl }) };
     const { ticket, expires_in_s } = await service.ask<Issued>("/v1/tickets", { method: "POST", body });
-    printerOf(args).result({ ticket, expires_in_s }, [ticket]);
+    new Printer(args.output).result({ ticket, expires_in_s }, [ticket]);
   });
 }

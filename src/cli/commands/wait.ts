@@ -3,8 +3,9 @@ import { LIMIT, SESSION, TIMEOUT } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { countIn, secondsIn } from "../args/values.ts";
 import { CommandError, UsageError } from "../output/errors.ts";
+import { Printer } from "../output/printer.ts";
 import { keyPath } from "../service/sessions.ts";
-import { type GrantReply, grantDocument, grantLines, printerOf, sessionIn, urlKeyIn, withService } from "./context.ts";
+import { type GrantReply, grantDocument, grantLines, sessionIn, urlKeyIn, withService } from "./context.ts";
 
 type Waited = ({ readonly status: "ok" } & GrantReply) | { readonly status: "timeout" };
 
@@ -26,6 +27,6 @@ export async function main(args: Arguments): Promise<number> {
     } as const;
     const reply = await service.ask<Waited>(keyPath(key, "/wait", limit), question);
     if (reply.status !== "ok") throw new CommandError("busy", `busy ${key}: the place is given up`, { isReport: true });
-    printerOf(args).result({ ...grantDocument(key, reply), session }, grantLines(reply));
+    new Printer(args.output).result({ ...grantDocument(key, reply), session }, grantLines(reply));
   });
 }

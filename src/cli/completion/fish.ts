@@ -27,7 +27,7 @@ function linesOf({ name, flags, operands, takesPath }: CompletedCommand): string
     ...operands.map((operand) => `${start} -a ${operand}`),
     ...(takesPath ? [`${start} -F`] : []),
     ...flags.map((flag) => {
-      const { name: long, short, value, choices, help } = flag;
+      const { name: long, short, value, choices, help = "" } = flag;
       const parts = [start, `-l ${long.slice(2)}`];
       if (short) parts.push(`-s ${short.slice(1)}`);
       if (choices) parts.push(`-x -a ${quoted(choices.join(" "))}`);

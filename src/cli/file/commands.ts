@@ -1,62 +1,60 @@
 import { hostname } from "node:os";
 import { cleanText, MAX_PID } from "../../core/protocols/lockfile/index.ts";
-import {
-  type Acquired,
-  FileLock,
-  type FileLockOptions,
-  type FileLockStatus,
-  type Holder,
-} from "../../lockfile/index.ts";
-import type { Flags } from "./flags.ts";
-import { done, fieldsOf, inWords, type Outcome, outcomeOf, printable } from "./outcome.ts";
-import type { CommandName } from "./usage.ts";
+import { type Acquired, FileLock, type FileLockStatus, type Holder } from "../../lockfile/index.ts";
+import { FILE_TAG, FORCE, TIMEOUT } from "../args/flags.ts";
+import type { Arguments } from "../args/parse.ts";
+import { secondsIn, staleIn } from "../args/values.ts";
+import { UsageError } from "../output/errors.ts";
+import { printable } from "../output/printable.ts";
+import { Printer } from "../output/printer.ts";
+import { failureOf, fieldsOf, holderText, type Outcome } from "./outcome.ts";
 
 const OWNER_VARIABLE = "HOLDFAST_OWNER_PID";
 
-/** The process that owns the locks: the calling shell, or the variable's value. Undefined if that is no process id. */
-export function readOwnerPid(env: Readonly<Record<string, string | undefined>>): number | undefined {
-  const text = env[OWNER_VARIABLE];
+/** The process that owns the locks: the calling shell, or the one in the variable. */
+function ownerPid(): number {
+  const text = process.env[OWNER_VARIABLE];
   if (text === undefined) return process.ppid;
   const pid = /^[0-9]+$/.test(text) ? Number(text) : 0;
-  return pid >= 1 && pid <= MAX_PID ? pid : undefined;
+  if (pid >= 1 && pid <= MAX_PID) return pid;
+  throw new UsageError(`${OWNER_VARIABLE} must be a whole number from 1 to ${MAX_PID}`);
 }
 
-export const BAD_OWNER_PID = `${OWNER_VARIABLE} must be a whole number from 1 to ${MAX_PID}`;
-
-export interface Request {
-  readonly command: CommandName;
-  readonly path: string;
-  readonly flags: Flags;
-  readonly ownerPid: number;
-  readonly warn: (message: string) => void;
-}
-
-/** Performs a command. Never throws: failures are outcomes too. */
-export async function perform(request: Request): Promise<Outcome> {
-  const { command, path, flags, ownerPid, warn } = request;
-  const options: FileLockOptions = {
-    ownerPid,
-    stale: flags.stale,
-    tag: flags.tag,
-    onWarning: warn,
-  };
+/** Performs an operation on a lock file and prints the outcome. Resolves with the exit code. */
+export async function perform(operation: OperationName, args: Arguments): Promise<number> {
+  const [path = ""] = args.operands;
+  const [timeout, tag, force] = [secondsIn(args, TIMEOUT), args.text(FILE_TAG), args.has(FORCE)];
+  const printer = new Printer(args.output);
+  const onWarning = (message: string) => printer.note(`warning ${message}`);
+  const options = { ownerPid: ownerPid(), stale: staleIn(args), tag, onWarning };
   try {
-    return await OPERATIONS[command](new FileLock(path, options), path, flags);
+    const lock = new FileLock(path, options);
+    const { exitCode, text, json } = await OPERATIONS[operation](lock, path, { timeout, tag, force });
+    printer.result(json, [text]);
+    return exitCode;
   } catch (error) {
-    return outcomeOf(path, error);
+    const { exitCode, text, json } = failureOf(path, error);
+    printer.complaint(json, [text]);
+    return exitCode;
   }
 }
 
-type Operation = (lock: FileLock, path: string, flags: Flags) => Promise<Outcome>;
+interface Options {
+  readonly timeout: number | undefined;
+  readonly tag: string | undefined;
+  readonly force: boolean;
+}
 
-const OPERATIONS: Readonly<Record<CommandName, Operation>> = {
+const done = (text: string, json: Outcome["json"]): Outcome => ({ exitCode: 0, text, json });
+
+const OPERATIONS = {
   try: async (lock, path) => acquired(path, await lock.tryAcquire()),
   acquire: async (lock, path, { timeout }) => acquired(path, await lock.acquire({ timeout })),
-  release: async (lock, path, { force = false }) => {
+  release: async (lock, path, { force }) => {
     const result = await lock.release({ force });
     if (!result.released) return done(`free ${printable(path)}`, { path, released: false });
     const { forced, holder } = result;
-    const former = forced ? ` (was${inWords(holder)})` : "";
+    const former = forced ? ` (was${holderText(holder)})` : "";
     return done(`released ${printable(path)}${former}`, { path, released: true, forced, ...fieldsOf(holder) });
   },
   refresh: async (lock, path, { tag }) => {
@@ -73,7 +71,9 @@ const OPERATIONS: Readonly<Record<CommandName, Operation>> = {
     const cleaned = isRemoved || leftovers > 0;
     return done(`${cleaned ? "cleaned" : "nothing"} ${printable(path)}`, { path, cleaned, leftovers });
   },
-};
+} satisfies Record<string, (lock: FileLock, path: string, options: Options) => Promise<Outcome>>;
+
+export type OperationName = keyof typeof OPERATIONS;
 
 function acquired(path: string, { pid, timestamp, tag, nonce, waitedMs, tookOver }: Acquired): Outcome {
   const fields = { pid, timestamp, tag, nonce, waited_s: tenths(waitedMs), took_over: tookOver };

@@ -1,5 +1,5 @@
 /** Characters that could move the cursor, change colours or the writing direction. */
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+export const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
 /** Escapes control characters: keys and labels come from other clients and may contain any character. */
 export function printable(text: string): string {

@@ -1,4 +1,5 @@
-import { FileLock, FileLockError, type Holder, NotOwnerError, TimeoutError } from "../../lockfile/index.ts";
+import { FileLock, FileLockError, NotOwnerError, TimeoutError } from "../../lockfile/index.ts";
+import { holderText } from "../file/outcome.ts";
 import { CommandError } from "../output/errors.ts";
 import type { Hold } from "./hold.ts";
 import type { Attempt } from "./plan.ts";
@@ -41,7 +42,7 @@ async function refreshOf(lock: FileLock, timeout: number) {
     if (!(error instanceof NotOwnerError)) return { type: "failed", reason: String((error as Error).message) } as const;
     return {
       type: "lost",
-      reason: error.holder ? `now held by ${describe(error.holder)}` : "its file is gone",
+      reason: error.holder ? `now held by${holderText(error.holder)}` : "its file is gone",
     } as const;
   }
 }
@@ -58,18 +59,11 @@ async function complaintOf(lock: FileLock, path: string, isLost: boolean): Promi
 
 function explained(path: string, error: unknown): unknown {
   if (error instanceof TimeoutError) {
-    const holder = error.holder ? ` ${describe(error.holder)}` : "";
-    return new CommandError("busy", `busy ${path}${holder}`, { isReport: true, cause: error });
+    return new CommandError("busy", `busy ${path}${holderText(error.holder)}`, { isReport: true, cause: error });
   }
   if (error instanceof FileLockError) {
     const code = error.kind === "path" ? "path" : "io";
     return new CommandError(code, `error ${path}: ${error.message}`, { isReport: true, cause: error });
   }
   return error;
-}
-
-/** `pid=7 since=1700000000 tag=nightly`. */
-function describe({ pid, timestamp, tag }: Holder): string {
-  const parts = [`pid=${pid ?? "unknown"}`, `since=${timestamp ?? "unknown"}`, ...(tag === null ? [] : [`tag=${tag}`])];
-  return parts.join(" ");
 }

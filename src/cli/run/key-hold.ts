@@ -1,4 +1,5 @@
-import { decimalFence, type KeptLock, takeLock, type Waiting, type Wanted } from "../service/acquire.ts";
+import { type KeptLock, takeLock, type Waiting, type Wanted } from "../service/acquire.ts";
+import { fenceOf } from "../service/keys.ts";
 import type { Target } from "../service/target.ts";
 import type { Hold } from "./hold.ts";
 
@@ -7,7 +8,7 @@ export async function holdKey(target: Target, wanted: Wanted, waiting: Waiting):
   const kept = await takeLock(target, wanted, waiting);
   let isLost = false;
   return {
-    variables: { HOLDFAST_KEY: wanted.key, HOLDFAST_FENCE: decimalFence(kept.lock) },
+    variables: { HOLDFAST_KEY: wanted.key, HOLDFAST_FENCE: fenceOf(kept.lock.token) },
     lost: kept.lock.lost.then(({ reason }) => {
       isLost = true;
       return `lost ${wanted.key}: ${reason}`;

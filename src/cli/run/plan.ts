@@ -1,10 +1,9 @@
-import { LEASE, LIMIT, QUIET, TIMEOUT } from "../args/flags.ts";
+import { FILE, KEY, LEASE, LIMIT, QUIET, TAG, TIMEOUT } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
-import { countIn, keyIn, leaseIn, secondsIn } from "../args/values.ts";
+import { countIn, keyIn, leaseIn, onLostIn, secondsIn, staleIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
 import { labelOf } from "../service/label.ts";
 import { type Environment, targetOf } from "../service/target.ts";
-import { FILE, KEY, ON_LOST, STALE, TAG } from "./flags.ts";
 import type { Hold } from "./hold.ts";
 
 const DEFAULT_STALE_SECONDS = 3_600;
@@ -28,22 +27,16 @@ export async function planOf(args: Arguments, env: Environment): Promise<Plan> {
   if (key === undefined && path === undefined) throw new UsageError("--key or --file is missing: say what to hold");
   const timeout = secondsIn(args, TIMEOUT);
   const takes: Plan["takes"][number][] = [];
-  const staleSeconds = staleIn(args);
+  const staleSeconds = staleIn(args) ?? DEFAULT_STALE_SECONDS;
+  const onLost = onLostIn(args);
   if (path !== undefined) takes.push(await fileTake(path, staleSeconds, args.text(TAG)));
   const keyed = await keyTake(key, args, env);
   if (keyed) takes.push(keyed);
   return {
     takes,
     timeoutMs: timeout === undefined ? undefined : timeout * 1000,
-    onLost: args.text(ON_LOST) === "warn" ? "warn" : "kill",
+    onLost,
   };
-}
-
-/** Whole seconds, rounded down. Refuses what would round to 0, because 0 turns takeover off. */
-function staleIn(args: Arguments): number {
-  const seconds = secondsIn(args, STALE) ?? DEFAULT_STALE_SECONDS;
-  if (seconds > 0 && seconds < 1) throw new UsageError("--stale must be 0 or at least 1");
-  return Math.floor(seconds);
 }
 
 async function fileTake(path: string, staleSeconds: number, tag: string | undefined): Promise<Plan["takes"][number]> {

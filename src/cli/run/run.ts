@@ -1,4 +1,3 @@
-import { QUIET } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
 import { CommandError, EXIT_CODES } from "../output/errors.ts";
 import { Printer } from "../output/printer.ts";
@@ -10,7 +9,7 @@ import { SignalRelay } from "./signals.ts";
 /** `holdfast run`: the exit code is the command's, or tells why it did not complete. */
 export async function main(args: Arguments): Promise<number> {
   const plan = await planOf(args, process.env);
-  return runWhileHeld(plan, args.command, new Printer(args.has(QUIET) ? "quiet" : "text"));
+  return runWhileHeld(plan, args.command, new Printer(args.output));
 }
 
 /**

@@ -68,8 +68,3 @@ async function withHolder(error: unknown, locks: Locks, key: string): Promise<un
   const report = await Promise.race([locks.query(key).catch(() => null), late]);
   return new CommandError("busy", busyLine(report, key), { isReport: true, cause: error });
 }
-
-/** The fence of a lock in decimal, as in `HOLDFAST_FENCE` and all output of commands. */
-export function decimalFence(lock: Pick<Lock, "fence">): string {
-  return BigInt(`0x${lock.fence}`).toString();
-}

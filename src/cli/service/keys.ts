@@ -78,3 +78,8 @@ export function nameOf({
 }: Pick<Holder, "label" | "protocol" | "owner_conn_id">): string {
   return label || (protocol ?? `session ${owner_conn_id}`);
 }
+
+/** A fence, the first half of a token, in decimal, as in `HOLDFAST_FENCE` and all output of commands. */
+export function fenceOf(token: string): string {
+  return BigInt(`0x${token.slice(0, 16)}`).toString();
+}

@@ -1,6 +1,6 @@
 import { hostname, userInfo } from "node:os";
+import { UNPRINTABLE } from "../output/printable.ts";
 
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 const MAX_LABEL_CHARACTERS = 64;
 
 /** This process's label: the given text, as far as it fits, or else user, host and process id. */

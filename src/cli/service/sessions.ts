@@ -1,20 +1,9 @@
 import type { HttpService } from "./http.ts";
 
-interface Opened {
-  readonly session_id: string;
-  readonly idle_timeout_s: number;
-}
-
-export interface Session {
-  readonly id: string;
-  /** Seconds without a request after which it ends. */
-  readonly endsAfterSeconds: number;
-}
-
-/** Opens a session that outlives this process; it ends when told to, or when idle for too long. */
-export async function openSession(service: HttpService, label: string): Promise<Session> {
-  const opened = await service.ask<Opened>("/v1/sessions", { method: "POST", label });
-  return { id: opened.session_id, endsAfterSeconds: 2 * opened.idle_timeout_s };
+/** Opens a session that outlives this process; it ends when told to, or when idle for too long. Resolves with its id. */
+export async function openSession(service: HttpService, label: string): Promise<string> {
+  const { session_id } = await service.ask<{ session_id: string }>("/v1/sessions", { method: "POST", label });
+  return session_id;
 }
 
 /** Ends a session, with everything it holds and waits for. */

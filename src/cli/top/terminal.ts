@@ -1,3 +1,4 @@
+import { emitKeypressEvents } from "node:readline";
 import type { Line, Screen } from "./render.ts";
 
 const ENTER = "\x1b[?1049h\x1b[?25l";
@@ -13,29 +14,24 @@ const STYLES: Readonly<Record<Line["style"], string>> = {
 /** The action for a key press. */
 export type Key = "quit" | "up" | "down" | "page up" | "page down" | "home";
 
+/** By the names that `node:readline` gives to keys. */
 const KEYS: Readonly<Record<string, Key>> = {
   q: "quit",
-  Q: "quit",
-  "\x03": "quit",
-  "\x04": "quit",
   k: "up",
-  "\x1b[A": "up",
-  "\x1bOA": "up",
+  up: "up",
   j: "down",
-  "\x1b[B": "down",
-  "\x1bOB": "down",
-  "\x1b[5~": "page up",
-  "\x1b[6~": "page down",
-  " ": "page down",
-  "\x1b[H": "home",
+  down: "down",
+  pageup: "page up",
+  pagedown: "page down",
+  space: "page down",
+  home: "home",
   g: "home",
 };
 
-/** The keys in one chunk of input: fast typing or a paste sends several. */
-export function keysIn(input: string): Key[] {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what a terminal sends.
-  const parts = input.match(/\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])|[\s\S]/g) ?? [];
-  return parts.flatMap((part) => KEYS[part] ?? []);
+/** The action for a key press, if it has one. Ctrl-C and Ctrl-D quit. */
+export function actionOf({ name = "", ctrl }: { readonly name?: string; readonly ctrl?: boolean }): Key | undefined {
+  if (ctrl) return name === "c" || name === "d" ? "quit" : undefined;
+  return KEYS[name];
 }
 
 /**
@@ -73,8 +69,10 @@ export class Terminal {
     stdout.on("resize", () => events.resized());
     if (!stdin.isTTY) return;
     stdin.setRawMode(true);
-    stdin.setEncoding("utf8").on("data", (text) => {
-      for (const key of keysIn(String(text))) events.key(key);
+    emitKeypressEvents(stdin);
+    stdin.on("keypress", (_, pressed) => {
+      const key = actionOf(pressed);
+      if (key) events.key(key);
     });
     // The terminal is gone.
     stdin.on("end", () => events.key("quit"));

@@ -1,8 +1,8 @@
-import { JSON_OUTPUT, QUIET } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
-import { printerOf, withService } from "../commands/context.ts";
+import { withService } from "../commands/context.ts";
 import { withDecimalFences } from "../commands/ls.ts";
 import { CommandError } from "../output/errors.ts";
+import { Printer } from "../output/printer.ts";
 import type { HttpService } from "../service/http.ts";
 import { type KeyPage, pageOfKeys } from "../service/keys.ts";
 import { stopRequested } from "../signals.ts";
@@ -19,12 +19,12 @@ export async function main(args: Arguments): Promise<number> {
   return withService(args, async (service) => {
     // The live view needs an answer too: without one there is nothing to open a screen for.
     const page = await pageOfKeys(service, prefix, MAX_KEYS);
-    const isLive = process.stdout.isTTY && process.env.TERM !== "dumb" && !args.has(JSON_OUTPUT) && !args.has(QUIET);
+    const isLive = process.stdout.isTTY && process.env.TERM !== "dumb" && args.output === "text";
     if (isLive) return watch(service, prefix, page);
     const view = { url: service.target.url, prefix, page, ageSeconds: 0, problem: undefined };
     const { keys, next, ...counts } = page;
     const document = { ...counts, keys: keys.map(withDecimalFences), is_complete: next === undefined };
-    printerOf(args).result(document, renderSnapshot(view));
+    new Printer(args.output).result(document, renderSnapshot(view));
   });
 }
 

@@ -9,11 +9,11 @@ export interface Request {
   /** Slots of the key; 1, a lock, unless said otherwise. */
   readonly limit?: number;
   readonly arg?: string;
-  /** It may end in a hold or a place in the queue, which somebody then has to give back. */
+  /** May be granted a slot or a place in the queue, which must be given back if the caller no longer wants it. */
   readonly isClaim?: true;
   /** Sent even if the caller no longer waits for the answer. */
   readonly mustArrive?: true;
-  /** It is not sent at all: its answer is its turn in this queue. Who takes it from there says whether it was still wanted. */
+  /** Not sent: the request waits for its turn in this local queue, which is its answer. */
   readonly queue?: Turn[];
 }
 
@@ -21,11 +21,11 @@ export interface Request {
 export type Turn = () => boolean;
 
 /** When a caller stops waiting for an answer. */
-export interface Patience {
+export interface WaitLimits {
   readonly signal?: AbortSignal | undefined;
-  /** Undefined is for ever. */
+  /** Undefined means no limit. */
   readonly withinMs?: number | undefined;
-  /** What it is told when the time is over. */
+  /** The error after `withinMs`. */
   readonly tooLate?: () => Error;
 }
 
@@ -33,9 +33,9 @@ export interface Answer {
   readonly status: string;
   /** What follows the status. */
   readonly rest: string;
-  /** What the answer says was not so before this moment. */
+  /** Earliest time at which the answer can be true. */
   readonly sentAt: Moment;
-  /** The request was sent more than once, and an earlier one may have been carried out already. */
+  /** The request was sent more than once; an earlier one may have been carried out. */
   readonly isRepeated: boolean;
 }
 
@@ -48,7 +48,7 @@ interface Call extends Request {
   hasNewToken?: true;
 }
 
-/** On whose connection requests are made. */
+/** The connection that carries the requests. */
 export interface Caller
   extends Pick<Channel, "clock" | "isReady" | "nextTag" | "send" | "proved" | "demand" | "refresh"> {
   /** Takes back what an answer gave to a caller that no longer wants it. */
@@ -56,8 +56,8 @@ export interface Caller
 }
 
 /**
- * Requests under way. Whatever is unanswered when a connection is lost is sent again in the same session under the same
- * tag, by which the service knows it: it is carried out once. Nothing is ever sent again in another session.
+ * Requests in flight. Requests that are unanswered when a connection is lost are sent again in the same session under
+ * the same tag, so the service carries them out once. Nothing is sent again in another session.
  */
 export class Calls {
   readonly #caller: Caller;
@@ -68,8 +68,8 @@ export class Calls {
     this.#caller = caller;
   }
 
-  /** Resolves with the answer, whatever it says. Rejects as the patience says, or when the session is gone. */
-  ask(request: Request, { signal, withinMs, tooLate }: Patience = {}): Promise<Answer> {
+  /** Resolves with the answer, whatever it says. Rejects when a limit is reached, or the session is gone. */
+  ask(request: Request, { signal, withinMs, tooLate }: WaitLimits = {}): Promise<Answer> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) throw signal.reason;
       if (request.isClaim && this.#claims >= MAX_CLAIMS)
@@ -110,7 +110,7 @@ export class Calls {
     const { firstSentAt, lastSentAt = firstSentAt } = call;
     this.#caller.proved(lastSentAt);
     if (status === "error_auth" && !call.isAbandoned && !call.hasNewToken && this.#caller.refresh()) {
-      // It stays unanswered, and is thus sent again on the next connection.
+      // Unanswered, so it is sent again on the next connection.
       call.hasNewToken = true;
       return;
     }
@@ -121,12 +121,12 @@ export class Calls {
     else call.settle(answer);
   }
 
-  /** The session goes on, on another connection. */
+  /** The session was resumed on another connection. */
   resend(): void {
     for (const call of this.#calls.values()) this.#send(call);
   }
 
-  /** Nobody waits any longer for anything. It is taken back if the session goes on. */
+  /** Rejects all requests. If the session is resumed, what they are granted is given back. */
   fail(error: Error): void {
     for (const call of [...this.#calls.values()]) {
       if (!call.isAbandoned) call.settle(error);
@@ -134,7 +134,7 @@ export class Calls {
     }
   }
 
-  /** The session is gone, and with it all that was asked of it, and its places in queues. */
+  /** The session is gone: rejects all requests that were sent in it, and waits for its places in queues. */
   forget(error: Error): void {
     for (const call of [...this.#calls.values()]) {
       if (!call.firstSentAt && call.command !== "w") continue;
@@ -158,13 +158,14 @@ export class Calls {
     if (call.queue) return;
     call.lastSentAt = momentOf(this.#caller.clock);
     call.firstSentAt ??= call.lastSentAt;
-    // An abandoned steal must take nothing; what it may have got is given back all the same.
-    const [command, arg] = call.isAbandoned && call.command === "steal" ? harmless(call) : [commandOf(call), call.arg];
+    // An abandoned steal must not take the key now. What it was granted before is given back.
+    const [command, arg] =
+      call.isAbandoned && call.command === "steal" ? withoutStealing(call) : [commandOf(call), call.arg];
     this.#caller.send(frameOf(call.tag, command, call.key, arg));
     if (call.isAbandoned && call.isClaim) this.#cancel(call);
   }
 
-  /** The answer is no longer needed. A claim is taken back, but stays known until that is certain. */
+  /** The caller has stopped waiting. A claim is cancelled, and kept until the service has answered. */
   #abandon(call: Call): void {
     if (call.isAbandoned) return;
     call.isAbandoned = true;
@@ -178,12 +179,12 @@ export class Calls {
   }
 }
 
-/** A request for the same, under the same tag, that neither waits nor steals. */
-function harmless({ limit = 1 }: Request): [string, string] {
+/** The same request, under the same tag, that neither waits nor steals. */
+function withoutStealing({ limit = 1 }: Request): [string, string] {
   return [commandOf({ command: "l", limit }), `0${limitArg(limit)}`];
 }
 
-/** Commands on semaphores have names of their own: a ticket may cover one kind and not the other. */
+/** Semaphores have their own commands: a ticket may cover locks or semaphores only. */
 function commandOf({ command, limit = 1 }: Request): string {
   return limit === 1 || command === "steal" ? command : `s${command}`;
 }

@@ -7,12 +7,12 @@ import {
   PROBE_MS,
   SAFE_PART,
   STABLE_MS,
-  SUSPICION_MS,
+  SUSPECT_PROBE_MS,
   TOKEN_WITHIN_MS,
 } from "../limits.ts";
 import { BROKEN, GONE, type Message, REFUSED } from "../wire.ts";
 import { pauseMs } from "./backoff.ts";
-import { Standstill } from "./frozen-worker.ts";
+import { FreezeDetector } from "./frozen-worker.ts";
 import { Link, type LinkEnd, type LinkEvents, type Session } from "./link.ts";
 import type { SocketConstructor } from "./socket.ts";
 
@@ -20,25 +20,25 @@ export interface ChannelOptions {
   readonly url: string;
   readonly WebSocket: SocketConstructor;
   readonly clock: Clock;
-  /** Asked for before every connection: tickets do not live long. */
+  /** A function is called before every connection: tickets are short-lived. */
   readonly token?: string | (() => string | Promise<string>) | undefined;
 }
 
 /**
- * Keeps one connection to the service, for one session after another. A session is taken up again after every loss of
- * its socket, for as long as the service has it.
+ * Keeps one connection to the service and reconnects when it is lost. The session is resumed for as long as the service
+ * keeps it; then a new one begins.
  */
 export abstract class Channel implements LinkEvents {
   readonly clock: Clock;
   readonly #options: ChannelOptions;
   #attempts = 0;
-  readonly #standstill: Standstill;
+  readonly #freeze: FreezeDetector;
   #state: "idle" | "connecting" | "ready" | "leaving" | "closed" = "idle";
   #link: Link | undefined;
-  /** The last one that was left while the client goes on. */
-  #parted: Link | undefined;
+  /** The last connection that is being closed while the client goes on. */
+  #detached: Link | undefined;
   #session: Session | undefined;
-  /** When something was sent that has been answered: the service surely had us on the line then. */
+  /** When the last answered request was sent: the session existed then. */
   #provedAt: Moment;
   #readyAt: Moment;
   #isOverdue = false;
@@ -46,23 +46,23 @@ export abstract class Channel implements LinkEvents {
   #problem: unknown;
   #cancelRetry: (() => void) | undefined;
   #cancelGrace: () => void = () => {};
-  /** The last connection, which is only there to leave, has come about or failed. */
-  #tellReturned: () => void = () => {};
+  /** Resolves `#resumeToLeave`: the connection is open, or has failed. */
+  #resolveResumed: () => void = () => {};
 
   constructor(options: ChannelOptions) {
     this.#options = options;
     this.clock = options.clock;
-    this.#standstill = new Standstill(options.clock);
+    this.#freeze = new FreezeDetector(options.clock);
     this.#provedAt = momentOf(options.clock);
     this.#readyAt = this.#provedAt;
   }
 
-  /** Requests may be sent, in a new session or in the one before. */
+  /** Requests may be sent, in a new session or a resumed one. */
   abstract ready(how: "connected" | "resumed"): void;
   abstract message(message: Message): void;
-  /** The connection is lost, and another is tried for. */
+  /** The connection is lost, and the client reconnects. */
   abstract interrupted(): void;
-  /** The session and all it had are gone, or may be given away from now on; the next one begins with nothing. */
+  /** The session is gone or may be, with all it held. The next one begins with nothing. */
   abstract gone(error: ConnectionError): void;
   abstract refused(error: AuthError): void;
 
@@ -71,79 +71,79 @@ export abstract class Channel implements LinkEvents {
   }
 
   /**
-   * By the clock, whether it has been told yet or not: what the session had may be somebody else's. Also while the
-   * connection looks fine, since after a sleep it may not be; the next answer tells.
+   * Whether, by the clock, the session's locks may belong to others, even if the client has no notice of it. Also true
+   * while the connection seems fine, because after a sleep it may not be; the next answer tells.
    */
   get isLapsed(): boolean {
     const session = this.#session;
-    return session !== undefined && (this.#graceLeftMs(session) <= 0 || this.#standstill.isInDoubt);
+    return session !== undefined && (this.#graceLeftMs(session) <= 0 || this.#freeze.isInDoubt);
   }
 
-  /** Why the last connection ended or did not come about. */
+  /** Why the last connection ended or failed. */
   get problem(): unknown {
     return this.#problem;
   }
 
-  /** The number by which reports name the session (docs/protocol.md); undefined where it has no name. */
+  /** The session's number in reports (docs/protocol.md); undefined without a session that can be resumed. */
   get owner(): number | undefined {
     return this.#session && Number.parseInt(this.#session.credential.slice(0, 13), 16) + 1;
   }
 
-  /** A tag that no request of this client has had. */
+  /** A tag that no request of this client has used. */
   nextTag(): string {
     this.#tags += 1;
     return this.#tags.toString(36);
   }
 
-  /** Sends only on a connection that is ready: nothing is ever kept for a later one. */
+  /** Sends if the connection is ready. Nothing is kept for a later one. */
   send(text: string): void {
     if (this.isReady) this.#link?.send(text);
   }
 
   proved(sentAt: Moment): void {
     if (sentAt.steady >= this.#provedAt.steady) this.#provedAt = sentAt;
-    this.#standstill.proved(sentAt);
+    this.#freeze.proved(sentAt);
   }
 
-  /** The network or the page may be another: connects now, or looks whether the connection still works. */
+  /** The network or the page may have changed: connects now, or checks the connection. */
   wake(): void {
     if (this.#state === "idle") this.#connect();
     else this.#link?.probe(PROBE_MS);
     this.#checkGrace();
   }
 
-  /** Somebody wants something of the service. */
+  /** There is a request: connects, unless that is already planned. */
   demand(): void {
     if (this.#state === "idle" && !this.#cancelRetry) this.#connect();
   }
 
-  /** An answer is long overdue: another connection may do better. */
+  /** An answer is long overdue: checks the connection. */
   suspect(): void {
-    this.#link?.probe(SUSPICION_MS);
+    this.#link?.probe(SUSPECT_PROBE_MS);
   }
 
   /**
-   * The page stands still from now on. Browsers break the sockets of such a page (Chromium 153), and when it runs again
-   * they report it as gone, which would end the session: better to give the socket up while there is time.
+   * The page is being frozen. Browsers break the sockets of a frozen page (Chromium 153) and close them in its name when
+   * it runs again, which would end the session: so the socket is given up now.
    */
-  part(): void {
+  detach(): void {
     this.#link?.drop("page frozen");
   }
 
-  /** The page may never run again: leaves with the session, and connects again should the page come back. */
+  /** The page may never run again: ends the session, and reconnects if the page is shown again. */
   leave(): void {
     const link = this.#link;
     if (!link || this.#isClosed) return;
     this.#state = "idle";
     this.#link = undefined;
-    this.#standstill.end();
+    this.#freeze.end();
     this.#problem = "page left";
-    this.#partWith(link);
+    this.#leaveOn(link);
     this.interrupted();
     this.#forget();
   }
 
-  /** Connects again with a fresh token, if that may help and costs nothing. */
+  /** Reconnects with a fresh token, if there may be one and the session survives it. */
   refresh(): boolean {
     const { token } = this.#options;
     if (typeof token !== "function" || !this.#session || !this.isReady) return false;
@@ -152,35 +152,35 @@ export abstract class Channel implements LinkEvents {
     return true;
   }
 
-  /** Leaves, with the session. Resolves when the service knows, or after a while. */
+  /** Ends the session and closes. Resolves when the service has confirmed it, or after `CLOSED_WITHIN_MS`. */
   async close(): Promise<void> {
     const isUnderWay = this.#state === "connecting";
     const mustReturn = this.#session !== undefined && !this.isReady;
     this.#state = mustReturn ? "leaving" : "closed";
     this.#cancelRetry?.();
     this.#cancelGrace();
-    this.#standstill.end();
-    const returned = mustReturn ? this.#return(isUnderWay) : Promise.resolve();
+    this.#freeze.end();
+    const returned = mustReturn ? this.#resumeToLeave(isUnderWay) : Promise.resolve();
     const left = returned.then(() => this.#link?.close());
     await within(this.clock, CLOSED_WITHIN_MS, left).catch(() => {});
     this.#state = "closed";
     this.#problem = undefined;
     void this.#link?.close();
-    // Nobody may be there to answer it.
-    for (const link of [this.#link, this.#parted]) link?.terminate();
+    // The other side may not answer the close.
+    for (const link of [this.#link, this.#detached]) link?.terminate();
   }
 
-  /** Leaves on this connection, with its session. */
-  #partWith(link: Link): void {
-    this.#parted?.terminate();
-    this.#parted = link;
+  /** Ends the session on this connection. */
+  #leaveOn(link: Link): void {
+    this.#detached?.terminate();
+    this.#detached = link;
     void link.close();
   }
 
-  /** A session without connection is taken up once more, to be left in due form: else everybody waits out its grace. */
-  #return(isUnderWay: boolean): Promise<void> {
+  /** Resumes a session without a connection, only to end it: otherwise other clients wait for its grace period. */
+  #resumeToLeave(isUnderWay: boolean): Promise<void> {
     return new Promise((resolve) => {
-      this.#tellReturned = resolve;
+      this.#resolveResumed = resolve;
       if (!isUnderWay) this.#open().catch(resolve);
     });
   }
@@ -206,16 +206,16 @@ export abstract class Channel implements LinkEvents {
 
   linked(asked: Session | undefined, given: Session | undefined): void {
     if (this.#state === "leaving") {
-      this.#tellReturned();
+      this.#resolveResumed();
       return;
     }
     this.#problem = undefined;
     const link = this.#link;
     if (this.#isOverdue && asked && link) {
-      // All that the session had has been told lost. It is left, so that nobody waits for it, and a new one begins.
+      // All its locks were reported lost. End it, so that no client waits for its grace period, and begin a new one.
       this.#isOverdue = false;
       this.#session = undefined;
-      this.#partWith(link);
+      this.#leaveOn(link);
       this.#connect();
       return;
     }
@@ -224,22 +224,22 @@ export abstract class Channel implements LinkEvents {
     this.#readyAt = momentOf(this.clock);
     this.#isOverdue = false;
     this.#cancelGrace();
-    this.#standstill.begin(() => this.suspect());
+    this.#freeze.begin(() => this.suspect());
     this.ready(asked ? "resumed" : "connected");
   }
 
   ended({ code, cause }: LinkEnd): void {
     if (this.#isClosed) {
       this.#link = undefined;
-      this.#tellReturned();
+      this.#resolveResumed();
       return;
     }
     const wasReady = this.isReady;
     const wasStable = wasReady && elapsedMs(this.clock, this.#readyAt) >= STABLE_MS;
-    const { isInDoubt } = this.#standstill;
+    const { isInDoubt } = this.#freeze;
     this.#state = "idle";
     this.#link = undefined;
-    this.#standstill.end();
+    this.#freeze.end();
     this.#problem = cause ?? `closed with code ${code}`;
     if (wasStable) this.#attempts = 0;
     this.interrupted();
@@ -247,10 +247,10 @@ export abstract class Channel implements LinkEvents {
     else this.#checkGrace();
     if (code === REFUSED) {
       this.refused(new AuthError("the service refused the token"));
-      // Nobody is helped by being refused again and again: the next request tries once more.
+      // Do not retry with a token that was refused. The next request tries once more.
       if (!this.#session || this.#isOverdue) return;
     }
-    // Who does not know what he has cannot wait.
+    // It is unknown what the session still holds: find out now.
     if (wasStable && isInDoubt) this.#connect();
     else this.#retry();
   }
@@ -261,7 +261,7 @@ export abstract class Channel implements LinkEvents {
     this.gone(new ConnectionError("the session is gone", this.#problem));
   }
 
-  /** While there is no connection, tells in time when the service may have given away what the session had. */
+  /** Without a connection, reports the session gone before the service may grant its locks to others. */
   #checkGrace(): void {
     if (this.isReady || !this.#session || this.#isOverdue || this.#isClosed) return;
     const leftMs = this.#graceLeftMs(this.#session);
@@ -270,7 +270,7 @@ export abstract class Channel implements LinkEvents {
     else {
       this.#isOverdue = true;
       this.gone(new ConnectionError("out of reach", this.#problem));
-      // Gives its turn to those that can still save their sessions, if many wait to be let in.
+      // If the server is busy, let clients first that can still save their sessions.
       this.#link?.drop();
     }
   }

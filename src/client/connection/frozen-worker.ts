@@ -1,12 +1,12 @@
 import { type Clock, elapsedMs, type Moment, momentOf } from "../clock.ts";
-import { AFTERMATH_MS, LOOK_EVERY_MS, STOOD_STILL_MS } from "../limits.ts";
+import { FREEZE_CHECK_MS, FROZEN_AFTER_MS, THAW_MS } from "../limits.ts";
 
 /**
- * Notices that a worker of a page has stood still with its page. When the page thaws, browsers close the worker's sockets in
- * its name, which ends the session, and tell the worker a tenth of a second later, of a broken connection (Chromium 153). No event
- * warns it: nothing is certain until the service has answered later than that.
+ * Detects that a dedicated worker was frozen with its page. When the page thaws, browsers close the worker's sockets in
+ * its name, which ends the session, and the worker learns of a broken connection a tenth of a second later (Chromium
+ * 153). There is no event for it: until the service has answered after that, the session is in doubt.
  */
-export class Standstill {
+export class FreezeDetector {
   readonly #clock: Clock;
   readonly #isPossible = "DedicatedWorkerGlobalScope" in globalThis;
   #ranAt: Moment | undefined;
@@ -17,20 +17,20 @@ export class Standstill {
     this.#clock = clock;
   }
 
-  /** Nobody knows whether the session is still there. */
+  /** Whether the session may be gone. */
   get isInDoubt(): boolean {
     return this.#noticedAt !== undefined || this.#isLate;
   }
 
-  /** There is a connection: looks out from now on, and calls back when the service is to be asked. */
+  /** Starts to watch a new connection. Calls `ask` when the service should be asked whether the session exists. */
   begin(ask: () => void): void {
     this.#noticedAt = undefined;
-    if (this.#isPossible) this.#look(ask);
+    if (this.#isPossible) this.#watch(ask);
   }
 
-  /** The service has answered what was sent at that moment. */
+  /** A request that was sent at this moment has been answered. */
   proved({ steady }: Moment): void {
-    if (this.#noticedAt && steady >= this.#noticedAt.steady + AFTERMATH_MS) this.#noticedAt = undefined;
+    if (this.#noticedAt && steady >= this.#noticedAt.steady + THAW_MS) this.#noticedAt = undefined;
   }
 
   end(): void {
@@ -40,16 +40,16 @@ export class Standstill {
   }
 
   get #isLate(): boolean {
-    return this.#ranAt !== undefined && elapsedMs(this.#clock, this.#ranAt) > STOOD_STILL_MS;
+    return this.#ranAt !== undefined && elapsedMs(this.#clock, this.#ranAt) > FROZEN_AFTER_MS;
   }
 
-  #look(ask: () => void): void {
+  #watch(ask: () => void): void {
     this.#ranAt = momentOf(this.#clock);
-    this.#cancel = this.#clock.after(LOOK_EVERY_MS, () => {
+    this.#cancel = this.#clock.after(FREEZE_CHECK_MS, () => {
       const isLate = this.#isLate;
-      this.#look(ask);
+      this.#watch(ask);
       if (isLate) this.#noticedAt = this.#ranAt;
-      if (this.#noticedAt && elapsedMs(this.#clock, this.#noticedAt) >= AFTERMATH_MS) ask();
+      if (this.#noticedAt && elapsedMs(this.#clock, this.#noticedAt) >= THAW_MS) ask();
     });
   }
 }

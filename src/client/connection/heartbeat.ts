@@ -1,63 +1,63 @@
 import { type Clock, elapsedMs, type Moment, momentOf } from "../clock.ts";
-import { LAST_CHANCE_MS, SOON_MS } from "../limits.ts";
+import { LATE_READ_MS, PROBE_AFTER_FREEZE_MS } from "../limits.ts";
 
-export interface Patient {
-  /** Sends something that is always answered. */
-  beat(): void;
-  /** What was sent at that moment has been answered. */
+export interface HeartbeatEvents {
+  /** Sends a request that is always answered. */
+  ping(): void;
+  /** A ping that was sent at this moment has been answered. */
   proved(sentAt: Moment): void;
   /** The server has stopped answering. */
   drop(): void;
 }
 
-/** Finds out within two of its intervals that nobody is at the other end: each beat must be answered before the next. */
+/** Detects a dead connection within two intervals: each ping must be answered before the next. */
 export class Heartbeat {
   readonly #clock: Clock;
   readonly #everyMs: number;
-  readonly #patient: Patient;
+  readonly #events: HeartbeatEvents;
   #unanswered: Moment | undefined;
   #armedAt: Moment;
   #armedMs = 0;
   #cancel: () => void = () => {};
 
-  constructor(clock: Clock, everyMs: number, patient: Patient) {
+  constructor(clock: Clock, everyMs: number, events: HeartbeatEvents) {
     this.#clock = clock;
     this.#everyMs = everyMs;
-    this.#patient = patient;
+    this.#events = events;
     this.#armedAt = momentOf(clock);
-    this.#arm(everyMs, () => this.#beat());
+    this.#arm(everyMs, () => this.#ping());
   }
 
-  heard(): void {
-    if (this.#unanswered) this.#patient.proved(this.#unanswered);
+  answered(): void {
+    if (this.#unanswered) this.#events.proved(this.#unanswered);
     this.#unanswered = undefined;
   }
 
-  /** Something else came: the connection works, but it may have come from before the last beat, so nothing is proved. */
-  hears(): void {
-    if (this.#unanswered) this.#arm(this.#everyMs, () => this.#giveLastChance());
+  /** Other input came: the connection works, but the input may be older than the last ping, so it proves nothing. */
+  received(): void {
+    if (this.#unanswered) this.#arm(this.#everyMs, () => this.#readFirst());
   }
 
-  /** Wants an answer within that time, or within what is left to a beat under way: asking often puts nothing off. */
+  /** Requires an answer within the time, or within what is left for a ping in flight: probing often delays nothing. */
   probe(withinMs: number): void {
     if (!this.#unanswered) {
       this.#unanswered = momentOf(this.#clock);
-      this.#patient.beat();
+      this.#events.ping();
     } else if (this.#armedMs - elapsedMs(this.#clock, this.#armedAt) <= withinMs) return;
-    this.#arm(withinMs, () => (this.#unanswered ? this.#giveLastChance() : this.#beat()));
+    this.#arm(withinMs, () => (this.#unanswered ? this.#readFirst() : this.#ping()));
   }
 
   stop(): void {
     this.#cancel();
   }
 
-  #giveLastChance(): void {
-    this.#arm(LAST_CHANCE_MS, () => (this.#unanswered ? this.#patient.drop() : this.#beat()));
+  #readFirst(): void {
+    this.#arm(LATE_READ_MS, () => (this.#unanswered ? this.#events.drop() : this.#ping()));
   }
 
-  #beat(): void {
-    const hasStoodStill = elapsedMs(this.#clock, this.#armedAt) > 2 * this.#everyMs;
-    this.probe(hasStoodStill ? Math.min(SOON_MS, this.#everyMs) : this.#everyMs);
+  #ping(): void {
+    const wasSuspended = elapsedMs(this.#clock, this.#armedAt) > 2 * this.#everyMs;
+    this.probe(wasSuspended ? Math.min(PROBE_AFTER_FREEZE_MS, this.#everyMs) : this.#everyMs);
   }
 
   #arm(ms: number, call: () => void): void {

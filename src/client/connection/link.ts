@@ -1,13 +1,13 @@
 import { type Clock, type Moment, momentOf } from "../clock.ts";
 import { BEAT_MS, BEATS_IN_GRACE, READY_WITHIN_MS } from "../limits.ts";
-import { BROKEN, DONE, frameOf, KEEPALIVE_TAG, type Message, messageOf, PARTED, REFUSED } from "../wire.ts";
-import { Heartbeat, type Patient } from "./heartbeat.ts";
+import { BROKEN, DETACHED, DONE, frameOf, KEEPALIVE_TAG, type Message, messageOf, REFUSED } from "../wire.ts";
+import { Heartbeat, type HeartbeatEvents } from "./heartbeat.ts";
 import { openSocket, type Socket, type SocketConstructor } from "./socket.ts";
 
-/** A session as the service lets it be taken up again. */
+/** What is needed to resume a session. */
 export interface Session {
   readonly credential: string;
-  /** For how long it outlives its socket. */
+  /** How long it survives the loss of its socket. */
   readonly graceMs: number;
 }
 
@@ -16,29 +16,29 @@ export interface LinkOptions {
   readonly WebSocket: SocketConstructor;
   readonly clock: Clock;
   readonly token: string | undefined;
-  /** The session to take up again; undefined begins a new one. */
+  /** The session to resume; undefined begins a new one. */
   readonly session: Session | undefined;
 }
 
 export interface LinkEnd {
-  /** That of the socket, or `REFUSED`. */
+  /** The socket's close code, or `REFUSED`. */
   readonly code: number;
   readonly cause?: unknown;
 }
 
 export interface LinkEvents {
   nextTag(): string;
-  /** Requests may be sent. What is given is undefined where the service keeps no session beyond its socket. */
+  /** Requests may be sent. `given` is undefined if the session cannot be resumed. */
   linked(asked: Session | undefined, given: Session | undefined): void;
   message(message: Message): void;
-  /** What was sent at that moment has been answered. */
+  /** A request that was sent at this moment has been answered. */
   proved(sentAt: Moment): void;
-  /** The connection has ended. Told once, unless the client itself closed it. */
+  /** The connection has ended. Called once, and not if the client closed it. */
   ended(end: LinkEnd): void;
 }
 
-/** One socket, from its opening to its end: shows who we are, asks for the session, and notices when the server is gone. */
-export class Link implements Patient {
+/** One socket: authenticates, begins or resumes the session, and detects a dead server. */
+export class Link implements HeartbeatEvents {
   readonly #options: LinkOptions;
   readonly #events: LinkEvents;
   readonly #socket: Socket;
@@ -46,7 +46,7 @@ export class Link implements Patient {
   #sentAt: Moment;
   #isOver = false;
   #heartbeat: Heartbeat | undefined;
-  readonly #cancelPatience: () => void;
+  readonly #cancelOpenTimer: () => void;
 
   constructor(options: LinkOptions, events: LinkEvents) {
     this.#options = options;
@@ -56,46 +56,46 @@ export class Link implements Patient {
     const resumed = options.session ? [`holdfast.resume.${options.session.credential}`] : [];
     const socket = openSocket(options.WebSocket, options.url, ["dflockd.v2", ...resumed]);
     this.#socket = socket;
-    socket.addEventListener("open", () => this.#greet());
-    socket.addEventListener("message", ({ data }) => this.#hear(data));
+    socket.addEventListener("open", () => this.#authenticate());
+    socket.addEventListener("message", ({ data }) => this.#receive(data));
     socket.addEventListener("error", (event) => this.#end({ code: BROKEN, cause: causeOf(event) }));
     socket.addEventListener("close", ({ code }) => this.#end({ code }));
-    this.#cancelPatience = options.clock.after(READY_WITHIN_MS, () => this.drop());
+    this.#cancelOpenTimer = options.clock.after(READY_WITHIN_MS, () => this.drop());
   }
 
   send(text: string): void {
     try {
       this.#socket.send(text);
     } catch {
-      // A socket that cannot send is about to say that it is closed; what was unanswered is sent again on the next one.
+      // The socket is about to report its close. Unanswered requests are sent again on the next one.
     }
   }
 
-  /** Gives the socket up, but not the session. */
+  /** Closes the socket and keeps the session. */
   drop(cause = "no answer in time"): void {
-    this.#end({ code: PARTED, cause });
+    this.#end({ code: DETACHED, cause });
   }
 
-  /** Gives the socket up unless somebody answers within that time. */
+  /** Drops the socket unless the service answers within the time. */
   probe(withinMs: number): void {
     if (!this.#isOver) this.#heartbeat?.probe(withinMs);
   }
 
-  /** Waits no longer for the other side, which may be gone: an open socket would keep a program running. */
+  /** Closes the socket without waiting for the other side: an open socket keeps a program running. */
   terminate(): void {
     this.#socket.terminate?.();
   }
 
-  /** Leaves, with the session. Resolves when the service has heard it. */
+  /** Ends the session. Resolves when the service has confirmed the close. */
   close(): Promise<void> {
-    this.#fallSilent();
+    this.#stop();
     return new Promise((resolve) => {
       this.#socket.addEventListener("close", () => resolve());
       closeSocket(this.#socket, DONE);
     });
   }
 
-  beat(): void {
+  ping(): void {
     this.send(frameOf(KEEPALIVE_TAG, "ping"));
   }
 
@@ -103,33 +103,33 @@ export class Link implements Patient {
     this.#events.proved(sentAt);
   }
 
-  #greet(): void {
+  #authenticate(): void {
     if (this.#isOver) return;
     const { token, clock } = this.#options;
     this.#sentAt = momentOf(clock);
     if (typeof token === "string") this.send(`auth\n_\n${token.trim().replaceAll(/[\r\n]/g, " ")}\n`);
-    // In one message: after a restart of the service everybody asks at once. The session is also asked for when it is
-    // taken up: how long it outlives a socket may have changed meanwhile.
+    // One message, because all clients send it at once after a restart. A resumed session asks too: its grace period
+    // may have changed.
     const watch = frameOf(this.#events.nextTag(), "watch", "_", "lost");
     this.send(watch + frameOf(this.#sessionTag, "session", "_", "resume"));
   }
 
-  #hear(data: unknown): void {
+  #receive(data: unknown): void {
     if (this.#isOver || typeof data !== "string") return;
-    this.#heartbeat?.hears();
+    this.#heartbeat?.received();
     const message = messageOf(data);
     if (message.type === "untagged") {
       if (message.status === "error_auth") this.#end({ code: REFUSED, cause: "refused" });
     } else if (message.type === "present") this.send(frameOf(this.#events.nextTag(), "ping"));
     else if (message.type !== "answer") this.#events.message(message);
-    else if (message.tag === KEEPALIVE_TAG) this.#heartbeat?.heard();
+    else if (message.tag === KEEPALIVE_TAG) this.#heartbeat?.answered();
     else if (message.tag === this.#sessionTag) this.#becomeReady(sessionOf(message.rest));
     else this.#events.message(message);
   }
 
   #becomeReady(session: Session | undefined): void {
     const { clock, session: asked } = this.#options;
-    this.#cancelPatience();
+    this.#cancelOpenTimer();
     const beatMs = session ? Math.min(BEAT_MS, session.graceMs / BEATS_IN_GRACE) : BEAT_MS;
     this.#heartbeat = new Heartbeat(clock, beatMs, this);
     this.proved(this.#sentAt);
@@ -138,32 +138,32 @@ export class Link implements Patient {
 
   #end(end: LinkEnd): void {
     if (this.#isOver) return;
-    this.#fallSilent();
-    closeSocket(this.#socket, PARTED);
+    this.#stop();
+    closeSocket(this.#socket, DETACHED);
     this.terminate();
     this.#events.ended(end);
   }
 
-  #fallSilent(): void {
+  #stop(): void {
     this.#isOver = true;
-    this.#cancelPatience();
+    this.#cancelOpenTimer();
     this.#heartbeat?.stop();
   }
 }
 
-/** Undefined for a refusal, which says nothing more. */
+/** Undefined if the service refused, with an empty reply. */
 function sessionOf(rest: string): Session | undefined {
   const [credential, seconds] = rest.split(" ");
   return credential ? { credential, graceMs: Number(seconds) * 1000 } : undefined;
 }
 
-/** What went wrong, where the event of a socket says so: those of browsers and of Node's own sockets do not. */
+/** The cause of a socket error, if the event has one: in browsers and Node's own sockets it has none. */
 function causeOf(event: unknown): unknown {
   const { error, message } = event as { readonly error?: Partial<Error>; readonly message?: unknown };
   return error?.message ? error : message || undefined;
 }
 
-/** Does nothing to a socket that is closed already. */
+/** Does nothing if the socket is already closed. */
 function closeSocket(socket: Socket, code: number): void {
   try {
     socket.close(code);

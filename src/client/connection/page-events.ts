@@ -1,27 +1,26 @@
 type Target = Pick<EventTarget, "addEventListener" | "removeEventListener">;
 type Page = Target & { readonly visibilityState?: string };
 
-/** What becomes of a page, where there is one. */
+/** Changes of the page's lifecycle. */
 export interface PageEvents {
-  /** Time may have passed without it, or the network is back. */
+  /** The page is shown or runs again, or the network is back. */
   returned(): void;
-  /** The page is hidden. It comes before all that follows. */
+  /** The page is hidden. Comes before `frozen` and `left`. */
   hidden(): void;
-  /** It stands still from now on. */
+  /** The page is about to be frozen. */
   frozen(): void;
-  /** Its user has gone elsewhere, and it is kept in case he comes back. */
+  /** The user has navigated away, and the browser keeps the page for the way back. */
   left(): void;
 }
 
 const pageNow = () => (globalThis as { document?: Page }).document;
 
-/** Nobody looks at the page. */
 export const isHidden = (): boolean => pageNow()?.visibilityState === "hidden";
 
-/** Tells what becomes of the page. Returns the end of it. */
+/** Listens to the page, where there is one. Returns a function that stops it. */
 export function watchPage({ returned, hidden, frozen, left }: PageEvents): () => void {
   const document = pageNow();
-  // Workers of browsers have no document, but a network that comes and goes. Other runtimes may not take such listeners.
+  // Workers have no document, but network events. Other runtimes may refuse such listeners.
   const isBrowser = "ononline" in globalThis || "WorkerNavigator" in globalThis;
   const window = isBrowser ? (globalThis as Partial<Target>) : undefined;
   const unloaded = (event: Event) => (event as { readonly persisted?: boolean }).persisted && left();

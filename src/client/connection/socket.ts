@@ -2,9 +2,9 @@
 export interface Socket {
   /** Sends one frame. May throw when it is not open. */
   send(text: string): void;
-  /** Ends it, with a code that the other side is told. */
+  /** Closes it with a code for the other side. */
   close(code?: number): void;
-  /** Ends it at once, without waiting for the other side. The sockets of browsers have none. */
+  /** Closes it at once, without waiting for the other side. Browsers do not have it. */
   terminate?(): void;
   /** As that of an `EventTarget`. */
   addEventListener(type: "open" | "error", listener: (event: unknown) => void): void;
@@ -16,14 +16,14 @@ export interface Socket {
 export type SocketConstructor = new (url: string, protocols: string[]) => Socket;
 
 const PATH = "/v1/ws";
-/** As the service wants it: browsers do not tell why an upgrade was refused. */
+/** The service's rule, checked here because browsers do not say why an upgrade was refused. */
 const LABEL = /^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;
 
 export function isLabel(text: unknown): boolean {
   return typeof text === "string" && LABEL.test(text);
 }
 
-/** Where the WebSocket is, from what people write for it: any of http, https, ws, wss, with or without the path. */
+/** The WebSocket address for an http, https, ws or wss URL, with or without the path. */
 export function addressIn(url: unknown): URL | undefined {
   const page = (globalThis as { location?: { href: string } }).location?.href;
   try {
@@ -37,7 +37,7 @@ export function addressIn(url: unknown): URL | undefined {
   }
 }
 
-/** Where undici, which is Node's own, keeps what carries out its requests: 6 in the first, 7 in both. */
+/** Where undici, the HTTP client in Node, keeps its dispatcher: version 6 in the first, version 7 in both. */
 const DISPATCHERS = [1, 2].map((version) => Symbol.for(`undici.globalDispatcher.${version}`));
 
 type Handler = Record<string, (...given: unknown[]) => unknown>;
@@ -47,9 +47,9 @@ interface Dispatcher {
 }
 
 /**
- * Opens a socket, with a way to end it at once wherever one can be made. Node's own (24.21, undici 7) waits without end for the
- * other side's goodbye, and one whose connection died silently would keep the program running: so the TCP socket below it is
- * caught when it is handed over. Only what is opened here is watched, and nothing is changed about it.
+ * Opens a socket that has `terminate`, where possible. Node's own WebSocket (24.21, undici 7) waits without limit for the
+ * other side's close frame, so one whose connection died silently keeps the program running. Hence the TCP socket below
+ * it is recorded during the upgrade. Only sockets that are opened here are affected.
  */
 export function openSocket(WebSocket: SocketConstructor, url: string, protocols: string[]): Socket {
   const world = globalThis as unknown as Record<symbol, Dispatcher>;

@@ -1,6 +1,7 @@
 /**
- * How the connection fares. `connecting`: the first attempt is under way; `connected`: a new session has begun, with nothing;
- * `reconnecting`: there is no connection; `resumed`: the session goes on, with its locks and places; `closed`: the client is.
+ * State of the connection. `connecting`: the first attempt is in progress; `connected`: a new session has begun, with
+ * nothing held; `reconnecting`: there is no connection; `resumed`: the session goes on, with its locks and places in
+ * queues; `closed`: the client is closed.
  */
 export type Status = "connecting" | "connected" | "reconnecting" | "resumed" | "closed";
 
@@ -18,7 +19,7 @@ function nodeOf(status: Status | undefined): StatusNode {
   return { status, next, follow };
 }
 
-/** How the connection fares, for any number of readers. One that stops reading leaves nothing behind beyond the next change. */
+/** The connection's status for any number of readers. A reader that stops is garbage after the next change. */
 export class StatusFeed {
   #last = nodeOf(undefined);
 
@@ -33,7 +34,7 @@ export class StatusFeed {
     this.#last = node;
   }
 
-  /** First how things stand, if that is known, then every change, until the client is closed. */
+  /** The current status, if known, then every change, until the client is closed. */
   read(): AsyncIterableIterator<Status> {
     let next: Promise<StatusNode | undefined> = this.#last.status ? Promise.resolve(this.#last) : this.#last.next;
     let stop: (nothing: undefined) => void = () => {};
@@ -50,7 +51,7 @@ export class StatusFeed {
         const value = (await Promise.race([coming, stopped]))?.status;
         return value ? { done: false, value } : { done: true, value: undefined };
       },
-      // Also while somebody waits for the next one, as in the clean-up of an effect.
+      // May be called while `next` is pending, for example when an effect is cleaned up.
       async return() {
         next = stopped;
         stop(undefined);

@@ -1,40 +1,40 @@
-import type { Answer, Patience, Request } from "../connection/calls.ts";
+import type { Answer, Request, WaitLimits } from "../connection/calls.ts";
 import type { Channel } from "../connection/channel.ts";
 import type { ConnectionError, LossReason } from "../errors.ts";
 import type { Lock } from "./lock.ts";
-import type { Stays } from "./sticky.ts";
+import type { StickyLocks } from "./sticky.ts";
 
-/** Whether a session is over, and why. */
-export interface SessionFate {
+/** A session; `end` is set once it is over. */
+export interface SessionState {
   end?: ConnectionError;
 }
 
-/** What locks and tickets need of the client they belong to. */
+/** What locks and tickets need of their client. */
 export interface Host extends Pick<Channel, "clock" | "isReady" | "isLapsed" | "problem" | "owner" | "suspect"> {
-  /** Another one in another session. */
-  readonly session: SessionFate;
-  /** The newest losses of locks that are not made yet, since grant and loss may be read in one go, or are being given back; by token. */
+  /** Replaced when a new session begins. */
+  readonly session: SessionState;
+  /** The newest losses without a `Lock`, by token: grant and loss may arrive together, or a release is in flight. */
   readonly losses: ReadonlyMap<string, LossReason>;
-  /** What is kept between callbacks. */
-  readonly stays: Stays;
-  ask(request: Request, patience?: Patience): Promise<Answer>;
-  /** The lock is to be looked after from here on. */
+  /** Locks that are kept between callbacks. */
+  readonly kept: StickyLocks;
+  ask(request: Request, limits?: WaitLimits): Promise<Answer>;
+  /** Registers a lock that is held. */
   hold(lock: Lock): void;
-  /** The lock is over, one way or the other. */
+  /** The lock was released or lost. */
   drop(lock: Lock): void;
 }
 
-/** Longer than an answer ever takes that does not wait for a lock. */
+/** More than any answer takes that does not wait for a lock. */
 export const ANSWERED_WITHIN_MS = 10_000;
 
-/** Where a hold or a place is. */
+/** The key of a lock or a place in a queue. */
 export interface LockTarget {
   readonly key: string;
   readonly limit: number;
 }
 
-/** Gives a hold back. Resolves with what the service says to it, or with nothing if that will never be known. */
-export function giveBack(
+/** Releases a token. Resolves with the answer, or with undefined if there will be none. */
+export function releaseToken(
   host: Pick<Host, "ask">,
   { key, limit }: LockTarget,
   token: string,

@@ -3,19 +3,19 @@ import { SAFE_PART } from "../limits.ts";
 import { WANTED } from "../wire.ts";
 
 /**
- * For how long a lock is surely held. The service counts a lease from when it carried the request out, we count it from
- * when the request was sent: our end of it comes first.
+ * How long a lock is certainly held. The service counts a lease from when it carried out the request, the client from when
+ * it sent the request: so the lease ends earlier here.
  */
 export interface Lease {
   readonly ms: number;
-  /** The service has said so to a holder that asked. */
+  /** Another client wants the key. */
   readonly isWanted: boolean;
   elapsedMs(now?: Moment): number;
-  /** Not positive: it may be somebody else's by now. */
+  /** If not positive, another client may hold the lock. */
   remainingMs(now?: Moment): number;
 }
 
-/** `text`: the seconds, and whether somebody else wants the key. */
+/** `text`: the seconds, and whether another client wants the key. */
 export function leaseOf(clock: Clock, text: string, sentAt: Moment): Lease {
   const ms = Number.parseInt(text, 10) * 1000;
   const elapsedMs = (now?: Moment) => elapsedSince(clock, sentAt, now);

@@ -2,29 +2,29 @@ import { elapsedMs, type Moment, momentOf, within } from "../clock.ts";
 import { LockLostError, type LossReason } from "../errors.ts";
 import { RELEASED_WITHIN_MS } from "../limits.ts";
 import { FOREVER_MS } from "../wire.ts";
-import { giveBack, type Host, type LockTarget } from "./host.ts";
+import { type Host, type LockTarget, releaseToken } from "./host.ts";
 import { type Lease, leaseOf } from "./lease.ts";
 
-/** What the service knows of a lock. A sticky one is taken over by one `Lock` after the other. */
+/** A grant. A sticky one is passed from one `Lock` to the next. */
 export interface Hold {
   readonly place: LockTarget;
   readonly token: string;
   lease: Lease;
   /** The `Lock` that has it now. */
   lock?: Lock;
-  /** Stops the timer, which is for whoever has it when it fires. */
+  /** Stops the timer. When it fires, it checks the current `lock`. */
   stop?: (() => void) | undefined;
   isRenewing?: boolean;
-  /** The service has refused a renewal or a release, and is asked once more. */
+  /** The service has refused a renewal or a release once; it is asked again. */
   isRefused?: boolean;
 }
 
 export interface HoldOptions {
-  /** Milliseconds after which the lock is lost even to a holder that is alive. */
+  /** Milliseconds after which the lock is lost even if its holder is alive. */
   readonly maxHold?: number | undefined;
-  /** No callback runs: it is given back as soon as somebody wants it. */
+  /** No callback runs: it is released as soon as another client wants it. */
   readonly isIdle?: boolean;
-  /** This `Lock` is over, one way or the other. */
+  /** Called when this `Lock` was released, lost or passed on. */
   readonly ended?: (() => unknown) | undefined;
 }
 
@@ -32,24 +32,24 @@ export interface HoldOptions {
 const INSPECT = Symbol.for("nodejs.util.inspect.custom");
 
 /**
- * A lock, or one slot of a semaphore, that is held. It is renewed until it is released or lost, and it is never called
- * held for longer than the service keeps it: without word from the service it counts as lost before its lease ends.
+ * A lock, or one slot of a semaphore, that is held. It is renewed until it is released or lost. It never counts as held
+ * for longer than the service keeps it: without an answer from the service it is lost before its lease ends.
  */
 export class Lock implements AsyncDisposable {
   /** The key that is held. */
   readonly key: string;
   /** Resolves with a `LockLostError` when the lock is lost. Never rejects; stays pending when the lock is released. */
   readonly lost: Promise<LockLostError>;
-  /** Somebody else wants it. @internal */
+  /** Another client wants it. @internal */
   isWanted: boolean;
   readonly #host: Host;
   readonly #hold: Hold;
   readonly #options: HoldOptions;
   readonly #heldSince: Moment;
   #loss: LockLostError | undefined;
-  #tellLost: (error: LockLostError) => void = () => {};
-  /** Made when somebody asks for it: most locks last too short a time. */
-  #losing: AbortController | undefined;
+  #resolveLost: (error: LockLostError) => void = () => {};
+  /** Created on first use: most locks are held too briefly to need it. */
+  #lossController: AbortController | undefined;
   #isOver = false;
   #released: Promise<boolean> | undefined;
 
@@ -63,56 +63,56 @@ export class Lock implements AsyncDisposable {
     this.key = hold.place.key;
     this.#heldSince = momentOf(host.clock);
     this.lost = new Promise((resolve) => {
-      this.#tellLost = resolve;
+      this.#resolveLost = resolve;
     });
     host.hold(this);
-    // One that lasts no longer than a short callback has no time for its timer: a renewal may be due.
+    // The last `Lock` of a sticky grant may have been too short for its timer to fire: a renewal may be due.
     this.check(this.#heldSince);
   }
 
-  /** What proves the hold to the service: whoever knows it may release it. Not shown when the lock is logged. */
+  /** The secret of this grant: any client that presents it may release the lock. Not shown when the lock is logged. */
   get token(): string {
     return this.#hold.token;
   }
 
   /** Aborts when the lock is lost, with a `LockLostError`; not when it is released. */
   get signal(): AbortSignal {
-    this.#losing ??= new AbortController();
-    if (this.#loss) this.#losing.abort(this.#loss);
-    return this.#losing.signal;
+    this.#lossController ??= new AbortController();
+    if (this.#loss) this.#lossController.abort(this.#loss);
+    return this.#lossController.signal;
   }
 
-  /** 16 hex digits, higher as text with every grant of the key: let what the lock protects refuse lower ones. */
+  /** 16 hex digits, increasing as text with every grant of the key: the protected resource should refuse lower ones. */
   get fence(): string {
     return this.token.slice(0, 16);
   }
 
-  /** For how long the service keeps the lock without being asked again, in milliseconds. */
+  /** How long the service keeps the lock without a renewal, in milliseconds. */
   get lease(): number {
     return this.#hold.lease.ms;
   }
 
   /**
-   * Until when the lock is held unless it is renewed, in milliseconds of `Date.now()`. Every renewal moves it, but not past the end
-   * of `maxHold`. Counted as `isHeld` counts: the service keeps the lock a little longer. It may be lost before: see `isHeld`.
+   * When the lock ends unless it is renewed, in milliseconds of `Date.now()`. Every renewal moves it, but not past the end
+   * of `maxHold`. A little earlier than at the service. The lock may be lost before: see `isHeld`.
    */
   get expiresAt(): number {
     return Math.floor(this.#host.clock.wall() + Math.min(this.#hold.lease.remainingMs(), this.#leftMs()));
   }
 
-  /** False as soon as the lock may be somebody else's, by the clock, even if nobody has been told yet. */
+  /** False as soon as, by the clock, another client may hold the lock, even if the loss is not reported yet. */
   get isHeld(): boolean {
     const { isRefused, lease } = this.#hold;
     return !this.#isOver && !isRefused && lease.remainingMs() > 0 && !this.#host.isLapsed;
   }
 
   /**
-   * Gives the lock back. Resolves with true once the service has it, and with false if the lock was lost before, or if
-   * the service does not answer within five seconds: it then ends with its lease at the latest. Never rejects; calling it again
-   * changes nothing.
+   * Releases the lock. Resolves with true once the service has confirmed it, and with false if the lock was lost before, or
+   * if the service does not answer within five seconds: the lock then ends with its lease at the latest. Never rejects;
+   * calling it again changes nothing.
    */
   release(): Promise<boolean> {
-    this.#released ??= this.#isOver ? Promise.resolve(false) : this.#giveBack();
+    this.#released ??= this.#isOver ? Promise.resolve(false) : this.#releaseToken();
     return this.#released;
   }
 
@@ -132,25 +132,24 @@ export class Lock implements AsyncDisposable {
     return `Lock ${inspect(this.toJSON(), options)}`;
   }
 
-  /** Gives the lock back after its work. Resolves with the loss if the work may have gone on without the lock. @internal */
-  async conclude(): Promise<LockLostError | undefined> {
+  /** Releases the lock after a callback. Resolves with the loss if the callback may have run without the lock. @internal */
+  async finish(): Promise<LockLostError | undefined> {
     const wasOver = this.#isOver;
     const wasHeld = this.isHeld;
     if ((await this.release()) || wasOver) return this.#loss;
-    // A loss may still be on its way. But the word for a refusal is also that for a failure: one alone is not believed.
-    if (this.#hold.isRefused && (await this.#giveBack())) return undefined;
+    // A notice of loss may be in flight. But `error` also stands for a failure of the service, so ask twice.
+    if (this.#hold.isRefused && (await this.#releaseToken())) return undefined;
     if (wasHeld && !this.#hold.isRefused) return undefined;
-    return new LockLostError(this.key, this.#host.losses.get(this.token) ?? this.#ownReason);
+    return new LockLostError(this.key, this.#host.losses.get(this.token) ?? this.#localReason);
   }
 
-  /** Judges by the clocks what is due, however late it is called. @internal */
+  /** Renews the lock or gives it up, by the clock, however late it is called. @internal */
   check(now = momentOf(this.#host.clock)): void {
     if (this.#isOver) return;
     const { lease } = this.#hold;
-    if (lease.remainingMs(now) <= 0) this.giveUp(this.#ownReason);
+    if (lease.remainingMs(now) <= 0) this.giveUp(this.#localReason);
     else if (this.#leftMs(now) <= 0) this.giveUp("expired");
     else {
-      // A third of it is over.
       if (lease.elapsedMs(now) >= lease.ms / 3) this.#renewOrProbe();
       this.#arm(now);
     }
@@ -161,33 +160,33 @@ export class Lock implements AsyncDisposable {
     if (!this.#isOver && !this.#hold.isRenewing) void this.#renew();
   }
 
-  /** Somebody else wants it: an idle one is given back at once, any other after its callback. @internal */
+  /** Another client wants it: an idle lock is released at once, any other after its callback. @internal */
   want(): void {
     this.isWanted = true;
     if (this.#options.isIdle) void this.release();
   }
 
-  /** This `Lock` is over, but not what it stood for: another takes it over. @internal */
-  pass(): Hold {
+  /** Ends this `Lock`, but not its grant, which another `Lock` takes over. @internal */
+  handOver(): Hold {
     this.#end(false);
     return this.#hold;
   }
 
-  /** The lock is lost. Whoever says so first is believed. @internal */
+  /** The lock is lost. The first reason counts. @internal */
   lose(reason: LossReason): void {
     if (this.#isOver) return;
     this.#end();
     this.#loss = new LockLostError(this.key, reason);
-    this.#tellLost(this.#loss);
-    this.#losing?.abort(this.#loss);
+    this.#resolveLost(this.#loss);
+    this.#lossController?.abort(this.#loss);
   }
 
-  /** Why the lock is lost, as far as the client alone can tell. */
-  get #ownReason(): LossReason {
+  /** Why the lock is lost, as far as the client knows without the service. */
+  get #localReason(): LossReason {
     return this.#host.isReady ? "expired" : "disconnected";
   }
 
-  /** Of the longest hold. */
+  /** What is left of `maxHold`. */
   #leftMs(now?: Moment): number {
     const { maxHold = FOREVER_MS } = this.#options;
     return maxHold - elapsedMs(this.#host.clock, this.#heldSince, now);
@@ -202,13 +201,13 @@ export class Lock implements AsyncDisposable {
 
   async #renew(): Promise<void> {
     const [host, hold] = [this.#host, this.#hold];
-    // Meanwhile another `Lock` may have taken it over.
+    // Another `Lock` may have taken the grant over since.
     const now = () => hold.lock as Lock;
     hold.isRenewing = true;
     try {
       const request = { command: "n", ...hold.place, arg: `${hold.token} ${hold.lease.ms / 1000}` } as const;
       let answer = await host.ask(request);
-      // The same word says that the service had a failure: one alone is not believed.
+      // `error` also stands for a failure of the service, so ask twice.
       hold.isRefused = answer.status === "error";
       if (hold.isRefused && !now().#isOver) answer = await host.ask(request);
       if (now().#isOver) return;
@@ -217,22 +216,22 @@ export class Lock implements AsyncDisposable {
       else if (hold.isRefused) now().giveUp("expired");
       if (hold.lease.isWanted) now().want();
     } catch {
-      // The session is gone, or this token was refused: whoever found out tells, and at last the lease does.
+      // The session is gone, or the token was refused. Both are reported elsewhere, and the lease ends anyway.
     } finally {
       hold.isRenewing = false;
       if (!now().#isOver) now().#arm();
     }
   }
 
-  /** Lost by our own judgement: the service may not know yet. @internal */
+  /** The lock is lost by the client's clock: the service may not know yet. @internal */
   giveUp(reason: LossReason): void {
     this.lose(reason);
-    void giveBack(this.#host, this.#hold.place, this.token);
+    void releaseToken(this.#host, this.#hold.place, this.token);
   }
 
-  async #giveBack(): Promise<boolean> {
+  async #releaseToken(): Promise<boolean> {
     if (!this.#isOver) this.#end();
-    const given = giveBack(this.#host, this.#hold.place, this.token);
+    const given = releaseToken(this.#host, this.#hold.place, this.token);
     const answer = await within(this.#host.clock, RELEASED_WITHIN_MS, given).catch(() => undefined);
     const isGiven = answer?.status === "ok" || answer?.isRepeated === true;
     this.#hold.isRefused = answer?.status === "error" && !isGiven;
@@ -246,13 +245,13 @@ export class Lock implements AsyncDisposable {
     this.#options.ended?.();
   }
 
-  /** Sleeps until the next third of the lease, its end, or the end of the longest hold. */
+  /** Sets the timer for the next third of the lease, its end, or the end of `maxHold`. */
   #arm(now = momentOf(this.#host.clock)): void {
     const hold = this.#hold;
     const { lease, stop } = hold;
     const thirdMs = lease.ms / 3;
     const leftMs = this.#leftMs(now);
-    // A timer that is set fires before the next third is over. Setting another would be most of a short sticky hold's cost.
+    // The timer that is set fires before the next third is over. Setting it again would dominate the cost of a short sticky lock.
     if (stop && leftMs > thirdMs) return;
     stop?.();
     const nextThirdMs = thirdMs - (lease.elapsedMs(now) % thirdMs);
@@ -265,8 +264,8 @@ export class Lock implements AsyncDisposable {
 }
 
 /**
- * Runs the work, then gives the lock back, unless it is kept. Settles as the work does; if that succeeds though the lock was
- * lost meanwhile, rejects with the `LockLostError`.
+ * Runs the callback, then releases the lock, unless it is kept. Settles as the callback does; if the callback succeeds but
+ * the lock was lost, rejects with the `LockLostError`.
  */
 export async function whileHeld<Result>(
   lock: Lock,
@@ -280,7 +279,7 @@ export async function whileHeld<Result>(
     if (!keeps?.()) await lock.release();
     throw error;
   }
-  const loss = keeps?.() ? undefined : await lock.conclude();
+  const loss = keeps?.() ? undefined : await lock.finish();
   if (loss) throw loss;
   return result;
 }

@@ -22,7 +22,7 @@ export class Semaphore {
     this.limit = limit;
   }
 
-  /** As `Locks.request`: settles as the callback does, or rejects with a `LockLostError`, once the slot is given back. */
+  /** As `Locks.request`: settles as the callback does, or rejects with a `LockLostError`, once the slot is released. */
   request<Result>(callback: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   request<Result>(
     options: Without<RequestOptions> | undefined,
@@ -49,12 +49,12 @@ export class Semaphore {
     return this.#locks.enqueue(this.key, this.#with("enqueue", options));
   }
 
-  /** As `Locks.query`: resolves with who holds the key and who waits for it. */
+  /** As `Locks.query`: resolves with the holders and waiters of the key. */
   query(): Promise<KeyReport | null> {
     return this.#locks.query(this.key);
   }
 
-  /** The options with the limit, which is not theirs to say. */
+  /** The options with the limit, which they may not contain. */
   #with<Options extends object>(call: Call, options: Options): Options & { limit: number } {
     checkOwn(call, options);
     return { ...options, limit: this.limit };

@@ -8,25 +8,24 @@ import type { Host, LockTarget } from "./host.ts";
 import { Lock, whileHeld } from "./lock.ts";
 
 /** Locks that are kept after their callback. */
-export interface Stays {
+export interface StickyLocks {
   request<Result>(key: string, options: RequestOptions, run: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
-  /** Gives back what is kept of this key while no callback uses it. */
-  giveUp(place: LockTarget): void;
+  /** Releases the lock of this key if no callback uses it. */
+  release(place: LockTarget): void;
 }
 
 /**
- * Callers of this client take turns on a lock, first come, first served, and the next one takes it over without asking the
- * service. Once somebody else wants it, it is given back after the running callback, and the next caller asks the service like
- * everybody else. Callers of a semaphore do not wait here: whoever finds no slot kept asks the service, and one slot at
- * most is kept.
+ * Callers of this client take turns on a lock in order of arrival, and the next one takes it over without asking the
+ * service. Once another client wants it, it is released after the running callback, and the next caller asks the service.
+ * Callers of a semaphore do not wait here: without an idle slot they ask the service, and at most one slot is kept.
  */
-export function staysOf(host: Host): Stays {
-  /** Those that no callback uses. */
+export function stickyLocksOf(host: Host): StickyLocks {
+  /** Locks that no callback uses. */
   const idle = new Map<string, Lock>();
-  /** Who waits for a lock that a callback of this client has, or is about to get. */
+  /** Callers that wait for a lock that another callback of this client has or is acquiring. */
   const turns = new Map<string, Turn[]>();
 
-  /** Since when this client has been busy without a pause in which timers fire and messages are read. */
+  /** When the last pause ended in which timers fire and messages are read. */
   let busySince = 0;
   let pause: Promise<void> | undefined;
 
@@ -42,13 +41,13 @@ export function staysOf(host: Host): Stays {
         await host.ask({ command: "ping", queue }, { signal: options.signal, withinMs: timeout, tooLate });
         timeout = leftMs(host, timeout, since);
       } else if (limit === 1) turns.set(name, []);
-      // The next who is still there has the turn.
+      // Gives the turn to the next caller that still waits.
       const ended = () => {
         const waiting = turns.get(name);
         while (waiting?.length) if (waiting.shift()?.()) return;
         turns.delete(name);
       };
-      // Callbacks that wait for nothing would keep everything else of this program from running, and the news that somebody waits.
+      // Callbacks that never wait would block the event loop, and with it the notice that another client waits.
       if (!pause) {
         busySince = clock.steady();
         pause = new Promise<void>((resolve) => clock.after(0, resolve)).then(() => {
@@ -58,12 +57,12 @@ export function staysOf(host: Host): Stays {
       if (clock.steady() - busySince > MAX_BUSY_MS) await pause;
       const kept = idle.get(name);
       const isKept = kept?.isHeld;
-      // In doubt, nothing is lost by asking for another.
+      // In doubt, ask for a new grant.
       if (!isKept) kept?.want();
       let lock: Lock;
       try {
         lock = isKept
-          ? new Lock(host, kept.pass(), { maxHold, ended })
+          ? new Lock(host, kept.handOver(), { maxHold, ended })
           : await acquire(host, key, { ...options, timeout }, ended);
       } catch (error) {
         ended();
@@ -72,11 +71,11 @@ export function staysOf(host: Host): Stays {
       const keeps = () => {
         if (!lock.isHeld || lock.isWanted || isHidden() || idle.has(name)) return false;
         const over = () => idle.delete(name);
-        idle.set(name, new Lock(host, lock.pass(), { maxHold: maxIdle, isIdle: true, ended: over }));
+        idle.set(name, new Lock(host, lock.handOver(), { maxHold: maxIdle, isIdle: true, ended: over }));
         return true;
       };
       return whileHeld(lock, run, keeps);
     },
-    giveUp: ({ key, limit }) => idle.get(`${limit} ${key}`)?.want(),
+    release: ({ key, limit }) => idle.get(`${limit} ${key}`)?.want(),
   };
 }

@@ -4,8 +4,8 @@ import { CapacityError, errorOf } from "../errors.ts";
 import { checkCall, checkOptions } from "../options.ts";
 import type { Holder, KeyReport, Waiter } from "../report.ts";
 import { FOREVER_MS, leaseArg, limitArg, waitArg } from "../wire.ts";
-import { type LockOptions, leftMs, patienceOf, soon, take, type WaitOptions } from "./acquire.ts";
-import { giveBack, type Host, type LockTarget, type SessionFate } from "./host.ts";
+import { answerLimits, type LockOptions, leftMs, take, type WaitOptions, waitLimitsOf } from "./acquire.ts";
+import { type Host, type LockTarget, releaseToken, type SessionState } from "./host.ts";
 import type { Lock } from "./lock.ts";
 import { read } from "./read.ts";
 
@@ -20,21 +20,21 @@ export async function enqueue(
   const place = { key, limit };
   const arg = `${limitArg(limit)}${leaseArg(lease)}`.trim();
   const request = { command: "e", ...place, arg, isClaim: true } as const;
-  const { status } = await host.ask(request, { signal, ...soon(host) });
+  const { status } = await host.ask(request, { signal, ...answerLimits(host) });
   if (status !== "acquired" && status !== "queued") throw errorOf(status, place);
   return new Ticket(host, place);
 }
 
 /**
- * A place in the queue of a key. It moves up whether somebody waits for it or not; once it has come up, it must be
- * waited for within its lease. A client has at most one place on a key.
+ * A place in the queue of a key. It moves up whether it is waited for or not; once it is granted, it must be waited for
+ * within its lease. A client has at most one place per key.
  */
 export class Ticket implements AsyncDisposable {
   /** The key whose queue it is in. */
   readonly key: string;
   readonly #host: Host;
   readonly #place: LockTarget;
-  readonly #session: SessionFate;
+  readonly #session: SessionState;
   readonly #since: Moment;
   #leaving: AbortController | undefined;
   #isOver = false;
@@ -49,9 +49,10 @@ export class Ticket implements AsyncDisposable {
   }
 
   /**
-   * Resolves with the place in the queue: 1 is next, 0 has come up; null if the service does not show it, because it is not among the
-   * first hundred or `RESUME_GRACE_S` is 0. Rejects with a `ProtocolError` (`not_enqueued`) if the place is gone; with a `ConnectionError` if its
-   * session has ended or nobody answers within ten seconds; with an `AuthError` if the client's own ticket does not allow `stats`.
+   * Resolves with the position in the queue: 1 is next, 0 is granted; null if the service does not show it, because it is
+   * not among the first hundred or `RESUME_GRACE_S` is 0. Rejects with a `ProtocolError` (`not_enqueued`) if the place is
+   * gone; with a `ConnectionError` if its session has ended or there is no answer within ten seconds; with an `AuthError`
+   * if the client's own ticket does not allow `stats`.
    */
   async position(): Promise<number | null> {
     const { end } = this.#session;
@@ -66,9 +67,10 @@ export class Ticket implements AsyncDisposable {
   }
 
   /**
-   * Resolves once the lock is held. Rejects with an `AcquireTimeoutError` when the time is over; with the signal's reason when that aborts; with a
-   * `LockLostError` if the lock was granted and its lease ended before it could be handed over; with a `ProtocolError` (`not_enqueued`) if the
-   * place was waited for or left before; with a `ConnectionError` if its session has ended. A wait that ends without the lock gives up the place.
+   * Resolves once the lock is held. Rejects with an `AcquireTimeoutError` after the timeout; with the signal's reason if it
+   * aborts; with a `LockLostError` if the lease ended before the grant arrived; with a `ProtocolError` (`not_enqueued`) if
+   * the place was waited for or left before; with a `ConnectionError` if its session has ended. A wait that ends without
+   * the lock leaves the queue.
    */
   async wait(options: WaitOptions = {}): Promise<Lock> {
     checkOptions("wait", options, "maxHold signal timeout");
@@ -79,28 +81,27 @@ export class Ticket implements AsyncDisposable {
     this.#isOver = true;
     const leaving = new AbortController();
     this.#leaving = leaving;
-    const abort = () => leaving.abort(signal?.reason);
-    signal?.addEventListener("abort", abort);
+    const ending = signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal;
     try {
-      const answer = await this.#ask(timeout, leaving.signal);
-      return await take(this.#host, this.#place, answer, { ...options, signal: leaving.signal });
+      const answer = await this.#ask(timeout, ending);
+      return await take(this.#host, this.#place, answer, { ...options, signal: ending });
     } catch (error) {
-      if (error instanceof CapacityError) void leavePlace(this.#host, this.#place);
+      if (error instanceof CapacityError) void leaveQueue(this.#host, this.#place);
       throw error;
     } finally {
-      signal?.removeEventListener("abort", abort);
       this.#leaving = undefined;
     }
   }
 
   /**
-   * Gives up the place, and ends a wait for it with an `AbortError`. Does nothing once the wait is over: the lock has an end of its own. Never rejects.
+   * Leaves the queue, and ends a wait with an `AbortError`. Does nothing once the lock is held: release the lock instead.
+   * Never rejects.
    */
   async leave(): Promise<void> {
     this.#leaving?.abort(new DOMException("given up", "AbortError"));
     if (this.#isOver || this.#session.end) return;
     this.#isOver = true;
-    await leavePlace(this.#host, this.#place);
+    await leaveQueue(this.#host, this.#place);
   }
 
   /** As `leave`, at the end of an `await using` block. */
@@ -108,37 +109,37 @@ export class Ticket implements AsyncDisposable {
     return this.leave();
   }
 
-  /** How the wait ends. */
+  /** Waits. Resolves with the answer. */
   async #ask(timeout: number | undefined, signal: AbortSignal): Promise<Answer> {
     const [host, place] = [this.#host, this.#place];
     const since = momentOf(host.clock);
     const ask = (ms: number | undefined) => {
-      // It must arrive even if the caller has given up: to be taken back there, and the place with it.
+      // Must arrive even if the caller has given up, so that the service cancels it and removes the place.
       const request = { command: "w", ...place, arg: waitArg(ms), isClaim: true, mustArrive: true } as const;
-      return host.ask(request, patienceOf(host, this.key, { timeout: ms, signal }));
+      return host.ask(request, waitLimitsOf(host, this.key, { timeout: ms, signal }));
     };
     let answer = await ask(timeout);
     if (answer.isRepeated && answer.status === "error_not_enqueued") {
-      // It ended on a connection that was lost. Before its time that was by a grant, which has lapsed since.
+      // The wait ended on a lost connection: by its timeout, or by a grant whose lease has ended since.
       const isLate = elapsedMs(host.clock, since) >= (timeout ?? FOREVER_MS);
       return { ...answer, status: isLate ? "timeout" : "error_lease_expired" };
     }
     if (answer.status === "error") {
-      // The service had a failure, and the place may still be there.
+      // The service failed; the place may still be there.
       const again = await ask(leftMs(host, timeout, since));
       if (again.status !== "error_not_enqueued") answer = again;
     }
-    if (answer.status === "error" || answer.status === "error_auth") void leavePlace(host, place);
+    if (answer.status === "error" || answer.status === "error_auth") void leaveQueue(host, place);
     return answer;
   }
 }
 
-/** The position of a session's place of this age; null if the report does not reach that far, undefined if the place is gone. */
+/** The position of the session's place of this age; null if the report does not show it, undefined if it is gone. */
 function positionIn(report: KeyReport | null, owner: number | undefined, ageMs: number): number | null | undefined {
   if (!report) return undefined;
   const { held_by: holders, queue } = report;
   const isOwn = (member: Holder | Waiter) => member.owner_conn_id === owner;
-  // Other requests of this client may wait for the key too: the place is the one whose age fits.
+  // Other requests of this client may wait for the key too: take the one whose age fits best.
   const offMs = (waiter: Waiter) => Math.abs(waiter.waited_s * 1000 - ageMs);
   const [place] = queue.filter(isOwn).sort((a, b) => offMs(a) - offMs(b));
   if (place) return place.position;
@@ -146,11 +147,11 @@ function positionIn(report: KeyReport | null, owner: number | undefined, ageMs: 
   return holders.some(isOwn) || report.holders > holders.length ? 0 : undefined;
 }
 
-/** Waiting for no time gives up a place; what it turns out to hold is given back. */
-export async function leavePlace(host: Host, place: LockTarget): Promise<void> {
+/** Leaves the queue by a wait with timeout 0; if that is granted the lock, releases it. */
+export async function leaveQueue(host: Host, place: LockTarget): Promise<void> {
   const request = { command: "w", ...place, arg: "0", mustArrive: true } as const;
-  const answer = await host.ask(request, soon(host)).catch(() => undefined);
+  const answer = await host.ask(request, answerLimits(host)).catch(() => undefined);
   if (answer?.status !== "ok") return;
   const [token = ""] = answer.rest.split(" ");
-  await giveBack(host, place, token);
+  await releaseToken(host, place, token);
 }

@@ -4,19 +4,19 @@ import { argumentsOf, check, checkOptions, shownAs } from "../options.ts";
 import type { KeyReport } from "../report.ts";
 import { whileHeld } from "./lock.ts";
 
-/** As for `navigator.locks.request`. */
+/** The options of `navigator.locks.request`. */
 export interface WebLockOptions {
   /** `shared` is not supported. */
   readonly mode?: "exclusive" | "shared" | undefined;
   /** Does not wait: the callback is given null if the lock is taken. */
   readonly ifAvailable?: boolean | undefined;
-  /** Takes the lock from its holder, ahead of all who wait. Needs the administrator's token. */
+  /** Takes the lock from its holder, ahead of all waiters. Needs the administrator's token. */
   readonly steal?: boolean | undefined;
-  /** Stops the wait. */
+  /** Ends the wait. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What the callback is given. */
+/** The callback's argument. */
 export interface WebLock {
   /** The name of the lock. */
   readonly name: string;
@@ -24,7 +24,7 @@ export interface WebLock {
   readonly mode: "exclusive";
 }
 
-/** What runs while the lock is held; null says that it is taken, and only with `ifAvailable`. */
+/** Runs while the lock is held. Gets null if the lock is not free, only with `ifAvailable`. */
 export type WebLockCallback<Result> = (lock: WebLock | null) => Result | Promise<Result>;
 
 /** A holder or a waiter. */
@@ -33,15 +33,16 @@ export interface WebLockInfo {
   readonly name: string;
   /** Always exclusive. */
   readonly mode: "exclusive";
-  /** Names the client. */
+  /** The session's number. */
   readonly clientId: string;
 }
 
 /** The shape of `navigator.locks`. */
 export interface WebLocks {
   /**
-   * As `Locks.request`: resolves as the callback does, once the lock is given back; rejects with the callback's own error, or with a
-   * `LockLostError` if the lock was lost before the callback ended. Rejects with a `NotSupportedError` for what is not supported.
+   * As `Locks.request`: resolves as the callback does, once the lock is released; rejects with the callback's own error, or
+   * with a `LockLostError` if the lock was lost before the callback ended. Rejects with a `NotSupportedError` for
+   * unsupported options.
    */
   request<Result>(name: string, callback: WebLockCallback<Result>): Promise<Result>;
   request<Result>(
@@ -49,13 +50,13 @@ export interface WebLocks {
     options: WebLockOptions | undefined,
     callback: WebLockCallback<Result>,
   ): Promise<Result>;
-  /** Resolves with everything that is held and waited for in the service, not only by this client. Rejects like `Locks.stats`. */
+  /** Resolves with all holders and waiters in the service, not only those of this client. Rejects like `Locks.stats`. */
   query(): Promise<{ held: WebLockInfo[]; pending: WebLockInfo[] }>;
 }
 
 /**
- * `navigator.locks` for the whole world instead of one browser. Names may be any text: the few characters that a key of
- * the service cannot have, and `%`, are percent-encoded. Shared mode is not supported.
+ * `navigator.locks` across machines instead of within one browser. Names may be any text: the few characters that a key
+ * cannot contain, and `%`, are percent-encoded. Shared mode is not supported.
  */
 export function webLocks(locks: Locks): WebLocks {
   async function request<Result>(

@@ -11,11 +11,13 @@ import type {
   RemoveOutcome,
   RoundStep,
 } from "../../core/engine/index.ts";
+import { randomHex } from "../../core/hex.ts";
 import type { KeyCall, KeyOutcome } from "../../core/session/key-calls.ts";
 import type { Env } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
+import { KeyLane, type LaneCall } from "./key-lane.ts";
 import { LISTENER_HEADER } from "./replies.ts";
 
 /** How a request without a session calls keys. */
@@ -53,11 +55,16 @@ const MAX_OPEN_STUBS = 256;
 /** Concurrent calls of one session. More would not be answered sooner and would delay other sessions. */
 const CALLS = { width: 16, perPause: 16 };
 
-/** Keys behind their Durable Objects. Retryable platform errors are retried: every call is safe to repeat. */
+/**
+ * Keys behind their Durable Objects. Retryable platform errors are retried: every call is safe to repeat, and gets the
+ * answer of the first one if that was carried out. Requests, claims, releases and removals have ids for that.
+ */
 export class RemoteKeys implements SessionlessKeys, RelayKeys {
   readonly #env: Env;
   /** One per key: only calls on the same stub are guaranteed to arrive in order. */
   readonly #stubs = new Map<string, OpenStub>();
+  /** By key: the calls that have not been answered. */
+  readonly #lanes = new Map<string, KeyLane<OpenStub>>();
   readonly #turns = new Turns(CALLS);
 
   constructor(env: Env) {
@@ -65,8 +72,8 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
   }
 
   /**
-   * Makes a call of a session. Calls of one session to one key arrive in the order in which they were made. `mayRepeat`
-   * is asked before a call that failed, and may have been carried out, is made again.
+   * Makes a call of a session. Calls of one session to one key arrive in the order in which they were made, also those
+   * that are made again. `mayRepeat` is asked before a call that failed, and may have been carried out, is made again.
    */
   ask(key: string, call: KeyCall, mayRepeat: () => boolean): Promise<KeyOutcome> {
     return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), mayRepeat);
@@ -77,9 +84,9 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
     this.#turns.rested();
   }
 
-  /** Releases what the session itself holds, on its behalf. */
-  giveBack(key: string, token: string, session: string): Promise<ReleaseOutcome> {
-    return this.#call(key, (stub) => stub.giveBack(token, session));
+  /** Releases what the session itself holds, on its behalf. The session may release it under the same id. */
+  giveBack(key: string, token: string, session: string, id: string): Promise<ReleaseOutcome> {
+    return this.#call(key, (stub) => stub.giveBack(token, session, id));
   }
 
   cancel(key: string, request: string): Promise<void> {
@@ -99,7 +106,8 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
   }
 
   remove(key: string, selector: HoldSelector): Promise<RemoveOutcome> {
-    return this.#call(key, (stub) => stub.remove(selector));
+    const id = randomHex(8);
+    return this.#call(key, (stub) => stub.remove(selector, id));
   }
 
   relay(key: string, question: RelayQuestion): Promise<RelayAnswer | null> {
@@ -119,33 +127,59 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
     });
   }
 
-  #call<Outcome>(
+  /** Makes a call after those to the same key, and again if it fails for a moment. Other keys do not wait for that. */
+  async #call<Outcome>(
     key: string,
     ask: (stub: KeyStub) => Promise<Outcome>,
     mayRepeat: () => boolean = () => true,
   ): Promise<Outcome> {
-    return this.#turns.run(() => this.#callInTurn(key, ask, mayRepeat));
+    const lane = this.#lanes.get(key) ?? new KeyLane<OpenStub>(() => this.#stubs.get(key));
+    this.#lanes.set(key, lane);
+    const call = lane.join();
+    let failure: { readonly error: unknown } | undefined;
+    try {
+      for (let attempt = 1; ; ) {
+        try {
+          // Waiting for the calls before it takes no turn.
+          const sent = await this.#turns.run(async () => {
+            if (!lane.mayGo(call)) return undefined;
+            return failure && !mayRepeat() ? failure : this.#send(key, ask, lane, call);
+          });
+          if (!sent) await new Promise<void>((resume) => lane.wait(call, resume));
+          else if ("outcome" in sent) return sent.outcome;
+          else break;
+        } catch (error) {
+          failure = { error };
+          if (attempt === ATTEMPTS || !isRetryable(error)) break;
+          await scheduler.wait(Math.random() * 50 * 2 ** attempt);
+          attempt += 1;
+        }
+      }
+      throw failure?.error;
+    } finally {
+      lane.leave(call);
+      if (lane.isEmpty) this.#lanes.delete(key);
+    }
   }
 
-  async #callInTurn<Outcome>(
+  async #send<Outcome>(
     key: string,
     ask: (stub: KeyStub) => Promise<Outcome>,
-    mayRepeat: () => boolean,
-  ): Promise<Outcome> {
-    for (let attempt = 1; ; attempt++) {
-      const open = this.#stubFor(key);
-      open.calls += 1;
-      try {
-        return await ask(open.stub);
-      } catch (error) {
-        // A stub that has thrown may be broken for good: the next call needs a new one.
-        if (this.#stubs.get(key) === open) this.#stubs.delete(key);
-        if (attempt === ATTEMPTS || !isRetryable(error)) throw error;
-        await scheduler.wait(Math.random() * 50 * 2 ** attempt);
-        if (!mayRepeat()) throw error;
-      } finally {
-        open.calls -= 1;
-      }
+    lane: KeyLane<OpenStub>,
+    call: LaneCall<OpenStub>,
+  ): Promise<{ readonly outcome: Outcome }> {
+    const open = this.#stubFor(key);
+    open.calls += 1;
+    lane.sent(call, open);
+    try {
+      return { outcome: await ask(open.stub) };
+    } catch (error) {
+      // A stub that has thrown may be broken for good: the next call needs a new one.
+      if (this.#stubs.get(key) === open) this.#stubs.delete(key);
+      lane.failed(call);
+      throw error;
+    } finally {
+      open.calls -= 1;
     }
   }
 
@@ -172,7 +206,7 @@ function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
     case "wait":
       return stub.wait(call.command);
     case "release":
-      return stub.release(call.token, call.session);
+      return stub.release(call.token, call.session, call.id);
     case "renew":
       return stub.renew(call.token, call.leaseSeconds, call.isWatched);
     case "prolong":

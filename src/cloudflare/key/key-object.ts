@@ -143,15 +143,16 @@ export class KeyObject extends DurableObject<Env> {
     return this.#commands.useListed({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
   }
 
-  release(token: string, session: string): Promise<ReleaseOutcome> {
+  /** `id` names the call: the same one again, because its answer was lost, gets the same answer. */
+  release(token: string, session: string, id?: string): Promise<ReleaseOutcome> {
     return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
-      engine.release(token, session, context),
+      engine.release(token, session, context, id),
     );
   }
 
-  giveBack(token: string, session: string): Promise<ReleaseOutcome> {
+  giveBack(token: string, session: string, id?: string): Promise<ReleaseOutcome> {
     return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
-      engine.giveBack(token, session, context),
+      engine.giveBack(token, session, context, id),
     );
   }
 
@@ -193,8 +194,11 @@ export class KeyObject extends DurableObject<Env> {
     return this.#commands.useListed({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
   }
 
-  remove(selector: HoldSelector): Promise<RemoveOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.remove(selector, context));
+  /** `id` as in `release`. */
+  remove(selector: HoldSelector, id?: string): Promise<RemoveOutcome> {
+    return this.#commands.useUnlessLost<RemoveOutcome>({ status: "not_held" }, (engine, context) =>
+      engine.remove(selector, context, id),
+    );
   }
 
   /** What the relay of another deployment asks. Null if the key can hold nothing for it. Only a proposal creates it. */

@@ -10,6 +10,7 @@ import { type CompactRecord, decodeCompact, encodeCompact, slotRow } from "../..
 import {
   enqueuedOf,
   flagsOf,
+  releasesOf,
   type SlotRow,
   slotFrom,
   storedKeyFrom,
@@ -40,6 +41,7 @@ const SCHEMA = `
     since INTEGER NOT NULL,
     place INTEGER NOT NULL,
     flags INTEGER NOT NULL,
+    releases TEXT,
     sessionless TEXT
   );
   CREATE TABLE IF NOT EXISTS waiters (
@@ -60,7 +62,7 @@ const SCHEMA = `
   ) WITHOUT ROWID;
 `;
 
-const SLOT_COLUMNS = "slot, token, session, request, lease_s, expires_at, since, place, flags, sessionless";
+const SLOT_COLUMNS = "slot, token, session, request, lease_s, expires_at, since, place, flags, releases, sessionless";
 const WAITER_COLUMNS =
   "place, session, request, wait_request, is_enqueued, lease_s, joined_at, deadline, outcome, sessionless";
 
@@ -250,12 +252,18 @@ export class KeyStore {
   #writeSlot(slot: Slot): void {
     if (!slot.isHeld && this.#stored.has(slot.index)) {
       // The previous holder stays in the row until the next grant: clearing it would cost more than ignoring it.
-      this.#sql.exec("UPDATE slots SET expires_at = ?, flags = 0 WHERE slot = ?", slot.expiresAt, slot.index);
+      const [expiresAt, releases] = [slot.expiresAt, releasesOf(slot)];
+      this.#sql.exec(
+        "UPDATE slots SET expires_at = ?, flags = 0, releases = ? WHERE slot = ?",
+        expiresAt,
+        releases,
+        slot.index,
+      );
       return;
     }
     this.#stored.add(slot.index);
     this.#sql.exec(
-      `INSERT OR REPLACE INTO slots (${SLOT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT OR REPLACE INTO slots (${SLOT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       slot.index,
       slot.token,
       slot.session,
@@ -265,6 +273,7 @@ export class KeyStore {
       slot.since,
       slot.place,
       flagsOf(slot),
+      releasesOf(slot),
       slot.sessionless ? encodeSessionless(slot.sessionless) : null,
     );
   }

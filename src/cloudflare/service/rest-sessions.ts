@@ -99,10 +99,10 @@ export class CloudflareRestSessions implements RestSessions {
   }
 
   /** Releases at the key. If the session does not hold the token, or the key is unreachable, the session has to answer. */
-  async #isGivenBack(session: string, { request, label }: Ask): Promise<boolean> {
+  async #isGivenBack(session: string, { request, id, label }: Ask): Promise<boolean> {
     if (request.type !== "release" || label !== undefined) return false;
     const { key, token } = request;
-    const isGiven = await new RemoteKeys(this.#env).giveBack(key, token, session).then(
+    const isGiven = await new RemoteKeys(this.#env).giveBack(key, token, session, id).then(
       ({ status }) => status === "released",
       () => false,
     );

@@ -10,9 +10,6 @@ import { openSession } from "./session.ts";
 /** Limit for unwritten replies, in characters; a client that lets more pile up is cut off. */
 const MAX_UNWRITTEN = 16 * 1024 * 1024;
 const CHUNK = 65_536;
-/** As in wrangler.toml. */
-const GODISTLOCK_PORT = "10000";
-const RELAY_PORT = "20000";
 
 /** Carries one TCP connection over a WebSocket to its session, byte for byte. The connection ends with the session. */
 export async function serveTcp(socket: Socket, env: Env): Promise<void> {
@@ -28,20 +25,27 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
     return;
   }
   const address = remoteAddress.replace(/:\d+$/, "");
-  const port = /:(\d+)$/.exec(localAddress ?? "")?.[1];
-  if (port === RELAY_PORT && !config.config.relay) {
+  const protocol = protocolOn(localAddress, config.config);
+  if (protocol === "relay" && !config.config.relay) {
     await refuse(socket, errorLine({ word: "unknown-relay", nonce: NO_NONCE }));
     return;
   }
-  const { webSocket } = await upstreamOf(env, address, port);
+  const { webSocket } = await upstreamOf(env, address, protocol);
   if (webSocket) await new Carriage(socket, webSocket, config.config).run();
   else await socket.close();
 }
 
-/** The port tells the protocol. */
-function upstreamOf(env: Env, address: string, port: string | undefined): Promise<Response> {
-  if (port === RELAY_PORT) return openRelay(env, { isKnown: false, hasWindow: true });
-  const protocol = port === GODISTLOCK_PORT ? "godistlock" : "dflockd";
+type TcpProtocol = "dflockd" | "godistlock" | "relay";
+
+/** The port that a client came to decides what is spoken there. */
+function protocolOn(localAddress: string | undefined, { godistlockPort, relayPort }: Config): TcpProtocol {
+  const port = Number(/:(\d+)$/.exec(localAddress ?? "")?.[1]);
+  if (port === relayPort) return "relay";
+  return port === godistlockPort ? "godistlock" : "dflockd";
+}
+
+function upstreamOf(env: Env, address: string, protocol: TcpProtocol): Promise<Response> {
+  if (protocol === "relay") return openRelay(env, { isKnown: false, hasWindow: true });
   const rights = ALL_BUT_ADMIN;
   return openSession(env, { protocol, transport: "tcp", address, isAuthenticated: false, rights, hasWindow: true });
 }

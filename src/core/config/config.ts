@@ -52,6 +52,10 @@ export interface Config {
   readonly serverId: string;
   /** Undefined if this deployment is on its own. */
   readonly relay: RelayConfig | undefined;
+  /** The TCP port on which the Worker speaks godistlock; 0 means none. Only `wrangler dev` opens TCP ports. */
+  readonly godistlockPort: number;
+  /** The TCP port for relays of other deployments; 0 means none. */
+  readonly relayPort: number;
   /** Where new keys are placed, by the beginning of their names; the longest prefix comes first. */
   readonly locationHints: readonly LocationHint[];
   /** Where all objects must stay; undefined means anywhere. */
@@ -104,6 +108,7 @@ type Rule =
 
 const seconds = (fallback: number, min: number): IntegerRule => ({ kind: "integer", min, max: MAX_SECONDS, fallback });
 const count: IntegerRule = { kind: "integer", min: 0, max: MAX_COUNT, fallback: 0 };
+const port = (fallback: number): IntegerRule => ({ kind: "integer", min: 0, max: 65_535, fallback });
 const rate: IntegerRule = { kind: "integer", min: 0, max: 1_000_000, fallback: 0 };
 const secret = { kind: "secret", minBytes: 1 } as const;
 
@@ -143,6 +148,8 @@ export const VARIABLES = {
   RELAY_ID: { kind: "id" },
   RELAY_PEERS: { kind: "peers" },
   RELAY_TOKEN: { kind: "relay_token" },
+  GODISTLOCK_PORT: port(10_000),
+  RELAY_PORT: port(20_000),
   LOCATION_HINTS: { kind: "locations" },
   JURISDICTION: { kind: "jurisdiction" },
   AUTH_TOKEN_FILE: { kind: "unsupported" },
@@ -157,13 +164,7 @@ export const VARIABLES = {
 export const WITHOUT_COUNTERPART = ["SHUTDOWN_TIMEOUT_S", "FENCE_STATE_FILE"] as const;
 
 /** Settings of listeners, which only the launcher has. */
-export const OF_LISTENERS = [
-  "GODISTLOCK_PORT",
-  "RELAY_PORT",
-  "HTTP_PORT",
-  "HTTP_HOST",
-  "HTTP_MAX_CONNECTIONS_PER_IP",
-] as const;
+export const OF_LISTENERS = ["HTTP_PORT", "HTTP_HOST", "HTTP_MAX_CONNECTIONS_PER_IP"] as const;
 
 /** Variables about places, of which a self-hosted server has only one. */
 export const OF_CLOUDFLARE = ["LOCATION_HINTS", "JURISDICTION"] as const;
@@ -351,6 +352,8 @@ export function readConfig(variables: Variables): ConfigResult {
       ticketSecret: values.TICKET_SECRET as string | undefined,
       serverId: (values.SERVER_ID ?? values.RELAY_ID ?? DEFAULT_SERVER_ID) as string,
       relay: relayOf(values.RELAY_ID, values.RELAY_TOKEN, values.RELAY_PEERS),
+      godistlockPort: number("GODISTLOCK_PORT"),
+      relayPort: number("RELAY_PORT"),
       locationHints: locationHintsOf(entriesOf((values.LOCATION_HINTS ?? "") as string)) ?? [],
       jurisdiction: values.JURISDICTION as Jurisdiction | undefined,
     },

@@ -158,25 +158,32 @@ export class KeyEngine {
     return { status: "queued" };
   }
 
-  /** Frees the slot with this token and gives it to the next waiter, in one step. */
-  release(token: string, session: string, context: CommandContext): ReleaseOutcome {
+  /**
+   * Frees the slot with this token and gives it to the next waiter, in one step. `id` names the call: if the host makes
+   * it again because the answer was lost, the answer is the same. A second call is `not_held`.
+   */
+  release(token: string, session: string, context: CommandContext, id?: string): ReleaseOutcome {
     this.#answers.shown(token, context.now);
     this.tick(context);
     const slot = this.#holds.get(token);
-    if (!slot) return { status: "not_held" };
+    if (!slot) return this.#endedBefore(token, id);
+    this.#holds.releases.add(slot, id);
     this.#holds.free(slot, slot.session === session ? "returned" : "released", context);
     return { status: "released" };
   }
 
   /** Like `release`, but only for the session that holds the slot. */
-  giveBack(token: string, session: string, context: CommandContext): ReleaseOutcome {
+  giveBack(token: string, session: string, context: CommandContext, id?: string): ReleaseOutcome {
     this.#answers.shown(token, context.now);
     this.tick(context);
     const isOwn = this.#holds.get(token)?.session === session;
-    return isOwn ? this.release(token, session, context) : { status: "not_held" };
+    return isOwn ? this.release(token, session, context, id) : this.#endedBefore(token, id);
   }
 
-  /** Ends the hold with this fence (16 hex digits), even if its token has not been handed over. */
+  /**
+   * Ends the hold with this fence (16 hex digits), even if its token has not been handed over. The fence names one hold:
+   * the same call again takes nothing from anybody else, and answers `not_held`.
+   */
   steal(fence: string, context: CommandContext): StealOutcome {
     this.tick(context);
     const slot = this.#holds.withFence(fence);
@@ -186,7 +193,7 @@ export class KeyEngine {
     return { status: "stolen", session, since: heldSince, expiresAt, ...tagOf(sessionless) };
   }
 
-  /** Restarts the lease, which may be a shorter one. An expired hold stays expired. */
+  /** Restarts the lease, which may be a shorter one. An expired hold stays expired. The same call again does it again. */
   renew(token: string, leaseSeconds: number, context: CommandContext, isWatched = false): RenewOutcome {
     this.#answers.shown(token, context.now);
     this.tick(context);
@@ -210,7 +217,7 @@ export class KeyEngine {
   }
 
   /**
-   * Withdraws a request, whatever its state. One that is unknown changes nothing, unless it is a `wait` of the session
+   * Withdraws a request, whatever its state. One that is unknown, as the second time, changes nothing, unless it is a `wait` of the session
    * `placeOf`: it never arrived, and the place that it was for goes, or what that has become. With `sparesKnown`, a hold
    * stays whose token the client has from `enqueue`.
    */
@@ -234,13 +241,15 @@ export class KeyEngine {
 
   /**
    * Like `acquire` of a lock, for a holder without a session; a refusal names the current holder. Only a claim that may
-   * wait is subject to the cap on waiters.
+   * wait is subject to the cap on waiters. The same claim again is granted the same hold, or is at the same place.
    */
   claim(command: ClaimCommand, context: CommandContext): ClaimOutcome {
     this.tick(context);
+    const { request, waitMs } = command;
+    const confirmed = this.#sessionless.confirmed(request, context.now);
+    if (confirmed) return confirmed;
     const standing = this.#sessionless.standing(command, context.now);
     if (standing) return standing;
-    const { request, waitMs } = command;
     const isRefused = waitMs === 0 && this.limit === 1 && !this.#idleness.isIdle && !this.#books.requests.has(request);
     if (isRefused) this.#holds.wanted.tell();
     const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, context);
@@ -260,17 +269,20 @@ export class KeyEngine {
     return this.#sessionless.current(context.now);
   }
 
-  /** Restarts the lease of a hold without a session, and sets its tag if one is given. */
+  /** Restarts the lease of a hold without a session, and sets its tag if one is given. The same call again does it again. */
   refresh(command: RefreshCommand, context: CommandContext): RefreshOutcome {
     this.tick(context);
     if (this.limit !== 1 && !this.isPrunable(context)) return { status: "limit_mismatch" };
     return this.#sessionless.refresh(command, context.now);
   }
 
-  /** Ends a hold without a session and gives the slot to the next waiter, in one step. */
-  remove(selector: HoldSelector, context: CommandContext): RemoveOutcome {
+  /**
+   * Ends a hold without a session and gives the slot to the next waiter, in one step. `id` as in `release`: the same call
+   * again leaves the next holder alone, and answers `removed`.
+   */
+  remove(selector: HoldSelector, context: CommandContext, id?: string): RemoveOutcome {
     this.tick(context);
-    return this.#sessionless.remove(selector, context);
+    return this.#sessionless.remove(selector, context, id);
   }
 
   /** From now on the session hears at once when a lease of its own ends. */
@@ -288,7 +300,8 @@ export class KeyEngine {
 
   /**
    * A session has ended. Its waiters go first, so that none is promoted by what follows, then its holds. With
-   * `keepsReported`, holds whose token the client has stay until they are released or expire.
+   * `keepsReported`, holds whose token the client has stay until they are released or expire. Sessions do not come back:
+   * the same call again finds nothing.
    */
   leave(session: string, { keepsReported }: { keepsReported: boolean }, context: CommandContext): void {
     this.#answers.withdrawWaits(session, context.now);
@@ -401,6 +414,11 @@ export class KeyEngine {
     if (!this.isPrunable(context)) return;
     this.#books.records.forgetLapsesBefore(Number.POSITIVE_INFINITY);
     if (this.limit !== limit) this.#holds.setLimit(limit);
+  }
+
+  /** The answer to a release of a hold that has ended: by the same call, or otherwise. */
+  #endedBefore(token: string, id: string | undefined): ReleaseOutcome {
+    return { status: this.#holds.releases.has(id, token.slice(0, 16)) ? "released" : "not_held" };
   }
 
   /** The reply to a request that was sent before. */

@@ -3,6 +3,7 @@ import type { CommandContext, Granted, LockRequest } from "./commands.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
 import type { Notices } from "./notices.ts";
 import type { EndReason, LossReason } from "./output.ts";
+import { Releases } from "./releases.ts";
 import { type Slot, SlotPool } from "./slots.ts";
 import type { StoredKey } from "./storage.ts";
 import { identityOf } from "./views.ts";
@@ -38,6 +39,7 @@ export class Holds {
   /** By token, in grant order. */
   readonly #held = new Map<string, Slot>();
   readonly wanted: Wanted;
+  readonly releases = new Releases();
   #lastFence: Fence;
 
   constructor({ limit, fence }: StoredKey, books: Bookkeeping, notices: Notices, queue: WaitQueue) {
@@ -291,6 +293,7 @@ export class Holds {
   restore({ slots }: StoredKey): void {
     for (const slot of slots) {
       this.#pool.restore(slot);
+      this.releases.restore(slot);
       this.raiseFence(fenceOfToken(slot.token));
       this.#books.touch(slot.isHeld ? slot.since : slot.expiresAt);
       if (!slot.isHeld) continue;

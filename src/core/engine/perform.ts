@@ -48,9 +48,10 @@ export type KeyCommand =
   | { readonly type: "acquire"; readonly command: AcquireCommand }
   | { readonly type: "enqueue"; readonly command: EnqueueCommand }
   | { readonly type: "wait"; readonly command: WaitCommand }
-  | { readonly type: "release"; readonly token: string; readonly session: string }
+  /** `id`: the same if the call is made again, because its answer was lost. So for the other commands that have one. */
+  | { readonly type: "release"; readonly token: string; readonly session: string; readonly id?: string }
   /** Like `release`, but only for the session that holds the slot. */
-  | { readonly type: "giveBack"; readonly token: string; readonly session: string }
+  | { readonly type: "giveBack"; readonly token: string; readonly session: string; readonly id?: string }
   /** `isWatched`: the session wants to hear at once when the lease ends. */
   | { readonly type: "renew"; readonly token: string; readonly leaseSeconds: number; readonly isWatched?: true }
   | { readonly type: "pickUp"; readonly request: string }
@@ -65,7 +66,7 @@ export type KeyCommand =
   | { readonly type: "collect"; readonly request: string }
   | { readonly type: "current" }
   | { readonly type: "refresh"; readonly command: RefreshCommand }
-  | { readonly type: "remove"; readonly selector: HoldSelector }
+  | { readonly type: "remove"; readonly selector: HoldSelector; readonly id?: string }
   /** Of the relay of another deployment. */
   | { readonly type: "relay"; readonly question: RelayQuestion }
   /** Of the relay of this deployment. */
@@ -152,11 +153,11 @@ const RULES: { readonly [Type in KeyCommandType]: Rule<Type> } = {
     missing: { status: "not_enqueued" },
   },
   release: {
-    run: (engine, { token, session }, context) => engine.release(token, session, context),
+    run: (engine, { token, session, id }, context) => engine.release(token, session, context, id),
     missing: NOT_HELD,
   },
   giveBack: {
-    run: (engine, { token, session }, context) => engine.giveBack(token, session, context),
+    run: (engine, { token, session, id }, context) => engine.giveBack(token, session, context, id),
     missing: NOT_HELD,
   },
   renew: {
@@ -190,7 +191,7 @@ const RULES: { readonly [Type in KeyCommandType]: Rule<Type> } = {
   },
   current: { run: (engine, _, context) => engine.current(context), missing: undefined },
   refresh: { run: (engine, { command }, context) => engine.refresh(command, context), missing: NOT_HELD },
-  remove: { run: (engine, { selector }, context) => engine.remove(selector, context), missing: NOT_HELD },
+  remove: { run: (engine, { selector, id }, context) => engine.remove(selector, context, id), missing: NOT_HELD },
   relay: {
     run: (engine, { question }, context) => engine.relays.ask(question, context),
     missing: { status: "not_held", floor: 0n },

@@ -34,13 +34,12 @@ interface WithHold<Status extends string> {
   readonly hold: CurrentHold;
 }
 
-/** `hold` is undefined if the key is free by now. */
 interface WithHoldIfAny<Status extends string> {
   readonly status: Status;
   readonly hold?: CurrentHold;
 }
 
-/** `standing`: the holder made the same claim before, and nothing has changed. */
+/** `standing`: the holder made the same claim before, and nothing has changed. Refusals name no hold if the key is free by now. */
 export type ClaimOutcome =
   | WithHold<"granted" | "standing">
   | Queued
@@ -67,7 +66,8 @@ export interface RefreshCommand extends HoldSelector {
 
 /** `foreign`: the holder is of another kind. `mismatch`: it is of this kind, but not the one that is meant. */
 export type RefreshOutcome = WithHold<"refreshed" | "mismatch" | "foreign"> | Refusal<"not_held" | "limit_mismatch">;
-export type RemoveOutcome = WithHold<"removed" | "mismatch" | "foreign"> | Refusal<"not_held">;
+/** `removed` without a hold: the same call has removed it before. */
+export type RemoveOutcome = WithHoldIfAny<"removed"> | WithHold<"mismatch" | "foreign"> | Refusal<"not_held">;
 
 /** Prefixes the id of a request that can no longer withdraw what it was granted. */
 const CONFIRMED = "confirmed:";
@@ -138,10 +138,12 @@ export class SessionlessHolds {
     return { status: "refreshed", hold: currentHold(slot, now) };
   }
 
-  remove(selector: HoldSelector, context: CommandContext): RemoveOutcome {
+  remove(selector: HoldSelector, context: CommandContext, id: string | undefined): RemoveOutcome {
+    if (this.#holds.releases.has(id)) return { status: "removed" };
     const slot = this.#select(selector, context.now);
     if (!(slot instanceof Slot)) return slot;
     const hold = currentHold(slot, context.now);
+    this.#holds.releases.add(slot, id);
     // A claim that has not been answered yet has to be told that its hold is gone.
     this.#holds.free(slot, slot.isReported ? "returned" : "stolen", context);
     return { status: "removed", hold };

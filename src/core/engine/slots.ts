@@ -1,6 +1,7 @@
 import type { Granted, Sessionless } from "./commands.ts";
 import type { Due } from "./deadlines.ts";
 import { fenceOfToken, timeOfFence } from "./fence.ts";
+import type { Release } from "./releases.ts";
 import type { Waiter } from "./waiters.ts";
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -47,6 +48,8 @@ export class Slot implements Due {
    * `agreed`: the hold counts. Until then nobody has the lock, and nobody else can get it.
    */
   round: Round | undefined;
+  /** How its last holds were ended, newest first. */
+  releases: readonly Release[] = [];
   /** The waiter that became this hold, until its session has answered. */
   waiter: Waiter | undefined;
   /** When to notify the session of the promotion (again). */

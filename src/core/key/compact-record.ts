@@ -1,5 +1,5 @@
 import type { Slot } from "../engine/index.ts";
-import { flagsOf, type SlotRow } from "./row-codec.ts";
+import { flagsOf, releasesOf, type SlotRow } from "./row-codec.ts";
 import { encodeSessionless } from "./sessionless-row.ts";
 
 /** Version of the stored format. A new format gets a new number. */
@@ -46,6 +46,7 @@ export function slotRow(slot: Slot): SlotRow {
     since: slot.since,
     place: slot.place,
     flags: flagsOf(slot),
+    releases: releasesOf(slot),
     sessionless: slot.sessionless ? encodeSessionless(slot.sessionless) : null,
   };
 }

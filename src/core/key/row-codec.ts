@@ -32,6 +32,8 @@ export type SlotRow = {
   since: number;
   place: number;
   flags: number;
+  /** How the last holds were ended: JSON, null if none by a call that may be made again. */
+  releases: string | null;
   sessionless?: string | null;
 };
 
@@ -54,6 +56,11 @@ export function flagsOf(slot: Slot): number {
   const told = (isReported ? REPORTED : 0) | (isOffered ? OFFERED : 0) | (wasKnown ? WAS_KNOWN : 0);
   const tells = (isWatched ? 0 : UNWATCHED) | (asksWanted ? ASKS_WANTED : 0);
   return HELD | told | tells | (hasRecord ? RECORD : 0) | (round ? ROUNDS[round] : 0);
+}
+
+/** The value of a slot's `releases`. */
+export function releasesOf({ releases }: Slot): string | null {
+  return releases.length > 0 ? JSON.stringify(releases) : null;
 }
 
 /** The value of a waiter's `is_enqueued`. */
@@ -79,6 +86,7 @@ export function slotFrom(row: SlotRow): Slot {
   slot.hasRecord = (row.flags & RECORD) !== 0;
   slot.wasKnown = (row.flags & WAS_KNOWN) !== 0;
   slot.round = (Object.keys(ROUNDS) as Round[]).find((round) => (row.flags & ROUNDS[round]) !== 0);
+  if (row.releases) slot.releases = JSON.parse(row.releases);
   if (slot.isHeld && row.sessionless) slot.sessionless = decodeSessionless(row.sessionless);
   return slot;
 }

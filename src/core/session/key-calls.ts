@@ -87,7 +87,7 @@ export function callOf(request: KeyRequest, maker: Maker, circumstances: Circums
       return { type: "wait", command: takesOver ? { ...command, takesOver } : command };
     }
     case "release":
-      return { type: "release", token: request.token, session };
+      return { type: "release", token: request.token, session, id };
     case "renew":
       return { type: "renew", token: request.token, leaseSeconds, ...watch };
   }

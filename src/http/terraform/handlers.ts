@@ -60,7 +60,7 @@ export async function unlockTerraform(context: AppContext): Promise<Response> {
       case "not_held":
         return context.body("{}", 200, JSON_HEADERS);
       case "removed":
-        return infoReply(context, key, outcome.hold, 200);
+        return outcome.hold ? infoReply(context, key, outcome.hold, 200) : context.body("{}", 200, JSON_HEADERS);
       case "mismatch":
         return holderReply(context, key, outcome.hold, "id_mismatch");
       case "foreign":

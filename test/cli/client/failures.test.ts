@@ -167,7 +167,7 @@ describe("command lines that make no sense", () => {
     [["enqueue", "k", "--limit", "1048577"], "--limit must be a whole number from 1 to 1048576"],
     [["wait", "k"], "--session is missing: enqueue prints it"],
     [["wait", "k", "--session", "x"], "--session must be 32 hex digits"],
-    [["ls", "--detail"], "unknown option --detail"],
+    [["ls", "--detail"], "unknown flag --detail"],
     [["ls", "--json=yes"], "--json takes no value"],
     [["ls", "--url", "nowhere"], "--url must be an http or https address"],
     [["ls", "--token", "a", "--token-file", "b"], "--token and --token-file exclude each other"],
@@ -185,6 +185,6 @@ describe("command lines that make no sense", () => {
   it("--json puts it into one line on standard output", async () => {
     const { code, stdout, stderr } = await finish(["ls", "--nope", "--json"]);
     expect({ code, stderr }).toEqual({ code: 2, stderr: "" });
-    expect(stdout).toBe('{"ok":false,"error":"usage","message":"unknown option --nope"}\n');
+    expect(stdout).toBe('{"ok":false,"error":"usage","message":"unknown flag --nope"}\n');
   });
 });

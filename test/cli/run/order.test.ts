@@ -30,11 +30,9 @@ function take(
 }
 
 async function run(plan: Partial<Plan>, command: string[] = ["true"]): Promise<number> {
-  vi.spyOn(process.stderr, "write").mockImplementation((text) => {
-    stderr.push(String(text));
-    return true;
-  });
-  return runWhileHeld({ takes: [], timeoutMs: undefined, onLost: "kill", ...plan }, command, new Printer("text"));
+  const printer = new Printer("text");
+  vi.spyOn(printer, "note").mockImplementation((line) => void stderr.push(`${line}\n`));
+  return runWhileHeld({ takes: [], timeoutMs: undefined, onLost: "kill", ...plan }, command, printer);
 }
 
 afterEach(() => {

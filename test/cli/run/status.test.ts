@@ -179,7 +179,7 @@ describe("a command line that makes no sense", () => {
     ],
     ["a bad limit", ["--key", "k", "--limit", "0", "--", "true"], "--limit must be a whole number"],
     ["a choice that is none", ["--key", "k", "--on-lost", "cry", "--", "true"], "--on-lost must be kill or warn"],
-    ["an unknown flag", ["--kye", "k", "--", "true"], "unknown option --kye"],
+    ["an unknown flag", ["--kye", "k", "--", "true"], "unknown flag --kye"],
     ["a flag without value", ["--key"], "--key needs a value"],
     ["a bad key", ["--key", "a b", "--", "true"], "--key must be 1 to 256 bytes"],
     ["a bad address", ["--url", "ftp://x", "--key", "k", "--", "true"], "--url must be an http or https address"],

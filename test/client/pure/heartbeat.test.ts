@@ -5,7 +5,7 @@ import { FakeClock } from "./fake-clock.ts";
 function patient() {
   const [clock, events] = [new FakeClock(), [] as string[]];
   const heartbeat = new Heartbeat(clock, 1_000, {
-    beat: () => events.push("beat"),
+    ping: () => events.push("beat"),
     proved: ({ steady }) => events.push(`proved ${clock.steady() - steady}`),
     drop: () => events.push("drop"),
   });
@@ -15,9 +15,9 @@ function patient() {
 it("a beat is due at every interval, and proves that somebody was there when it was sent", async () => {
   const { clock, events, heartbeat } = patient();
   await clock.pass(1_300);
-  heartbeat.heard();
+  heartbeat.answered();
   await clock.pass(1_000);
-  heartbeat.heard();
+  heartbeat.answered();
   expect(events).toEqual(["beat", "proved 300", "beat", "proved 300"]);
 });
 
@@ -34,7 +34,7 @@ it("an answer that came while the program stood still counts, though the timers 
   const { clock, events, heartbeat } = patient();
   await clock.pass(1_000);
   await clock.freeze(60_000);
-  heartbeat.heard();
+  heartbeat.answered();
   await clock.pass(500);
   expect(events).toEqual(["beat", "proved 60000", "beat"]);
 });

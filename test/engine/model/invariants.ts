@@ -8,6 +8,8 @@ import type { KeyModel } from "./key-model.ts";
 import type { Notice, Rules } from "./types.ts";
 
 /** An ended wait whose session cannot be told is given up after this many notices. */
+/** The last that a key remembers in any case. */
+const MAX_RELEASES = 4;
 const MAX_NOTICES = 30;
 const GRACE_MS = 2_500;
 
@@ -17,6 +19,8 @@ interface Before {
   readonly own: number;
   readonly lapses: number;
   readonly waiters: number;
+  /** The call has ended a hold before. */
+  readonly isAgain: boolean;
 }
 
 export class Invariants {
@@ -69,6 +73,7 @@ export class Invariants {
       own: [...waiters.values(), ...slots.values()].filter((row) => row.session === session).length,
       lapses: lapsed.size,
       waiters: waiters.size,
+      isAgain: "id" in call && this.#model.hasEnded(call.id),
     };
   }
 
@@ -129,7 +134,9 @@ export class Invariants {
     const { rows, engine } = this.#key;
     assert.equal(rows.key.limit, this.#model.limit);
     assert.equal(engine.lastFence, this.#model.lastFence);
-    const held = [...rows.slots.values()].filter(({ isHeld }) => isHeld).map(({ index, place, ...row }) => row);
+    const held = [...rows.slots.values()]
+      .filter(({ isHeld }) => isHeld)
+      .map(({ index, place, releases, ...row }) => row);
     assert.deepEqual(held.sort(byToken), expectedSlotRows(this.#model).sort(byToken));
     const waiters = [...rows.waiters.values()].sort((a, b) => a.place - b.place);
     assert.deepEqual(
@@ -137,6 +144,9 @@ export class Invariants {
       expectedWaiterRows(this.#model),
     );
     assert.deepEqual(new Map(rows.lapsed), this.#model.lapsed);
+    const remembered = [...rows.slots.values()].flatMap(({ releases = [] }) => releases.map(([id]) => id));
+    for (const id of this.#model.endedBy.slice(0, MAX_RELEASES))
+      assert.ok(remembered.includes(id), "a release is stored");
   }
 
   #checkHolders(call: Call, now: number): void {
@@ -197,7 +207,7 @@ export class Invariants {
     const lapsed = notices.filter(({ kind }) => kind === "lease_expired").length;
     const bound = grants.length + 3 * endings + lapsed + before.lapses + settled + own + 3;
     assert.ok(rowsWritten <= bound, `${rowsWritten} rows, at most ${bound}`);
-    const isRelease = call.do === "release" || call.do === "giveBack";
+    const isRelease = (call.do === "release" || call.do === "giveBack") && !before.isAgain;
     if (before.waiters > 0 || before.lapses > 0 || endings + promoted.length > (isRelease ? 1 : 0)) return;
     const status = (outcome as { status?: string } | undefined)?.status;
     const isPlain = (call.do === "acquire" && status === "granted") || (isRelease && status === "released");

@@ -2,7 +2,7 @@
  * One key by the book: lists, linear scans, no cleverness. It was written from the protocol's rules, not from the
  * engine, and says for every command what must come back and what must be true afterwards.
  *
- * Six rules that the protocol leaves open, as decided for holdfast:
+ * Seven rules that the protocol leaves open, as decided for holdfast:
  *
  * - A waiter may still be granted a slot that became free no later than its deadline, even if the key is looked at
  *   late; at a tie the grant wins. (A command lets time pass first, so one that frees a slot in the same millisecond as
@@ -15,6 +15,8 @@
  *   whose client has it, unless the session says that nobody was told. That somebody was is not stored.
  * - An enqueued waiter whose `wait` was cut off is as if that `wait` had not been made. If it had timed out unheard, the
  *   waiter goes back to its place, unless its session has enqueued again.
+ * - A release or removal that is made again under the same id gets the same answer, whoever holds the slot by then. At
+ *   least the last four of a key are remembered.
  * - An activity that is noticed late (an expiry, a time-out) may count from when it was due or from when it was seen.
  */
 import type {
@@ -109,11 +111,12 @@ export class KeyModel extends ModelState {
     if (hold && isUnconfirmed(hold) && hold.expiresAt > now) this.confirm(hold, undefined);
   }
 
-  release(token: string, session: string, now: number): object {
+  release(token: string, session: string, now: number, id?: string): object {
     this.shown(token, now);
     this.evaluate(now);
     const hold = this.holds.find((held) => held.token === token);
-    if (!hold) return { status: "not_held" };
+    if (!hold) return { status: this.hasEnded(id) ? "released" : "not_held" };
+    this.ends(id);
     if (hold.session !== session && hold.isReported && !hold.sessionless)
       this.losses.push({ session: hold.session, token, reason: "released" });
     this.free(hold, "released", now);
@@ -122,11 +125,22 @@ export class KeyModel extends ModelState {
   }
 
   /** Only the session that holds the slot can do this. */
-  giveBack(token: string, session: string, now: number): object {
+  giveBack(token: string, session: string, now: number, id?: string): object {
     this.shown(token, now);
     this.evaluate(now);
     const isOwn = this.holds.some((hold) => hold.token === token && hold.session === session);
-    return isOwn ? this.release(token, session, now) : { status: "not_held" };
+    if (isOwn) return this.release(token, session, now, id);
+    return { status: this.hasEnded(id) ? "released" : "not_held" };
+  }
+
+  /** The call has ended a hold before. */
+  hasEnded(id: string | undefined): boolean {
+    return id !== undefined && this.endedBy.includes(id);
+  }
+
+  /** The call ends a hold. */
+  ends(id: string | undefined): void {
+    if (id !== undefined) this.endedBy = [id, ...this.endedBy];
   }
 
   /** The hold ends as if its lease had, handed over or not; the next waiter is served. */

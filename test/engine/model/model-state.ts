@@ -29,6 +29,8 @@ export class ModelState {
   queue: Waiter[] = [];
   ended: EndedWait[] = [];
   lapsed = new Map<string, number>();
+  /** Ids of calls that have ended holds, newest first. */
+  endedBy: string[] = [];
   lastFence = 0n;
   /** Last activity, by the earliest and by the latest reading. */
   activity: { earliest: number; latest: number };
@@ -133,6 +135,7 @@ export class ModelState {
   prune(limit: number, now: number): void {
     this.limit = limit;
     this.lapsed.clear();
+    this.endedBy = [];
     this.activity = { earliest: now, latest: now };
   }
 

@@ -38,6 +38,14 @@ export class SessionlessModel {
     return this.#claimOutcome(this.#key.pickUp(request, now), request, now);
   }
 
+  /** The same claim again, after time has passed; undefined if the key does not know it. */
+  repeat(request: string, now: number): object | undefined {
+    if (this.#key.holds.some((hold) => hold.request === CONFIRMED + request))
+      return { status: "granted", ...this.#shown(now) };
+    const again = this.#key.repeat(request);
+    return again && this.#claimOutcome(again, request, now);
+  }
+
   refresh(command: RefreshCommand, now: number, seen: Seen): object {
     const key = this.#key;
     key.evaluate(now);
@@ -54,12 +62,14 @@ export class SessionlessModel {
     return { status: "refreshed", ...this.#shown(now) };
   }
 
-  remove(selector: HoldSelector, now: number): object {
+  remove(selector: HoldSelector, now: number, id: string | undefined): object {
     this.#key.evaluate(now);
+    if (this.#key.hasEnded(id)) return { status: "removed" };
     const refusal = this.#refusalOf(selector, now);
     const hold = this.#newest;
     if (refusal || !hold) return refusal ?? {};
     const removed = { status: "removed", ...this.#shown(now) };
+    this.#key.ends(id);
     if (hold.isReported) this.#key.free(hold, "released", now);
     else this.#key.takeAway(hold, "stolen", now);
     this.#key.promote(now);

@@ -46,7 +46,16 @@ export type Step =
       readonly mayWait: boolean;
       readonly takesOver: boolean;
     }
-  | { readonly step: "release" | "giveBack"; readonly who: Pick; readonly token: Pick; readonly isOwn: boolean }
+  | {
+      readonly step: "release" | "giveBack";
+      readonly who: Pick;
+      readonly token: Pick;
+      readonly isOwn: boolean;
+      /** The call has an id, and may be made again. */
+      readonly isNamed: boolean;
+    }
+  /** The answer to a release or removal was lost. */
+  | { readonly step: "endAgain"; readonly ending: Pick }
   /** The fence is that of a hold, or of a token that was once known. */
   | { readonly step: "steal"; readonly hold: Pick; readonly isHeld: boolean }
   | { readonly step: "renew"; readonly token: Pick; readonly leaseSeconds: number }
@@ -64,7 +73,7 @@ export type Step =
       readonly which: Selected;
       readonly leaseSeconds: number | undefined;
     }
-  | { readonly step: "remove"; readonly kind: string; readonly which: Selected }
+  | { readonly step: "remove"; readonly kind: string; readonly which: Selected; readonly isNamed: boolean }
   | { readonly step: "misuse"; readonly who: Pick; readonly token: Pick }
   | {
       readonly step: "cancel";
@@ -137,8 +146,10 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
       who,
       token: recent,
       isOwn: mostly,
+      isNamed: fc.boolean(),
     }),
   },
+  { weight: 4, arbitrary: fc.record({ step: fc.constant("endAgain"), ending: fc.nat(3) }) },
   { weight: 3, arbitrary: fc.record({ step: fc.constant("steal"), hold: recent, isHeld: mostly }) },
   { weight: 4, arbitrary: fc.record({ step: fc.constant("renew"), token: recent, leaseSeconds }) },
   { weight: 9, arbitrary: fc.record({ step: fc.constant("claim"), kind, mark: fc.nat(2), waitMs, leaseSeconds }) },
@@ -151,7 +162,7 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
       leaseSeconds: fc.option(leaseSeconds, { nil: undefined }),
     }),
   },
-  { weight: 6, arbitrary: fc.record({ step: fc.constant("remove"), kind, which }) },
+  { weight: 6, arbitrary: fc.record({ step: fc.constant("remove"), kind, which, isNamed: fc.boolean() }) },
   { weight: 1, arbitrary: fc.record({ step: fc.constant("misuse"), who, token: recent }) },
   {
     weight: 4,

@@ -32,6 +32,10 @@ interface Client {
   readonly told: Set<string>;
 }
 
+/** As many as a key remembers in any case. */
+const MAX_ENDINGS = 4;
+
+type Ending = Extract<Call, { do: "release" | "giveBack" | "remove" }>;
 type Asked = Extract<Call, { do: "acquire" | "enqueue" | "wait" | "claim" }>;
 
 export class World {
@@ -46,6 +50,8 @@ export class World {
   #ids = 0;
   readonly #asked: Asked[] = [];
   readonly #tokens: string[] = [];
+  /** Calls with an id that have ended a hold, newest first. */
+  #endings: Ending[] = [];
   #inFlight: Notice[] = [];
   readonly #sessionless: SessionlessModel;
   readonly #group: GroupWorld;
@@ -95,7 +101,12 @@ export class World {
         const token = at(this.#tokens, step.token) ?? "never given";
         const owner = this.model.holds.find((hold) => hold.token === token)?.session;
         const session = (step.isOwn ? owner : undefined) ?? this.#client(step.who).id;
-        this.#agree({ do: step.step, token, session }, () => this.model[step.step](token, session, this.now));
+        this.#end({ do: step.step, token, session, ...(step.isNamed && { id: this.#id("end") }) });
+        return;
+      }
+      case "endAgain": {
+        const ending = this.#endings[step.ending];
+        if (ending) this.#end(ending);
         return;
       }
       case "steal": {
@@ -127,7 +138,7 @@ export class World {
       }
       case "remove": {
         const selector = { kind: step.kind, which: this.#which(step.which) };
-        this.#agree({ do: "remove", selector }, () => this.#sessionless.remove(selector, this.now));
+        this.#end({ do: "remove", selector, ...(step.isNamed && { id: this.#id("end") }) });
         return;
       }
       case "misuse": {
@@ -184,6 +195,7 @@ export class World {
         this.tick();
         if (!this.key.engine.isPrunable(this.#context()) || this.key.engine.hasNews) return;
         this.#agree({ do: "prune", limit: step.limit }, () => this.model.prune(step.limit, this.now));
+        this.#endings = [];
         this.#invariants.pruned();
         return;
       default:
@@ -218,6 +230,15 @@ export class World {
     assert.ok(engine.isPrunable(this.#context()));
     assert.equal(engine.hasNews, false);
     this.#invariants.counts.settle();
+  }
+
+  #end(call: Ending): void {
+    this.#agree(call, () => {
+      if (call.do === "remove") return this.#sessionless.remove(call.selector, this.now, call.id);
+      return this.model[call.do](call.token, call.session, this.now, call.id);
+    });
+    const hasEnded = call.id !== undefined && this.model.endedBy[0] === call.id;
+    if (hasEnded && this.#endings[0]?.id !== call.id) this.#endings = [call, ...this.#endings].slice(0, MAX_ENDINGS);
   }
 
   #which(selected: Selected): Which {
@@ -300,10 +321,11 @@ export class World {
 
   /** A call whose reply was lost is made again. */
   #repeat(call: Asked | undefined): void {
-    const client = call && this.#clients.find(({ id }) => id === call.command.session);
+    const client = call && this.#find(call.command.session);
     if (!call || !client || isSuperseded(this.model, call.command.request)) return;
     this.tick();
-    const expected = this.model.repeat(call.command.request);
+    const { request } = call.command;
+    const expected = call.do === "claim" ? this.#sessionless.repeat(request, this.now) : this.model.repeat(request);
     if (expected) this.#agree(call, () => expected);
   }
 

@@ -1,5 +1,5 @@
 /** `holdfast file` as a user who may not do everything: root reads and writes what it likes. Says its exit code and output as JSON. */
-import { runFile } from "../../../src/cli/file/command.ts";
+import { runFile } from "../../../src/cli/file/main.ts";
 
 if (process.getuid?.() === 0) {
   process.setgid?.(65_534);

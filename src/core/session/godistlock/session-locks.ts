@@ -34,16 +34,25 @@ export interface LocksHost {
 /** What happens to the line that made a request: it is done, or it waits and the next line may be executed. */
 type Next = () => void;
 
+/** A request that waits, or is being carried out. */
+interface Taken extends LockRequest {
+  /** Undefined once the next line may be executed. */
+  readonly next: Next | undefined;
+  /** The hold that it has, if it only has to be given the lease that the client wants. */
+  readonly token?: string;
+}
+
 /**
  * The locks that one client has or waits for. A client knows its locks by name: the tokens of its holds are kept here.
  * `next` is called once for each request, when the next line may be executed.
  */
 export class SessionLocks {
   readonly #host: LocksHost;
+  /** From the moment they are granted, whether or not the client has been told. */
   readonly #holds: Map<string, string>;
-  /** By id: those that wait, and the one that is being carried out. */
-  readonly #taking = new Map<string, LockRequest & { next: Next | undefined }>();
-  #prolonging = 0;
+  /** By id, in the order sent. */
+  readonly #taking = new Map<string, Taken>();
+  #refreshing = 0;
   #revision = 0;
 
   constructor(host: LocksHost, holds: Iterable<readonly [string, string]>, parked: readonly LockRequest[]) {
@@ -65,19 +74,28 @@ export class SessionLocks {
     return [...this.#holds];
   }
 
+  /** Without those that have their hold: setting its lease keeps the object awake. */
   get parked(): readonly LockRequest[] {
-    return Array.from(this.#taking.values(), ({ next: _, ...request }) => request);
+    return [...this.#taking.values()].flatMap(({ next: _, token, ...request }) =>
+      token === undefined ? [request] : [],
+    );
   }
 
-  take(request: Taking, next: Next): void {
-    const { lock, nonce, timeoutMs } = request;
-    const waiting = request.type === "on" ? this.#waitingOn(lock) : undefined;
-    if (this.#holds.has(lock)) this.#retake(request, next);
-    else if (!this.#hasRoom(nonce)) return;
-    else if (waiting) {
+  take({ type: kind, lock, nonce, timeoutMs }: Taking, next: Next): void {
+    const waiting = kind === "on" ? this.#waitingOn(lock) : undefined;
+    const token = this.#holds.get(lock);
+    const mayPark = token === undefined || this.#host.isInGroup;
+    if (mayPark && !this.#hasRoom(nonce)) return;
+    if (waiting) {
       this.#set({ ...waiting, nonces: [...waiting.nonces, nonce], timeoutMs });
       next();
-    } else this.#acquire(request.type, lock, [nonce], timeoutMs, next);
+    } else if (token === undefined) this.#acquire(kind, lock, [nonce], timeoutMs, next);
+    else {
+      const id = this.#host.newId();
+      // No lease that can be asked for: it is set in any case.
+      this.#set({ id, lock, kind, nonces: [nonce], askedMs: 0, timeoutMs, next, token });
+      this.#setLease(id, token);
+    }
   }
 
   refresh({ lock, fence, timeoutMs, nonce }: Extract<ClientRequest, { readonly type: "refresh" }>, next: Next): void {
@@ -86,34 +104,36 @@ export class SessionLocks {
       this.look(lock, nonce, next);
       return;
     }
-    this.#prolong(lock, token, timeoutMs, nonce, next, (outcome, then) => {
+    const { isInGroup } = this.#host;
+    if (isInGroup && !this.#hasRoom(nonce)) return;
+    this.#refreshing += 1;
+    const then = isInGroup ? () => {} : next;
+    this.#prolong(lock, token, timeoutMs, nonce, (outcome) => {
+      this.#refreshing -= 1;
       if (outcome === "prolonged") this.#give([nonce], token, then);
       else if (outcome === "kept") this.#locked(nonce, fenceOf(token), then);
       else this.look(lock, nonce, then);
     });
+    if (isInGroup) next();
   }
 
+  /** Withdraws what the client has asked for before and has not been answered, and releases what it has. */
   release(lock: string, next: Next): void {
     const { context, requests } = this.#host;
+    for (const request of this.#taking.values()) if (request.lock === lock) this.#withdraw(request);
     const token = this.#holds.get(lock);
-    const waiting = this.#waitingOn(lock);
-    if (token !== undefined) {
-      this.#forgetHold(lock);
-      const ask = { type: "release", token, session: context.session } as const;
-      const done = () => {
-        requests.lost(lock, token);
-        next();
-      };
-      // The session still knows the key, and leaves it when it ends.
-      context.callKey(lock, ask, { answered: done, failed: () => this.#host.fail({ word: "internal", nonce: "-" }) });
-    } else if (waiting) {
-      const entry = requests.table.get(waiting.id);
-      this.#taking.delete(waiting.id);
-      this.#revision += 1;
-      if (entry) requests.drop(entry);
-      for (const nonce of waiting.nonces) this.#host.say({ type: "no", nonce });
+    if (token === undefined) {
       next();
-    } else next();
+      return;
+    }
+    this.#forgetHold(lock, token);
+    const ask = { type: "release", token, session: context.session, id: this.#host.newId() } as const;
+    const done = () => {
+      requests.lost(lock, token);
+      next();
+    };
+    // The session still knows the key, and leaves it when it ends.
+    context.callKey(lock, ask, { answered: done, failed: () => this.#host.fail({ word: "internal", nonce: "-" }) });
   }
 
   /** Says who has the lock, whoever that is. */
@@ -127,17 +147,12 @@ export class SessionLocks {
 
   /** A hold has ended without the client releasing it. The client is not told. */
   lost(lock: string, token: string): void {
-    if (this.#holds.get(lock) === token) this.#forgetHold(lock);
+    this.#forgetHold(lock, token);
   }
 
   /** The key has put the request into its queue. */
   waits({ id }: TrackedRequest): void {
-    const request = this.#taking.get(id);
-    if (!request) return;
-    const { next } = request;
-    request.next = undefined;
-    this.#revision += 1;
-    next?.();
+    this.#parks(id);
   }
 
   /** The request ends without an answer. */
@@ -148,12 +163,17 @@ export class SessionLocks {
   answered({ id }: TrackedRequest, outcome: Outcome): void {
     const request = this.#taking.get(id);
     if (!request) return;
-    this.#taking.delete(id);
-    this.#revision += 1;
-    const { lock, kind, nonces, next = () => {} } = request;
+    const { lock, kind, nonces, timeoutMs, next = () => {} } = request;
     const [nonce = ""] = nonces;
-    if (outcome.token !== undefined) this.#granted(request, outcome.token, next);
-    else if (outcome.status === "lease_expired") this.#acquire(kind, lock, nonces, request.timeoutMs, next);
+    if (outcome.token !== undefined) {
+      this.#holds.set(lock, outcome.token);
+      this.#revision += 1;
+      this.#set({ ...request, token: outcome.token });
+      this.#setLease(id, outcome.token);
+      return;
+    }
+    this.#end(request);
+    if (outcome.status === "lease_expired") this.#acquire(kind, lock, nonces, timeoutMs, next);
     else if (outcome.refusal?.status === "no_quorum") this.#host.fail({ word: "no-quorum", nonce });
     else if (outcome.refusal) this.#locked(nonce, outcome.refusal.fence, next);
     // A request that does not wait is not concerned by how many do.
@@ -165,7 +185,7 @@ export class SessionLocks {
   #acquire(kind: "on" | "try", lock: string, nonces: readonly string[], timeoutMs: number, next: Next): void {
     const { requests, isInGroup } = this.#host;
     const id = this.#host.newId();
-    this.#taking.set(id, { id, lock, kind, nonces, askedMs: timeoutMs, timeoutMs, next });
+    this.#set({ id, lock, kind, nonces, askedMs: timeoutMs, timeoutMs, next });
     const waitSeconds = kind === "on" ? FOR_EVER_S : 0;
     const request = { type: "acquire", key: lock, limit: 1, waitSeconds, leaseSeconds: timeoutMs / 1000 } as const;
     const quorum = isInGroup ? ({ quorum: kind === "on" ? "until_agreed" : "once" } as const) : undefined;
@@ -173,84 +193,85 @@ export class SessionLocks {
     requests.begin(newRequest({ id, key: lock, type: "acquire", tag: id }), request, circumstances);
   }
 
-  #granted({ lock, kind, nonces, askedMs, timeoutMs }: LockRequest, token: string, next: Next): void {
+  /**
+   * Answers a request that has its hold, once its lease is the one that the client wants by then. Meanwhile other `ON`s
+   * may join it, and an `OFF` withdraw it. In a group it is parked, because the others have to be asked.
+   */
+  #setLease(id: string, token: string): void {
+    const request = this.#taking.get(id);
+    if (!request) return;
+    const { lock, kind, nonces, askedMs, timeoutMs } = request;
+    const [nonce = ""] = nonces;
     if (askedMs === timeoutMs) {
-      this.#hold(lock, token);
-      this.#give(nonces, token, next);
+      this.#end(request);
+      this.#give(nonces, token, request.next);
       return;
     }
-    const [nonce = ""] = nonces;
-    this.#prolong(lock, token, timeoutMs, nonce, next, (outcome, then) => {
-      if (outcome === "not_held") this.#acquire(kind, lock, nonces, timeoutMs, then);
+    this.#prolong(lock, token, timeoutMs, nonce, (outcome) => {
+      // It may have been withdrawn, or joined by others.
+      const now = this.#taking.get(id);
+      if (!now) return;
+      const isHeld = this.#holds.get(lock) === token;
+      if (outcome === "not_held" || !isHeld) {
+        this.#forgetHold(lock, token);
+        this.#end(now);
+        this.#acquire(kind, lock, now.nonces, now.timeoutMs, now.next ?? (() => {}));
+      } else if (outcome === "prolonged") {
+        this.#set({ ...now, askedMs: timeoutMs });
+        this.#setLease(id, token);
+      } else if (kind === "on") this.#retryLater(id, token);
       else {
-        this.#hold(lock, token);
-        this.#give(nonces, token, then);
+        this.#end(now);
+        this.#locked(nonce, fenceOf(token), now.next);
       }
     });
+    if (this.#host.isInGroup) this.#parks(id);
   }
 
-  /** The client asks for a lock that it has. */
-  #retake(request: Taking, next: Next): void {
-    const { type, lock, timeoutMs, nonce } = request;
-    const token = this.#holds.get(lock);
-    if (token === undefined) {
-      this.take(request, next);
-      return;
-    }
-    this.#prolong(lock, token, timeoutMs, nonce, next, (outcome, then) => {
-      if (outcome === "prolonged") this.#give([nonce], token, then);
-      else if (outcome === "not_held") {
-        this.#forgetHold(lock);
-        this.#acquire(type, lock, [nonce], timeoutMs, then);
-      } else if (type === "try") this.#locked(nonce, fenceOf(token), then);
-      else this.#retryLater(request, then);
-    });
-  }
-
-  #retryLater(request: Taking, next: Next): void {
+  #retryLater(id: string, token: string): void {
     const { context } = this.#host;
     const pauseMs = MIN_PAUSE_MS + (Number.parseInt(context.random().slice(0, 4), 16) % PAUSE_RANGE_MS);
-    this.#prolonging += 1;
-    context.timers.at(context.now + pauseMs, () => {
-      this.#prolonging -= 1;
-      this.#retake(request, next);
-    });
+    context.timers.at(context.now + pauseMs, () => this.#setLease(id, token));
   }
 
-  /** Restarts a lease. In a group that takes time, and the next line is executed meanwhile. */
+  /** The next line may be executed before this request is answered. */
+  #parks(id: string): void {
+    const request = this.#taking.get(id);
+    if (!request) return;
+    this.#set({ ...request, next: undefined });
+    request.next?.();
+  }
+
+  /** The client no longer wants what it has asked for, and has not been answered. */
+  #withdraw(request: Taken): void {
+    const { requests } = this.#host;
+    this.#end(request);
+    const entry = request.token === undefined ? requests.table.get(request.id) : undefined;
+    if (entry) requests.drop(entry);
+    for (const nonce of request.nonces) {
+      if (request.kind === "on") this.#host.say({ type: "no", nonce });
+      else this.#host.say({ type: "lock", nonce, fence: 0n });
+    }
+  }
+
+  /** Restarts a lease. `kept`: too few deployments have agreed, and the lease is as it was. */
   #prolong(
     lock: string,
     token: string,
     leaseMs: number,
     nonce: string,
-    next: Next,
-    then: (outcome: "prolonged" | "kept" | "not_held", next: Next) => void,
+    then: (outcome: "prolonged" | "kept" | "not_held") => void,
   ): void {
     const { context, isInGroup } = this.#host;
     const failed = () => this.#host.fail({ word: "internal", nonce });
-    if (!isInGroup) {
+    if (isInGroup) {
+      const ask = { type: "prolong", token, session: context.session, leaseMs } as const;
+      context.callKey(lock, ask, { answered: ({ status }) => then(status), failed });
+    } else {
       const ask = { type: "renew", token, leaseSeconds: leaseMs / 1000 } as const;
-      const answered = ({ status }: { status: string }) => then(status === "renewed" ? "prolonged" : "not_held", next);
+      const answered = ({ status }: { status: string }) => then(status === "renewed" ? "prolonged" : "not_held");
       context.callKey(lock, ask, { answered, failed });
-      return;
     }
-    if (!this.#hasRoom(nonce)) return;
-    this.#prolonging += 1;
-    const done = () => {
-      this.#prolonging -= 1;
-    };
-    const ask = { type: "prolong", token, session: context.session, leaseMs } as const;
-    context.callKey(lock, ask, {
-      answered: ({ status }) => {
-        done();
-        then(status, () => {});
-      },
-      failed: () => {
-        done();
-        failed();
-      },
-    });
-    next();
   }
 
   #look(lock: string, nonce: string, then: (fence: bigint | undefined) => void): void {
@@ -259,40 +280,42 @@ export class SessionLocks {
     this.#host.context.callKey(lock, { type: "fenceOfHolder" }, { answered, failed });
   }
 
-  #give(nonces: readonly string[], token: string, next: Next): void {
+  #give(nonces: readonly string[], token: string, next: Next | undefined): void {
     for (const nonce of nonces) this.#host.say({ type: "give", nonce, fence: fenceOf(token) });
-    next();
+    next?.();
   }
 
-  #locked(nonce: string, fence: bigint, next: Next): void {
+  #locked(nonce: string, fence: bigint, next: Next | undefined): void {
     this.#host.say({ type: "lock", nonce, fence });
-    next();
+    next?.();
   }
 
   #hasRoom(nonce: string): boolean {
-    let parked = this.#prolonging;
+    let parked = this.#refreshing;
     for (const { nonces } of this.#taking.values()) parked += nonces.length;
     if (parked < MAX_PARKED) return true;
     this.#host.fail({ word: "too-many-requests", nonce });
     return false;
   }
 
-  #waitingOn(lock: string): (LockRequest & { next: Next | undefined }) | undefined {
+  #waitingOn(lock: string): Taken | undefined {
     for (const request of this.#taking.values()) if (request.kind === "on" && request.lock === lock) return request;
     return undefined;
   }
 
-  #set(request: LockRequest & { next: Next | undefined }): void {
+  #set(request: Taken): void {
     this.#taking.set(request.id, request);
-    this.#revision += 1;
+    if (request.token === undefined) this.#revision += 1;
   }
 
-  #hold(lock: string, token: string): void {
-    this.#holds.set(lock, token);
-    this.#revision += 1;
+  #end({ id, token }: Taken): void {
+    this.#taking.delete(id);
+    if (token === undefined) this.#revision += 1;
   }
 
-  #forgetHold(lock: string): void {
+  /** Unless the lock has been granted again since. */
+  #forgetHold(lock: string, token: string): void {
+    if (this.#holds.get(lock) !== token) return;
     this.#holds.delete(lock);
     this.#revision += 1;
   }

@@ -334,11 +334,15 @@ export class Conversation implements SocketConversation {
     const { isResumable } = this.#standing;
     // A request that may be repeated on another socket has the same id there.
     const mayComeAgain = isResumable && tag !== undefined;
-    const id = mayComeAgain ? this.#names.ofTag(tag) : this.#names.next();
+    const id = mayComeAgain ? this.#idOf(tag, request) : this.#names.next();
     const isSteal = request.type === "acquire" && request.steals === true;
     const hasBegun = isSteal && mayComeAgain && !this.#host.resumption.beginsSteal(tag);
     const circumstances = { mayWait: !this.#hasInputEnded, hasBegun, isWatched: isWatched(this.#standing) };
     this.#requests.begin(newRequest({ id, key: request.key, type: request.type, tag }), request, circumstances);
+  }
+
+  #idOf(tag: string, { type }: KeyRequest): string {
+    return type === "release" ? this.#names.ofRelease(tag) : this.#names.ofTag(tag);
   }
 
   /** Withdraws a request whose answer is no longer needed. */

@@ -12,6 +12,8 @@ export class RequestNames {
   #lastId = 0;
   /** Tags of the claims on this socket, oldest first. Lost when the object sleeps. */
   readonly #spentTags = new Set<string>();
+  /** Those of releases, likewise. */
+  readonly #releaseTags = new Set<string>();
 
   constructor({ session, random }: SessionContext) {
     this.#session = session;
@@ -28,6 +30,16 @@ export class RequestNames {
     return `${this.#session}.${tag}`;
   }
 
+  /**
+   * The id of a release, as above, if it is the first on this socket with its tag. A client that uses the tag again
+   * releases twice, and has to be told so.
+   */
+  ofRelease(tag: string): string {
+    if (this.#releaseTags.has(tag)) return this.next();
+    remember(this.#releaseTags, tag);
+    return this.ofTag(tag);
+  }
+
   isOfTag(id: string): boolean {
     return id.startsWith(`${this.#session}.`);
   }
@@ -39,9 +51,13 @@ export class RequestNames {
   isSpent(tag: string, { type }: Pick<Request, "type">): boolean {
     if (type !== "acquire" && type !== "enqueue" && type !== "wait") return false;
     if (this.#spentTags.has(tag)) return true;
-    this.#spentTags.add(tag);
-    const [oldest = ""] = this.#spentTags;
-    if (this.#spentTags.size > MAX_SPENT_TAGS) this.#spentTags.delete(oldest);
+    remember(this.#spentTags, tag);
     return false;
   }
+}
+
+function remember(tags: Set<string>, tag: string): void {
+  tags.add(tag);
+  const [oldest = ""] = tags;
+  if (tags.size > MAX_SPENT_TAGS) tags.delete(oldest);
 }
