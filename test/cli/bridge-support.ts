@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
-import { type RunningBridge, startBridge } from "../../src/cli/bridge.ts";
-import type { BridgeSettings } from "../../src/cli/bridge-settings.ts";
+import { type RunningBridge, startBridge } from "../../src/cli/bridge/bridge.ts";
+import type { BridgeSettings } from "../../src/cli/bridge/settings.ts";
 import { ACKNOWLEDGE_EVERY } from "../../src/core/protocols/carrier/window.ts";
 import { eventually } from "./support.ts";
 

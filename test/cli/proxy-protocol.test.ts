@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseProxyHeader } from "../../src/cli/proxy-protocol.ts";
+import { parseProxyHeader } from "../../src/cli/bridge/proxy-protocol.ts";
 
 const SIGNATURE = Buffer.from("0d0a0d0a000d0a515549540a", "hex");
 

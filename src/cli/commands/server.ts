@@ -1,6 +1,6 @@
 import type { Arguments } from "../args/parse.ts";
 import type { Command } from "../args/spec.ts";
-import { BRIDGE_FLAGS, readBridgeSettings } from "../bridge-settings.ts";
+import { BRIDGE_FLAGS, readBridgeSettings } from "../bridge/settings.ts";
 import { misnamedVariables } from "../misnamed.ts";
 import { settingFlags } from "../setting-flags.ts";
 import { readSettings, SETTINGS } from "../settings.ts";
@@ -44,7 +44,7 @@ async function runServe({ values }: Arguments): Promise<number> {
 async function runBridge({ values }: Arguments): Promise<number> {
   ignoreMissingReaders();
   const settings = readBridgeSettings(values, process.env);
-  const { bridge } = await import("../bridge.ts");
+  const { bridge } = await import("../bridge/bridge.ts");
   await bridge(settings);
   return 0;
 }

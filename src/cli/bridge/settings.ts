@@ -1,10 +1,10 @@
 import { validateHeaderValue } from "node:http";
-import { checkVariable, ruleInWords } from "../core/config/config.ts";
-import { type Address, parseAddress } from "../node/listeners/addresses.ts";
-import { UsageFailure } from "../node/listeners/failure.ts";
-import type { Flag } from "./args/spec.ts";
-import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
-import type { Environment, Flags } from "./settings.ts";
+import { checkVariable, ruleInWords } from "../../core/config/config.ts";
+import { type Address, parseAddress } from "../../node/listeners/addresses.ts";
+import { UsageFailure } from "../../node/listeners/failure.ts";
+import type { Flag } from "../args/spec.ts";
+import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "../files.ts";
+import type { Environment, Flags } from "../settings.ts";
 
 export interface BridgeSettings {
   readonly listen: Address;
