@@ -1,5 +1,5 @@
 /**
- * Bundles the Worker with the console and the command into `dist/`, the client and the lock-file library with their types into
+ * Bundles the command, with the service and its console, into `dist/`, the client and the lock-file library with their types into
  * `packages/client/dist/`. Silent when all is well; one line per problem when not.
  */
 import { execFile } from "node:child_process";
@@ -19,17 +19,6 @@ const common = {
   logLevel: "silent",
 } satisfies BuildOptions;
 
-const worker: BuildOptions = {
-  ...common,
-  entryPoints: ["src/cloudflare/index.ts"],
-  outfile: "dist/worker.js",
-  platform: "neutral",
-  mainFields: ["module", "main"],
-  conditions: ["workerd", "worker", "browser"],
-  external: ["cloudflare:*", "node:*"],
-  jsx: "automatic",
-};
-
 const command: BuildOptions = {
   ...common,
   // Split by dynamic imports: a command loads what it needs, and most of them end within milliseconds.
@@ -39,7 +28,8 @@ const command: BuildOptions = {
   chunkNames: "command/[name]-[hash]",
   platform: "node",
   // A package that is part of the bundle starts in half the time; what it requires of Node it finds through this `require`.
-  external: ["workerd", "bufferutil", "utf-8-validate"],
+  external: ["bufferutil", "utf-8-validate"],
+  jsx: "automatic",
   banner: {
     js: [
       "#!/usr/bin/env node",
@@ -107,18 +97,12 @@ function messagesOf(reason: unknown): string[] {
   return errors?.length ? errors.map(inOneLine) : [`build: ${String(reason).split("\n", 1)[0]}`];
 }
 
-// The Worker contains the console.
-const served = buildConsole().then(() => build(worker));
-const commanded = build(command).then(({ metafile }) => removeOldChunks(Object.keys(metafile?.outputs ?? {})));
+// The service contains the console.
+const commanded = buildConsole()
+  .then(() => build(command))
+  .then(({ metafile }) => removeOldChunks(Object.keys(metafile?.outputs ?? {})));
 const declared = declare("tsconfig.client.json").then(() => declare("tsconfig.lockfile.json"));
-const results = await Promise.allSettled([
-  served,
-  commanded,
-  build(fileCommand),
-  build(client),
-  build(lockfile),
-  declared,
-]);
+const results = await Promise.allSettled([commanded, build(fileCommand), build(client), build(lockfile), declared]);
 const problems = results.flatMap((result) => (result.status === "rejected" ? messagesOf(result.reason) : []));
 if (problems.length > 0) {
   // A half-new dist would run yesterday's code without saying so.

@@ -165,6 +165,8 @@ export interface ServeSettings {
   readonly httpPort: number;
   /** Undefined if godistlock clients come in by WebSocket only. */
   readonly godistlockPort: number | undefined;
+  /** The port of godistlock is a default: the service can do without it. */
+  readonly isGodistlockOptional: boolean;
   /** Undefined if relays come in by WebSocket only. */
   readonly relayPort: number | undefined;
   readonly dataDir: string;
@@ -221,6 +223,7 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
     httpHost,
     httpPort,
     godistlockPort: godistlockPort === 0 ? undefined : godistlockPort,
+    isGodistlockOptional: get("GODISTLOCK_PORT") === undefined,
     relayPort: relayPort === 0 || variables.RELAY_PEERS === undefined ? undefined : relayPort,
     dataDir: get("DATA_DIR")?.text ?? DEFAULTS.DATA_DIR,
     tls: readOptionalKeyPair(pathOf(get("TLS_CERT")), pathOf(get("TLS_KEY")), { cert: "--tls-cert", key: "--tls-key" }),

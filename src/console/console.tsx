@@ -9,11 +9,11 @@ import { type Route, useRoute } from "./shared/route.ts";
 import { Service } from "./shared/service.ts";
 import { SignIn } from "./shared/sign-in.tsx";
 
-/** The whole page. Until its user has shown a token, where one is needed, nothing is asked of the service. */
+/** The whole page. Where a token is needed, it asks the service nothing before the user has given one. */
 export function Console() {
   const [secret, setSecret] = useState<string | undefined>(page.needsToken ? credential.get() : undefined);
   const [refusal, setRefusal] = useState<string | undefined>(undefined);
-  // Also a service that was open when the page was loaded may want a token by now.
+  // A service that was open when the page was loaded may want a token by now.
   const [hasLeft, setHasLeft] = useState(page.needsToken);
   const [hasEntered, setHasEntered] = useState(false);
   const service = useMemo(() => new Service(secret), [secret]);
@@ -35,7 +35,7 @@ export function Console() {
 
 interface SignedInProps {
   readonly service: Service;
-  /** Whoever has just signed in had the focus in the form, which is gone. */
+  /** After signing in: the focus was in the form, which is gone. */
   readonly takesFocus: boolean;
   readonly onLeave: (why?: string) => void;
 }
@@ -67,7 +67,7 @@ function titleOf(route: Route): string {
   return `${route.name === "key" ? route.key : "Playground"} · holdfast`;
 }
 
-/** No link: what stands behind the `#` of the address is a place in the console. */
+/** Not a link, because the `#` part of the address is the route. */
 function skipToContent(): void {
   document.querySelector<HTMLElement>("#content")?.focus();
 }

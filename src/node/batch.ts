@@ -32,6 +32,7 @@ export class Batch {
   #isScheduled = false;
   #turnEndsAt = 0;
   #turn = 0;
+  #isStopped = false;
   #fault: { readonly error: unknown } | undefined;
 
   /** `schedule` calls back at the end of the current turn of the event loop; `elapsed` is a clock in ms. */
@@ -53,6 +54,7 @@ export class Batch {
 
   /** Runs a command now, or after those before it. */
   enter(command: () => void): void {
+    if (this.#isStopped) return;
     this.#work.push(command);
     this.#arm();
     if (!this.#isRunning) this.#run();
@@ -82,6 +84,7 @@ export class Batch {
 
   /** Ends the batch now. */
   settle(): void {
+    if (this.#isStopped) return;
     this.#isScheduled = false;
     this.#turn += 1;
     const [steps, callbacks] = [this.#steps, this.#callbacks];
@@ -99,6 +102,11 @@ export class Batch {
       this.#arm();
       this.#run();
     }
+  }
+
+  /** Nothing happens from here on. What was not stored has not happened. */
+  stop(): void {
+    this.#isStopped = true;
   }
 
   #commit(): { readonly error: unknown } | undefined {

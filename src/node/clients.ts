@@ -1,27 +1,5 @@
 /** Between the listeners, which own sockets, and the host, which owns sessions. */
-import type { Rights } from "../core/session/rights.ts";
-import type { SocketProtocol } from "../core/session/socket-session.ts";
-
-/** How a client on a socket arrived. */
-export interface Arrival {
-  readonly protocol: SocketProtocol;
-  readonly transport: "tcp" | "ws";
-  readonly address: string;
-  /** The upgrade has authenticated the client. */
-  readonly isAuthenticated: boolean;
-  /** The rights that the upgrade gave the client. */
-  readonly rights: Rights;
-  /** A name the client has chosen, visible to others. */
-  readonly label: string | undefined;
-  /** A bridge carries the client, and wants to hear how much of its input has been consumed. */
-  readonly hasWindow: boolean;
-}
-
-/** What a client shows to resume a session that has lost its socket. */
-export interface Credential {
-  readonly session: string;
-  readonly secret: string;
-}
+import type { ClientEntry, Credential } from "../service.ts";
 
 /** Why a client is not let in. */
 export type ArrivalRefusal =
@@ -72,9 +50,9 @@ export interface Admission {
 /** Lets clients in. */
 export interface Clients {
   /** A new session, or the reason why there is none. */
-  admit(arrival: Arrival): Admission | ArrivalRefusal;
+  admit(entry: ClientEntry): Admission | ArrivalRefusal;
   /** The session of an earlier connection. May take seconds: the old client, if it seems to be there, is asked first. */
-  resume(arrival: Arrival, credential: Credential): Promise<Admission | ArrivalRefusal>;
+  resume(entry: ClientEntry, credential: Credential): Promise<Admission | ArrivalRefusal>;
 }
 
 /** How the relay of another deployment arrived. */
@@ -82,7 +60,7 @@ export interface PeerArrival {
   readonly address: string;
   /** It has shown the group's token. */
   readonly isKnown: boolean;
-  /** As in `Arrival`. */
+  /** As in `ClientEntry`. */
   readonly hasWindow: boolean;
 }
 

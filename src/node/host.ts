@@ -22,7 +22,7 @@ import type { Session } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 import { Sessions } from "./sessions.ts";
 import type { Store } from "./store/store.ts";
-import { Timers } from "./timers.ts";
+import { type Timed, Timers } from "./timers.ts";
 
 /** After a failed commit, another one is tried this often. */
 const TRY_AGAIN_MS = 1_000;
@@ -40,9 +40,7 @@ export interface HostParts {
 
 /** Deployments that agree on locks by majority, as far as keys and sessions are concerned. */
 export interface GroupLink {
-  /** A request that needs a quorum has come. */
-  came(request: string): void;
-  /** A round begins or is over. `withdraw` ends a request whose session is gone. */
+  /** A round begins or is over. */
   tell(key: string, event: Extract<KeyEvent, { readonly type: "round" | "round_over" }>): void;
   prolong(key: string, ask: Extract<KeyCall, { readonly type: "prolong" }>): Promise<KeyOutcome>;
 }
@@ -163,6 +161,7 @@ export class NodeHost implements SessionHost {
   stop(): void {
     this.#isStopped = true;
     this.#timers.stop();
+    this.batch.stop();
   }
 
   now(): number {
@@ -181,8 +180,8 @@ export class NodeHost implements SessionHost {
     return { session, config, records, random, isStorageWell: () => this.#isWell, now: this.now() };
   }
 
-  schedule(session: Session): void {
-    this.#timers.schedule(session);
+  schedule(subject: Timed): void {
+    this.#timers.schedule(subject);
   }
 
   touched(session: Session): void {
@@ -216,7 +215,6 @@ export class NodeHost implements SessionHost {
       );
       return;
     }
-    if (ask.type === "acquire" && ask.command.quorum) this.group?.came(ask.command.request);
     try {
       const outcome = this.keys.ask(key, ask) as KeyOutcome;
       if (ask.type === "renew" && !this.keys.get(key)) this.batch.afterwards(() => this.#keyMeter.renewedNothing());

@@ -1,12 +1,12 @@
 import { sameSecret } from "../core/auth/secrets.ts";
 import { SessionCounts } from "../core/session-counts.ts";
 import { httpSessionName, kindOfSession } from "../core/session-names.ts";
-import type { SessionRefusal } from "../service.ts";
-import type { Admission, Arrival, ArrivalRefusal, Clients, Credential } from "./clients.ts";
+import type { ClientEntry, Credential, SessionRefusal } from "../service.ts";
+import type { Admission, ArrivalRefusal, Clients } from "./clients.ts";
 import { RestSession } from "./rest-session.ts";
 import type { Session, SessionStart } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
-import { ClientSession } from "./socket-session.ts";
+import { ClientSession } from "./client-session.ts";
 import type { Rows, Store, StoredRecords } from "./store/store.ts";
 
 export type AnySession = ClientSession | RestSession;
@@ -50,7 +50,7 @@ export class Sessions implements Clients {
     return this.#byName.get(name)?.label;
   }
 
-  admit(arrival: Arrival): Admission | ArrivalRefusal {
+  admit(arrival: ClientEntry): Admission | ArrivalRefusal {
     const { maxConnections, maxConnectionsPerIp } = this.#host.config;
     const { address, transport, label } = arrival;
     const isFull = (cap: number, count: () => number) => cap > 0 && count() >= cap;
@@ -65,7 +65,7 @@ export class Sessions implements Clients {
     };
   }
 
-  async resume(arrival: Arrival, { session: name, secret }: Credential): Promise<Admission | ArrivalRefusal> {
+  async resume(arrival: ClientEntry, { session: name, secret }: Credential): Promise<Admission | ArrivalRefusal> {
     const session = this.#byName.get(name);
     if (!(session instanceof ClientSession)) return "session_gone";
     const refusal = await session.resume(session.secret !== undefined && sameSecret(secret, session.secret));

@@ -30,6 +30,7 @@ describe("settings of serve", () => {
       httpHost: "127.0.0.1",
       httpPort: 6389,
       godistlockPort: 10_000,
+      isGodistlockOptional: true,
       relayPort: undefined,
       dataDir: ".holdfast",
       tls: undefined,

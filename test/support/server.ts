@@ -1,13 +1,10 @@
-/** Starts the real server, as built, on free ports and a data directory of its own. */
-import { existsSync } from "node:fs";
+/** Starts the real server in this process, on free ports and a data directory of its own. */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { startService } from "../../src/front/service.ts";
+import { serve } from "../../src/node/index.ts";
 import { poll } from "./poll.ts";
 
-const WORKER = fileURLToPath(new URL("../../dist/worker.js", import.meta.url));
 const START_DEADLINE_MS = 20_000;
 
 export interface ServerOptions {
@@ -24,9 +21,9 @@ export interface TestServer extends AsyncDisposable {
   readonly relayPort: number;
   readonly godistlockPort: number;
   readonly dataDir: string;
-  /** The process id of workerd. */
+  /** The process id of the server. */
   readonly pid: number;
-  /** Kills the process without warning and waits until it is gone. */
+  /** Ends the server as a crash would: whatever has not been stored is lost, and no client is told. */
   kill9(): Promise<void>;
   /** Everything the server has logged so far. */
   readonly log: string;
@@ -37,15 +34,13 @@ export interface TestServer extends AsyncDisposable {
 }
 
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
-  if (!existsSync(WORKER)) throw new Error(`${WORKER} is missing: run \`npm run build\` first`);
   const dataDir = await mkdtemp(join(tmpdir(), "holdfast-test-"));
   const variables: Record<string, string> = { ...options.variables };
   const hasRelay = options.hasRelay === true || options.relayPort !== undefined;
   let log = "";
 
   const start = async () => {
-    const started = await startService({
-      worker: WORKER,
+    const started = await serve({
       dataDir,
       tcp: { host: "127.0.0.1", port: 0 },
       http: { host: "127.0.0.1", port: 0 },
@@ -86,7 +81,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
       return current.godistlockPort;
     },
     get pid() {
-      return current.workerdPid;
+      return process.pid;
     },
     get log() {
       return log;

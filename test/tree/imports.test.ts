@@ -26,7 +26,7 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   "core/config": [],
   "core/metrics": ["core/protocols"],
   "core/auth": ["core/config", "jose"],
-  "core/group": ["core/engine", "core/protocols"],
+  "core/group": ["core/engine", "core/protocols", "core/config", "core/auth/secrets.ts"],
   "core/session": ["core/engine", "core/protocols", "core/auth", "core/config"],
   // The port and what uses it know neither host.
   "service.ts": ["core", "log.ts"],

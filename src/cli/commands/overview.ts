@@ -1,4 +1,4 @@
-import { packageVersion } from "../../front/system/package.ts";
+import { VERSION } from "../../version.ts";
 import type { CommandSpec } from "../args/spec.ts";
 import { FILE_OVERVIEW } from "../file/table.ts";
 import { SERVER_COMMANDS } from "./server.ts";
@@ -10,7 +10,7 @@ export const ALL_COMMANDS: readonly CommandSpec[] = [...CLIENT_COMMANDS, FILE_OV
 /** `holdfast --help`: fits a screen of 24 lines and 80 columns. */
 export function overview(): string {
   return [
-    `holdfast ${packageVersion()}: distributed locks and semaphores`,
+    `holdfast ${VERSION}: distributed locks and semaphores`,
     "usage: holdfast COMMAND …    holdfast COMMAND --help: flags and examples",
     "",
     ...ALL_COMMANDS.map(({ name, summary }) => `  ${name.padEnd(11)} ${summary}`),
@@ -22,5 +22,5 @@ export function overview(): string {
 
 /** `holdfast --version`. */
 export function version(): string {
-  return `holdfast ${packageVersion()}`;
+  return `holdfast ${VERSION}`;
 }

@@ -1,3 +1,4 @@
+import { Failure } from "../../node/listeners/failure.ts";
 import type { Arguments } from "../args/parse.ts";
 import type { Command } from "../args/spec.ts";
 import { BRIDGE_FLAGS, readBridgeSettings } from "../bridge/settings.ts";
@@ -36,6 +37,7 @@ async function runServe({ values }: Arguments): Promise<number> {
   ignoreMissingReaders();
   const settings = readSettings(values, process.env);
   for (const line of misnamedVariables(SETTINGS, values, process.env)) console.error(`holdfast: ${line}`);
+  requireDatabase();
   const { serve } = await import("../serve.ts");
   await serve(settings);
   return 0;
@@ -47,6 +49,15 @@ async function runBridge({ values }: Arguments): Promise<number> {
   const { bridge } = await import("../bridge/bridge.ts");
   await bridge(settings);
   return 0;
+}
+
+/** Node has a database of its own from this version on. */
+const [MAJOR, MINOR] = [22, 13];
+
+function requireDatabase(): void {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  if (major > MAJOR || (major === MAJOR && minor >= MINOR)) return;
+  throw new Failure(`holdfast serve needs Node ${MAJOR}.${MINOR} or newer, and this is ${process.versions.node}`);
 }
 
 /** If the reader of our output goes away, keep serving locks. */

@@ -4,7 +4,7 @@ import type { Env } from "../env.ts";
 import { inBatches } from "../pacing/batches.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
-import { Census } from "./census.ts";
+import { KeySample } from "./key-sample.ts";
 
 export interface ListedKey extends KeyView {
   readonly key: string;
@@ -46,8 +46,8 @@ const LAST_KEY = "\u{10ffff}".repeat(64);
 export class ListedKeys {
   readonly #env: Env;
   readonly #sql: SqlStorage;
-  /** Undefined until somebody wants a count or a sample. */
-  #census: Census | undefined;
+  /** Undefined until a count or a sample is asked for. */
+  #sample: KeySample | undefined;
   readonly #turns = new Turns({ width: MAX_ASKED_AT_ONCE, perPause: MAX_ASKED_AT_ONCE });
 
   constructor(env: Env, sql: SqlStorage) {
@@ -58,19 +58,19 @@ export class ListedKeys {
 
   add(key: string, listedAt: number): void {
     if (this.listedAt(key) === listedAt) return;
-    if (this.#census && !this.has(key)) this.#census.add(key);
+    if (this.#sample && !this.has(key)) this.#sample.add(key);
     this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, listedAt);
   }
 
   remove(key: string): void {
     const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ?", key);
-    if (rowsWritten > 0) this.#census?.remove(key);
+    if (rowsWritten > 0) this.#sample?.remove(key);
   }
 
   /** Removes the key if it is still listed by this founding. */
   removeEntry(key: string, listedAt: number): boolean {
     const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at = ?", key, listedAt);
-    if (rowsWritten > 0) this.#census?.remove(key);
+    if (rowsWritten > 0) this.#sample?.remove(key);
     return rowsWritten > 0;
   }
 
@@ -111,9 +111,9 @@ export class ListedKeys {
   }
 
   /** Reads the table only if it has not been counted since the shard woke. */
-  get #counted(): Census {
-    if (!this.#census || this.#census.isWornOut) this.#census = new Census(this.#names());
-    return this.#census;
+  get #counted(): KeySample {
+    if (!this.#sample || this.#sample.isWornOut) this.#sample = new KeySample(this.#names());
+    return this.#sample;
   }
 
   *#names(): Generator<string> {

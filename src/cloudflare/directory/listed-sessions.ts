@@ -36,7 +36,7 @@ export class ListedSessions {
   readonly #sql: SqlStorage;
   /** Until when a session is assumed to be live; sessions from before a restart of the directory must be probed. */
   readonly #believedUntil = new Map<string, number>();
-  /** Undefined until somebody wants a count. */
+  /** Undefined until a count is asked for. */
   #counts: SessionCounts | undefined;
 
   constructor(env: Env, sql: SqlStorage) {

@@ -1,29 +1,23 @@
 import { DurableObject } from "cloudflare:workers";
 import type { NoticeAnswer } from "../../core/engine/index.ts";
 import type { Loss, Notice } from "../../core/session/effects.ts";
-import type { PolledSession } from "../../core/session/polled-session.ts";
 import { log } from "../../log.ts";
 import { answerClose, NO_CLOSE } from "../calls/closing.ts";
 import type { Listener } from "../calls/notices.ts";
 import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
 import type { SessionAdmission } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
-import type { SessionParts } from "../session-common/session-parts.ts";
-import type { EffectHandlers, SessionRunner } from "../session-common/session-runner.ts";
+import type { EffectHandlers } from "../session-common/session-runner.ts";
 import { type Ask, type Performed, POLL_HEADER, type Released } from "./asks.ts";
 import { Callers } from "./callers.ts";
-import { hostPartsOf } from "./host-parts.ts";
-import type { Polls } from "./polls.ts";
+import { type HttpSessionParts, httpSessionPartsOf } from "./parts.ts";
 import { SessionLife } from "./session-life.ts";
 
 const GONE: Reply = { type: "gone" };
 
 /** Hosts the session of one HTTP client: `PolledSession` decides, this object stores, calls and answers. */
 export class HttpSessionObject extends DurableObject<Env> implements Listener {
-  readonly #own: SessionParts;
-  readonly #session: PolledSession;
-  readonly #runner: SessionRunner;
-  readonly #polls: Polls;
+  readonly #parts: HttpSessionParts;
   readonly #callers: Callers;
   readonly #life: SessionLife;
 
@@ -31,8 +25,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     reply: ({ id, outcome }) =>
       this.#callers.resolve(id, typeof outcome === "string" ? { type: outcome } : { type: "answered", outcome }),
     park: ({ id, key, wait }) =>
-      this.#callers.resolve(id, { type: "parked", socket: this.#polls.open({ id, key, type: wait }) }),
-    tell: ({ id, outcome }) => this.#polls.answer(id, outcome),
+      this.#callers.resolve(id, { type: "parked", socket: this.#parts.polls.open({ id, key, type: wait }) }),
+    tell: ({ id, outcome }) => this.#parts.polls.answer(id, outcome),
     withdrawn: ({ id }) => this.#callers.withdrawn(id),
     relabel: ({ label }) => this.#life.relabel(label),
     ended: () => this.#life.leave(),
@@ -43,14 +37,11 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    const host = hostPartsOf(ctx, env, this.#handlers);
-    this.#own = host.own;
-    this.#session = host.session;
-    this.#runner = host.runner;
-    this.#polls = host.polls;
-    this.#callers = new Callers(host);
-    this.#life = new SessionLife(host);
-    if (this.#session.hasBegun) ctx.blockConcurrencyWhile(() => host.own.wakeUp.recall());
+    this.#parts = httpSessionPartsOf(ctx, env, this.#handlers);
+    this.#callers = new Callers(this.#parts);
+    this.#life = new SessionLife(this.#parts);
+    const { session, wakeUp } = this.#parts;
+    if (session.hasBegun) ctx.blockConcurrencyWhile(() => wakeUp.recall());
   }
 
   /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
@@ -75,23 +66,25 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
 
   /** Performs a request. One that has to wait for long goes on after this has returned: the client polls for it. */
   async perform({ id, request, label, released }: Ask): Promise<Performed> {
-    if (!(await this.#life.saw(label, released)) || this.#session.isOver) return GONE;
-    if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
-    return (await this.#callers.result(id, () => this.#session.begin(id, request))) as Performed;
+    const { session, keys } = this.#parts;
+    if (!(await this.#life.saw(label, released)) || session.isOver) return GONE;
+    if (session.context.callsInFlight === 0) keys.clientWaited();
+    return (await this.#callers.result(id, () => session.begin(id, request))) as Performed;
   }
 
   /** Polls for a request that waits: the response is the answer as JSON, or the socket of a long poll. */
   override async fetch({ headers }: Request): Promise<Response> {
+    const { session } = this.#parts;
     const id = headers.get(POLL_HEADER) ?? "";
-    if (!(await this.#life.saw(undefined)) || this.#session.isOver) return Response.json(GONE);
-    const result = await this.#callers.result(id, () => this.#session.poll(id));
+    if (!(await this.#life.saw(undefined)) || session.isOver) return Response.json(GONE);
+    const result = await this.#callers.result(id, () => session.poll(id));
     if (result.type !== "parked") return Response.json(result);
     return new Response(null, { status: 101, webSocket: result.socket });
   }
 
   /** Withdraws a request whose answer did not reach the client. `hasLeft`: because the client has hung up. */
   withdraw(key: string, id: string, how = { hasLeft: false }): Promise<void> {
-    return this.#callers.withdrawal(id, () => this.#session.withdraw(id, key, how));
+    return this.#callers.withdrawal(id, () => this.#parts.session.withdraw(id, key, how));
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
@@ -108,12 +101,14 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   deliver(notice: Notice): Promise<NoticeAnswer> {
-    const isThere = !this.#polls.isClosing(notice.request);
-    return this.#runner.notice((number) => this.#session.notice(number, notice, isThere));
+    const { session, runner, polls } = this.#parts;
+    const isThere = !polls.isClosing(notice.request);
+    return runner.notice((number) => session.notice(number, notice, isThere));
   }
 
   async lose(loss: Loss): Promise<void> {
-    this.#runner.run(() => this.#session.lose(loss));
+    const { session, runner } = this.#parts;
+    runner.run(() => session.lose(loss));
   }
 
   /** Nothing in this protocol asks for it. */
@@ -124,7 +119,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   #pollClosed(socket: WebSocket, code: number): void {
-    const parked = this.#polls.closed(socket);
-    this.#runner.run(() => this.#session.pollClosed(parked, code === POLL_CLOSE.delivered));
+    const { session, runner, polls } = this.#parts;
+    const parked = polls.closed(socket);
+    runner.run(() => session.pollClosed(parked, code === POLL_CLOSE.delivered));
   }
 }

@@ -2,26 +2,26 @@ import { logged } from "../../log.ts";
 import { directoryOfAddress } from "../calls/directories.ts";
 import type { SessionAdmission } from "../directory/directory-object.ts";
 import type { Released } from "./asks.ts";
-import type { HostParts } from "./host-parts.ts";
+import type { HttpSessionParts } from "./parts.ts";
 
 /** A session from its opening to its end, and its place in the directory meanwhile. */
 export class SessionLife {
-  readonly #host: HostParts;
+  readonly #parts: HttpSessionParts;
   /** The directory is being asked to admit the session. */
   #isOpening = false;
   /** Set once the session ends; resolves when the keys have been left, and the session is no longer listed. */
   #ending: Promise<void> | undefined;
 
-  constructor(host: HostParts) {
-    this.#host = host;
+  constructor(parts: HttpSessionParts) {
+    this.#parts = parts;
   }
 
   /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
   async open(address: string, label: string | undefined): Promise<SessionAdmission> {
-    const { env, own, session, runner } = this.#host;
+    const { env, name, session, runner } = this.#parts;
     this.#isOpening = true;
     try {
-      const admission = await directoryOfAddress(env, address).openSession(own.session, address, "http", label);
+      const admission = await directoryOfAddress(env, address).openSession(name, address, "http", label);
       if (admission === "admitted") runner.run(() => session.open(address, label));
       return admission;
     } finally {
@@ -30,14 +30,14 @@ export class SessionLife {
   }
 
   relabel(label: string): void {
-    const { ctx, env, own, session } = this.#host;
+    const { ctx, env, name, session } = this.#parts;
     const directory = directoryOfAddress(env, session.address);
-    ctx.waitUntil(directory.relabel(own.session, label).catch(logged("directory_unreachable")));
+    ctx.waitUntil(directory.relabel(name, label).catch(logged("directory_unreachable")));
   }
 
   /** Records that the client is alive, and what it has released; or ends the session if its time is up. */
   async saw(label: string | undefined, released: readonly Released[] = []): Promise<boolean> {
-    const { session, runner } = this.#host;
+    const { session, runner } = this.#parts;
     const wasOver = session.isOver;
     const isThere = runner.run(() => {
       for (const { key, token } of released) session.released(key, token);
@@ -48,14 +48,14 @@ export class SessionLife {
   }
 
   isLive(): boolean {
-    const { session, runner } = this.#host;
+    const { session, runner } = this.#parts;
     return this.#isOpening || !runner.run(() => session.endIfSilent());
   }
 
   /** The alarm has fired. */
   async wake(): Promise<void> {
-    const { own, session, runner } = this.#host;
-    own.wakeUp.clear();
+    const { wakeUp, session, runner } = this.#parts;
+    wakeUp.clear();
     await this.#ending;
     runner.run(() => session.wake());
     await this.#ending;
@@ -63,7 +63,7 @@ export class SessionLife {
 
   /** Ends the session: once this resolves, everything it held is free. False if there was no session. */
   async end(released: readonly Released[] | undefined): Promise<boolean> {
-    const { session, runner } = this.#host;
+    const { session, runner } = this.#parts;
     // If two calls race, the first one ends the session.
     if (!(await this.saw(undefined, released)) || session.isOver) return false;
     runner.run(() => session.end());
@@ -73,9 +73,9 @@ export class SessionLife {
 
   /** The session has ended: leaves its keys and the directory. */
   leave(): void {
-    const { ctx, env, own, session, runner } = this.#host;
+    const { ctx, env, name, session, runner } = this.#parts;
     const directory = directoryOfAddress(env, session.address);
-    const unlisted = directory.closeSession(own.session).catch(logged("directory_unreachable"));
+    const unlisted = directory.closeSession(name).catch(logged("directory_unreachable"));
     this.#ending = Promise.all([unlisted, runner.hasLeft()]).then(() => {});
     ctx.waitUntil(this.#ending);
   }

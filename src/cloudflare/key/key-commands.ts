@@ -39,7 +39,7 @@ export class KeyCommands {
     return this.use(missing, decide);
   }
 
-  /** Like `useUnlessLost`, for a command whose outcome may tell somebody of a first grant: the key is listed before. */
+  /** Like `useUnlessLost`, for a command whose outcome may reveal a first grant: the key is listed first. */
   async useListed<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     const { life } = this.#parts;
     if (life.isInTransition || life.isUnconfirmed) await this.#confirmed();
@@ -98,7 +98,7 @@ export class KeyCommands {
     return outcome;
   }
 
-  /** Resolves when a first grant that may have been spoken of stands, and is listed. */
+  /** Resolves when the key is listed, if its first grant may have been announced. */
   async #confirmed(): Promise<void> {
     const { life } = this.#parts;
     while (life.isInTransition) await life.settled();

@@ -9,8 +9,8 @@ import type { RoundNews } from "./rounds.ts";
 
 export type Decision<Outcome> = (engine: KeyEngine, context: CommandContext) => Outcome;
 
-/** The object whose news this is. */
-interface Owner {
+/** The parts of a key that its news needs. */
+interface Parts {
   readonly env: Env;
   readonly name: string;
   readonly listeners: KeyListeners;
@@ -22,10 +22,10 @@ interface Owner {
 
 /** Brings a key's news to its sessions and listeners, and their answers to the engine. */
 export class KeyNews {
-  readonly #owner: Owner;
+  readonly #parts: Parts;
 
-  constructor(owner: Owner) {
-    this.#owner = owner;
+  constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   /**
@@ -33,7 +33,7 @@ export class KeyNews {
    */
   async tell(engine: KeyEngine, event: KeyEvent): Promise<void> {
     if (event.type === "round" || event.type === "round_over") return this.#tellRelay(engine, event);
-    const { env, name: key, meter } = this.#owner;
+    const { env, name: key, meter } = this.#parts;
     try {
       if (sessionlessProtocolOf(event.session)) {
         if (event.type === "notice") this.#tellListener(engine, event.request);
@@ -53,17 +53,17 @@ export class KeyNews {
       const answer = await session.deliver({ key, ...notice });
       meter.answered(answer);
       const { request, offer } = notice;
-      this.#owner.run(engine, (_, context) => engine.answer(request, answer, context, offer?.token));
+      this.#parts.run(engine, (_, context) => engine.answer(request, answer, context, offer?.token));
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });
     }
   }
 
-  /** A round whose session is gone is withdrawn instead: nobody waits behind a client that was lost in a crash. */
+  /** A round whose session is gone is withdrawn instead: no waiter stays behind a client that was lost in a crash. */
   async #tellRelay(engine: KeyEngine, event: RoundEvent): Promise<void> {
     try {
-      if (await this.#owner.rounds.tell(event)) return;
-      this.#owner.run(engine, (_, context) => engine.cancel(event.request, context));
+      if (await this.#parts.rounds.tell(event)) return;
+      this.#parts.run(engine, (_, context) => engine.cancel(event.request, context));
     } catch (error) {
       log("warn", "relay_unreachable", { error: String(error) });
     }
@@ -71,12 +71,12 @@ export class KeyNews {
 
   /** Answers a claim's listener. A claim without one leaves the queue, unless the listener may still reconnect. */
   #tellListener(engine: KeyEngine, request: string): void {
-    const { listeners, meter } = this.#owner;
+    const { listeners, meter } = this.#parts;
     const isWaiting = listeners.isWaiting(request);
     const answer: NoticeAnswer = isWaiting ? "taken" : listeners.mayReturn ? "later" : "gone";
-    const outcome = isWaiting && this.#owner.run(engine, (_, context) => engine.collect(request, context));
+    const outcome = isWaiting && this.#parts.run(engine, (_, context) => engine.collect(request, context));
     if (outcome) listeners.answer(request, outcome);
     meter.answered(answer);
-    this.#owner.run(engine, (_, context) => engine.answer(request, answer, context));
+    this.#parts.run(engine, (_, context) => engine.answer(request, answer, context));
   }
 }

@@ -1,6 +1,6 @@
 /**
  * What this isolate has counted and no collector has received yet. All objects and requests of an isolate share it as
- * plain data: the platform does not let one await another's I/O. Nobody is kept awake to send it. An object or request
+ * plain data: the platform does not let one await another's I/O. No object is kept awake to send it. An object or request
  * that counts something when a report is due carries it, so a key that is rarely used costs no report of its own.
  */
 import { randomHex } from "../../core/hex.ts";
@@ -55,7 +55,7 @@ function counted(): void {
   reportedAt ??= countingSince();
 }
 
-/** Whether the caller, who has just counted something, should send a report. */
+/** Whether the caller, which has just counted something, should send a report. */
 export function isReportDue(): boolean {
   if (events === 0 || reportedAt === undefined) return false;
   const now = Date.now();

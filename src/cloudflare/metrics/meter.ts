@@ -3,8 +3,8 @@ import type { Env } from "../env.ts";
 import { count, isReportDue, observe, sendReport } from "./isolate-tally.ts";
 
 /**
- * Counts for one object or request, in memory that its whole isolate shares. Counting never fails and keeps nobody
- * awake. Whoever counts when the isolate's report is due sends it.
+ * Counts for one object or request, in memory that its whole isolate shares. Counting never fails and keeps no
+ * object awake. The object or request that counts when the isolate's report is due sends it.
  */
 export class Meter {
   readonly #env: Env;

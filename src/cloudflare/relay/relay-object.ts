@@ -1,7 +1,10 @@
 import { DurableObject } from "cloudflare:workers";
-import type { RoundStep } from "../../core/engine/index.ts";
+import type { RelayAnswer, RelayQuestion, RoundStep } from "../../core/engine/index.ts";
+import type { Continuation } from "../../core/group/dial.ts";
 import type { RelayEffect, Turn } from "../../core/group/effects.ts";
+import type { IncomingHost } from "../../core/group/incoming-connection.ts";
 import { PeerQuestions } from "../../core/group/peer-questions.ts";
+import { Peers } from "../../core/group/peers.ts";
 import type { PeerView } from "../../core/group/presence.ts";
 import { type ProlongCommand, Relay } from "../../core/group/relay.ts";
 import { versionName } from "../../core/protocols/godistlock/relay.ts";
@@ -11,8 +14,8 @@ import { WakeTimer } from "../alarms/wake-timer.ts";
 import { answerClose } from "../calls/closing.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
 import { configOf, type Env } from "../env.ts";
-import { type IncomingHost, IncomingSocket } from "./incoming-sockets.ts";
-import { Peers } from "./peers.ts";
+import { CLOCK, dial } from "./dial.ts";
+import { IncomingSocket } from "./incoming-sockets.ts";
 import { KNOWN_HEADER, RELAY_WINDOW_HEADER, type RelayStub } from "./relay-name.ts";
 
 /** What is done at the key of a round. */
@@ -43,17 +46,29 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
     const version = versionName(VERSION);
     this.#keys = new RemoteKeys(env);
     this.#relay = new Relay({ peers, need, epoch: Date.now(), random: Math.random });
-    this.#peers = new Peers(config, version, (peer) => ({
-      answered: (reply) => this.#run((now) => this.#relay.heard(peer, reply, now)),
-      lost: () => this.#run((now) => this.#relay.unreachable(peer, now)),
-    }));
-    this.#questions = new PeerQuestions(this.#keys, this.#peers, () => Date.now());
+    this.#peers = new Peers({
+      config,
+      version,
+      dial,
+      clock: CLOCK,
+      toldBy: (peer) => ({
+        answered: (reply) => this.#run((now) => this.#relay.heard(peer, reply, now)),
+        lost: () => this.#run((now) => this.#relay.unreachable(peer, now)),
+      }),
+    });
+    const keys = {
+      relay: (lock: string, question: RelayQuestion, { done, failed }: Continuation<RelayAnswer | null>) =>
+        ctx.waitUntil(this.#keys.relay(lock, question).then(done, failed)),
+    };
+    this.#questions = new PeerQuestions(keys, this.#peers, CLOCK.now);
     this.#host = {
       identity: { id, version, peers },
       token,
       readTimeoutMs,
+      clock: CLOCK,
       heard: (peer) => this.#peers.heard(peer),
-      answer: (peer, asker, question) => this.#questions.answer(peer, asker, question),
+      answer: (peer, asker, question, reply) => this.#questions.answer(peer, asker, question, reply),
+      failed: (error) => log("error", "relay_request_failed", { error: String(error) }),
     };
   }
 
@@ -67,17 +82,17 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
     return new Response(null, { status: 101, webSocket: theirs });
   }
 
-  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
-    return this.#on(socket).received(message);
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    this.#on(socket).received(message);
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
     answerClose(socket, code);
-    await this.#closed(socket);
+    this.#closed(socket);
   }
 
-  override webSocketError(socket: WebSocket): Promise<void> {
-    return this.#closed(socket);
+  override async webSocketError(socket: WebSocket): Promise<void> {
+    this.#closed(socket);
   }
 
   async begin(turn: Turn & { readonly leaseMs: number }): Promise<void> {
@@ -103,7 +118,7 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
 
   /** All peers. Silent ones are asked for a sign of life first. */
   peers(): Promise<readonly PeerView[]> {
-    return this.#peers.view();
+    return new Promise((resolve) => this.#peers.view(resolve));
   }
 
   #on(socket: WebSocket): IncomingSocket {
@@ -115,7 +130,7 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
   }
 
   /** Preliminary holds end with the last connection of their relay. */
-  async #closed(socket: WebSocket): Promise<void> {
+  #closed(socket: WebSocket): void {
     const peer = this.#on(socket).peer;
     this.#on(socket).closed();
     this.#incoming.delete(socket);
@@ -123,7 +138,7 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
     const isOpen = ({ readyState }: WebSocket) => readyState === WebSocket.READY_STATE_OPEN;
     const others = this.ctx.getWebSockets().filter((other) => other !== socket && isOpen(other));
     if (others.some((other) => IncomingSocket.peerOn(other) === peer)) return;
-    await this.#questions.left(peer);
+    this.#questions.left(peer, { done: () => {}, failed: this.#host.failed });
   }
 
   /** Runs a command now, then its effects, and wakes the relay when the next phase ends. */

@@ -9,9 +9,12 @@ import { configOf, type Env } from "../env.ts";
 import { SessionRows } from "./session-rows.ts";
 import { SessionStore } from "./session-store.ts";
 
-/** What every session has, whatever its protocol. */
-export interface SessionParts {
-  readonly session: string;
+/** The parts of every session's object, whatever its protocol. */
+export interface CommonParts {
+  readonly ctx: DurableObjectState;
+  readonly env: Env;
+  /** What keys and the directory call the session. */
+  readonly name: string;
   readonly config: Config;
   readonly keys: RemoteKeys;
   readonly store: SessionStore;
@@ -19,19 +22,21 @@ export interface SessionParts {
   readonly origin: SessionOrigin;
 }
 
-export function sessionPartsOf({ id, storage }: DurableObjectState, env: Env): SessionParts {
+export function commonPartsOf(ctx: DurableObjectState, env: Env): CommonParts {
   // Objects of sessions are only ever addressed by name.
-  const session = id.name as string;
-  const store = new SessionStore(new SessionRows(storage));
+  const name = ctx.id.name as string;
+  const store = new SessionStore(new SessionRows(ctx.storage));
   const config = configOf(env);
   return {
-    session,
+    ctx,
+    env,
+    name,
     config,
     keys: new RemoteKeys(env),
     store,
-    wakeUp: new WakeUp(storage),
+    wakeUp: new WakeUp(ctx.storage),
     origin: {
-      session,
+      session: name,
       config: { ...config, version: versionName(VERSION) },
       records: store,
       random: () => randomHex(16),

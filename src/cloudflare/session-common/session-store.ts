@@ -8,14 +8,14 @@ import type { SessionRows } from "./session-rows.ts";
  */
 const SPILL = "state";
 
-/** Keeps a few keys where they cost nothing and outlive a sleep, as the attachment of a socket does. */
-export interface KeyShelf {
-  /** False if they do not fit: then what was kept before stays. */
-  keep(keys: ReadonlySet<string>): boolean;
+/** The attachment of a socket: keys in it cost no row, outlive a sleep, and are lost with the socket. */
+export interface KeyAttachment {
+  /** Replaces the attached keys. False if they do not fit: then nothing changes. */
+  attachKeys(keys: ReadonlySet<string>): boolean;
 }
 
-/** Keys that a shelf holds, in UTF-16 units of their names and a little for each. */
-const MAX_SHELVED = 4_096;
+/** How much the attached keys may take, in UTF-16 units of their names and a little for each. */
+const MAX_ATTACHED = 4_096;
 const PER_KEY = 8;
 
 export class SessionStore implements SessionRecords {
@@ -23,45 +23,45 @@ export class SessionStore implements SessionRecords {
   /** The session has ended: nothing may be stored any longer. */
   #isDeleted = false;
   /** Set while the session has a socket and ends with it. */
-  #shelf: KeyShelf | undefined;
-  #shelved = new Set<string>();
+  #attachment: KeyAttachment | undefined;
+  #attached = new Set<string>();
 
   constructor(rows: SessionRows) {
     this.#rows = rows;
   }
 
   /**
-   * From now on keys are kept on the shelf, as far as they fit: if the object is lost together with its socket, nobody
-   * needs them. `shelved` are those on it already.
+   * Keeps keys in the attachment from now on, as far as they fit: if the object is lost together with its socket, they
+   * are not needed. `attached` are those already in it.
    */
-  useShelf(shelf: KeyShelf | undefined, shelved: Iterable<string> = []): void {
-    if (this.#isDeleted || !this.#mayShelve) return;
-    this.#shelf = shelf;
-    for (const key of shelved) this.#shelved.add(key);
+  useAttachment(attachment: KeyAttachment | undefined, attached: Iterable<string> = []): void {
+    if (this.#isDeleted || !this.#mayAttach) return;
+    this.#attachment = attachment;
+    for (const key of attached) this.#attached.add(key);
   }
 
-  /** Stores a key. The first time costs one row, or nothing if it fits on the shelf; later times nothing. */
+  /** Stores a key. The first time costs one row, or nothing if it fits into the attachment; later times nothing. */
   storeKey(key: string): void {
-    if (this.#isDeleted || this.#shelved.has(key) || this.#shelve(key)) return;
+    if (this.#isDeleted || this.#attached.has(key) || this.#attach(key)) return;
     this.#rows.addKey(key);
   }
 
   hasKey(key: string): boolean {
-    return this.#shelved.has(key) || this.#rows.hasKey(key);
+    return this.#attached.has(key) || this.#rows.hasKey(key);
   }
 
   keys(): string[] {
-    return [...new Set([...this.#shelved, ...this.#rows.keys()])];
+    return [...new Set([...this.#attached, ...this.#rows.keys()])];
   }
 
   forget(keys: readonly string[]): void {
     if (this.#isDeleted) return;
-    let isShelfChanged = false;
+    let isChanged = false;
     for (const key of keys) {
-      if (this.#shelved.delete(key)) isShelfChanged = true;
+      if (this.#attached.delete(key)) isChanged = true;
       else this.#rows.removeKey(key);
     }
-    if (isShelfChanged) this.#shelf?.keep(this.#shelved);
+    if (isChanged) this.#attachment?.attachKeys(this.#attached);
   }
 
   get(name: RecordName): unknown {
@@ -71,7 +71,7 @@ export class SessionStore implements SessionRecords {
   put(name: RecordName, value: unknown): void {
     if (this.#isDeleted) return;
     // From here on the keys are needed without the socket.
-    if (name === "resumption" || name === "ending") this.#unshelve();
+    if (name === "resumption" || name === "ending") this.#detachKeys();
     this.#rows.put(name, value);
   }
 
@@ -89,30 +89,30 @@ export class SessionStore implements SessionRecords {
 
   async deleteAll(): Promise<void> {
     this.#isDeleted = true;
-    this.#shelf = undefined;
-    this.#shelved.clear();
+    this.#attachment = undefined;
+    this.#attached.clear();
     await this.#rows.deleteAll();
   }
 
-  get #mayShelve(): boolean {
+  get #mayAttach(): boolean {
     return this.get("resumption") === undefined && this.get("ending") === undefined;
   }
 
-  #shelve(key: string): boolean {
-    if (!this.#shelf) return false;
+  #attach(key: string): boolean {
+    if (!this.#attachment) return false;
     let size = 0;
-    for (const each of this.#shelved) size += each.length + PER_KEY;
-    if (size + key.length + PER_KEY > MAX_SHELVED) return false;
-    this.#shelved.add(key);
-    if (this.#shelf.keep(this.#shelved)) return true;
-    this.#shelved.delete(key);
+    for (const each of this.#attached) size += each.length + PER_KEY;
+    if (size + key.length + PER_KEY > MAX_ATTACHED) return false;
+    this.#attached.add(key);
+    if (this.#attachment.attachKeys(this.#attached)) return true;
+    this.#attached.delete(key);
     return false;
   }
 
-  #unshelve(): void {
-    for (const key of this.#shelved) this.#rows.addKey(key);
-    this.#shelved.clear();
-    this.#shelf?.keep(this.#shelved);
-    this.#shelf = undefined;
+  #detachKeys(): void {
+    for (const key of this.#attached) this.#rows.addKey(key);
+    this.#attached.clear();
+    this.#attachment?.attachKeys(this.#attached);
+    this.#attachment = undefined;
   }
 }

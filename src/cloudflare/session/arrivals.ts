@@ -4,7 +4,7 @@ import { REFUSAL_HEADER } from "../../core/protocols/carrier/refusal.ts";
 import type { ClientEntry } from "../../service.ts";
 import { closeSocket } from "../calls/closing.ts";
 import { decodeEntry, RESUME_HEADER, resumableFrom } from "../transports/client-entry.ts";
-import type { HostParts } from "./host-parts.ts";
+import type { SocketSessionParts } from "./parts.ts";
 import { SessionSocket } from "./session-socket.ts";
 
 /** Closes a socket whose saved state is of another version. */
@@ -12,18 +12,18 @@ const RESTARTED = 1012;
 
 /** Clients that open a session or resume it, and sockets that have outlived a sleep. */
 export class Arrivals {
-  readonly #host: HostParts;
+  readonly #parts: SocketSessionParts;
   /** Clients that want to resume, by attempt; resolved with the reason if one is refused. */
   readonly #attempts = new Map<number, (refusal: string | undefined) => void>();
   #lastAttempt = 0;
 
-  constructor(host: HostParts) {
-    this.#host = host;
+  constructor(parts: SocketSessionParts) {
+    this.#parts = parts;
   }
 
   /** Opens the session on a WebSocket, or resumes it. A refusal is a 503 with the reason in a header. */
   async receive(headers: Headers): Promise<Response> {
-    const { ctx, session, runner } = this.#host;
+    const { ctx, session, runner } = this.#parts;
     const entry = decodeEntry(headers);
     const secret = headers.get(RESUME_HEADER);
     const reason = secret === null ? await this.#admit(entry) : await this.#resume(secret);
@@ -48,35 +48,35 @@ export class Arrivals {
 
   /** Finds out who the client is. The answer concerns the client that asked, not one that has taken its place since. */
   async authenticate(secret: Uint8Array): Promise<void> {
-    const { own, session, runner } = this.#host;
+    const { config, session, runner } = this.#parts;
     const asker = session.conversation;
-    const principal = await authenticateSecret(own.config, secret);
+    const principal = await authenticateSecret(config, secret);
     if (session.conversation === asker) runner.run(() => session.authenticated(principal));
   }
 
   /** Continues on a socket that has outlived the object's sleep. Without one, the session has lost its socket. */
   restore(): void {
-    const { ctx, own, session, runner, sockets } = this.#host;
+    const { ctx, store, session, runner, sockets } = this.#parts;
     const socket = ctx.getWebSockets().find((each) => !SessionSocket.isClosed(each));
     if (!socket) {
       if (session.resumption.isOn && !session.isOver) runner.run(() => session.loseSocket());
       return;
     }
-    const { line, state } = SessionSocket.restore(socket, own.store);
+    const { restored, state } = SessionSocket.restore(socket, store);
     if (!state) {
       closeSocket(socket, RESTARTED);
       if (session.resumption.isOn) runner.run(() => session.loseSocket());
       return;
     }
-    sockets.listenTo(line);
+    sockets.listenTo(restored);
     runner.run(() => {
-      session.restored({ resumableFrom: resumableFrom(line.entry) }, state);
-      if (session.conversation) line.restored(session.conversation);
+      session.restored({ resumableFrom: resumableFrom(restored.entry) }, state);
+      if (session.conversation) restored.restored(session.conversation);
     });
   }
 
   async #admit(entry: ClientEntry): Promise<string | undefined> {
-    const { session, runner, listing } = this.#host;
+    const { session, runner, listing } = this.#parts;
     runner.run(() => session.opening(true));
     const refusal = await listing.join(entry);
     if (refusal !== undefined) runner.run(() => session.opening(false));
@@ -85,7 +85,7 @@ export class Arrivals {
 
   /** Makes way for a new socket. Returns the reason if the client may not resume. */
   async #resume(secret: string): Promise<string | undefined> {
-    const { session, runner } = this.#host;
+    const { session, runner } = this.#parts;
     const expected = session.resumption.secret;
     const hasSecret = expected !== undefined && sameSecret(secret, expected);
     this.#lastAttempt += 1;
@@ -97,8 +97,8 @@ export class Arrivals {
   }
 
   #open(socket: WebSocket, entry: ClientEntry): void {
-    const { own, session, runner, sockets, telemetry } = this.#host;
-    sockets.listenTo(SessionSocket.open(socket, own.store, entry));
+    const { store, session, runner, sockets, telemetry } = this.#parts;
+    sockets.listenTo(SessionSocket.open(socket, store, entry));
     const { protocol = "dflockd", isAuthenticated, rights } = entry;
     const client = { protocol, isAuthenticated, rights, resumableFrom: resumableFrom(entry) };
     runner.run(() => session.opened(client));

@@ -29,7 +29,7 @@ export class ClientSockets {
   }
 
   listenTo(socket: SessionSocket): void {
-    this.#store.useShelf(socket, socket.keys);
+    this.#store.useAttachment(socket, socket.keys);
     this.#current = socket;
     this.#last = socket;
     this.#entry = socket.entry;
@@ -61,7 +61,7 @@ export class ClientSockets {
     // When a close wakes the object, its socket is no longer among the open ones: only the event has it.
     this.#entry ??= SessionSocket.entryOf(socket);
     if (this.#last) return !this.#last.isOn(socket);
-    this.#store.useShelf(undefined, SessionSocket.keysOf(socket));
+    this.#store.useAttachment(undefined, SessionSocket.keysOf(socket));
     return SessionSocket.isClosed(socket);
   }
 

@@ -1,16 +1,16 @@
 import { answerClose } from "../calls/closing.ts";
-import type { HostParts } from "./host-parts.ts";
+import type { SocketSessionParts } from "./parts.ts";
 
 /** The end of a socket: the session waits for its client to come back, or ends. */
 export class Departure {
-  readonly #host: HostParts;
+  readonly #parts: SocketSessionParts;
   /** A message has arrived since the object started. */
   #hasHeard = false;
   /** Set once the session ends. */
   #ending: Promise<void> | undefined;
 
-  constructor(host: HostParts) {
-    this.#host = host;
+  constructor(parts: SocketSessionParts) {
+    this.#parts = parts;
   }
 
   heard(): void {
@@ -18,7 +18,7 @@ export class Departure {
   }
 
   async closed(socket: WebSocket, code: number): Promise<void> {
-    const { ctx, session, runner, sockets, telemetry } = this.#host;
+    const { ctx, session, runner, sockets, telemetry } = this.#parts;
     sockets.closed(socket);
     answerClose(socket, code);
     if (sockets.isReplaced(socket)) return;
@@ -36,7 +36,7 @@ export class Departure {
   }
 
   async broken(socket: WebSocket): Promise<void> {
-    const { session, runner, sockets } = this.#host;
+    const { session, runner, sockets } = this.#parts;
     if (sockets.isReplaced(socket)) return;
     if (session.resumption.isOn) runner.run(() => session.detach());
     else await this.#end();
@@ -44,7 +44,7 @@ export class Departure {
 
   /** The session ends: leaves its keys and the directory. */
   begin(): void {
-    const { ctx, sockets, telemetry } = this.#host;
+    const { ctx, sockets, telemetry } = this.#parts;
     sockets.drop();
     telemetry.log("debug", "session_ended");
     this.#ending = this.#leave();
@@ -54,17 +54,17 @@ export class Departure {
   /** Resolves when the keys that can be reached have been left, and the session is no longer listed. */
   async settled(): Promise<void> {
     await this.#ending;
-    await this.#host.runner.hasLeft();
+    await this.#parts.runner.hasLeft();
   }
 
   async #end(): Promise<void> {
-    const { session, runner } = this.#host;
+    const { session, runner } = this.#parts;
     runner.run(() => session.end());
     await this.#ending;
   }
 
   async #leave(): Promise<void> {
-    const { session, runner, sockets, listing } = this.#host;
+    const { session, runner, sockets, listing } = this.#parts;
     const address = session.resumption.address ?? sockets.entry?.address ?? "";
     await Promise.all([listing.leave(address), runner.hasLeft()]);
   }

@@ -5,7 +5,7 @@ import { keyDocument, statsDocument } from "../../reports/stats.ts";
 import { nextInOrder, type SequenceNumber } from "../pacing/shared-answers.ts";
 import { Turns } from "../pacing/turns.ts";
 import { CloudflareService } from "../service/cloudflare-service.ts";
-import type { HostParts } from "./host-parts.ts";
+import type { SocketSessionParts } from "./parts.ts";
 
 const MAX_AT_ONCE = 2;
 /** All turns together send 8 MiB a second: a client that does not read is cut off before answers fill the memory. */
@@ -13,18 +13,18 @@ const CHARS_PER_MS = (8 * 2 ** 20) / 1000 / MAX_AT_ONCE;
 
 /** The reports requested by one client: few run at a time, the others wait in order. */
 export class Reports {
-  readonly #host: HostParts;
+  readonly #parts: SocketSessionParts;
   readonly #turns = new Turns({ width: MAX_AT_ONCE, perPause: MAX_AT_ONCE });
   /** Reports made from this moment on count this session. */
   #joinedBy: SequenceNumber | undefined;
 
-  constructor(host: HostParts) {
-    this.#host = host;
+  constructor(parts: SocketSessionParts) {
+    this.#parts = parts;
   }
 
   /** Makes a report and gives it to the session, unless it is no longer needed when its turn comes. */
   async make({ id, ask, scope }: Extract<Effect, { readonly type: "report" }>): Promise<void> {
-    const { session, runner } = this.#host;
+    const { session, runner } = this.#parts;
     const isWanted = () => !session.isOver && session.requests.table.get(id) !== undefined;
     const outcome = await this.#inTurn(ask, scope, isWanted)
       .then((document) => document !== undefined && ({ status: "ok", document } as const))
@@ -51,7 +51,7 @@ export class Reports {
   }
 
   async #document(request: ReportRequest, scope: Scope | undefined, asked: SequenceNumber): Promise<string> {
-    const { env, ctx, listing } = this.#host;
+    const { env, ctx, listing } = this.#parts;
     const service = (since: SequenceNumber) => new CloudflareService(env, (work) => ctx.waitUntil(work), since);
     switch (request.type) {
       case "query":

@@ -1,19 +1,14 @@
 import { DurableObject } from "cloudflare:workers";
 import type { NoticeAnswer } from "../../core/engine/index.ts";
 import type { Loss, Notice, Want } from "../../core/session/effects.ts";
-import type { SocketSession } from "../../core/session/socket-session.ts";
 import { CLOSE } from "../../core/session/wire/protocol.ts";
 import type { Listener } from "../calls/notices.ts";
 import type { Env } from "../env.ts";
-import type { SessionParts } from "../session-common/session-parts.ts";
-import type { EffectHandlers, SessionRunner } from "../session-common/session-runner.ts";
+import type { EffectHandlers } from "../session-common/session-runner.ts";
 import { Arrivals } from "./arrivals.ts";
-import type { ClientSockets } from "./client-sockets.ts";
 import { Departure } from "./departure.ts";
-import { hostPartsOf } from "./host-parts.ts";
-import type { Keepalives } from "./keepalives.ts";
+import { type SocketSessionParts, socketSessionPartsOf } from "./parts.ts";
 import { Reports } from "./report-requests.ts";
-import type { SessionTelemetry } from "./session-telemetry.ts";
 
 const encoder = new TextEncoder();
 const MAX_MESSAGE_BYTES = 1_048_576;
@@ -23,46 +18,36 @@ const MAX_MESSAGE_BYTES = 1_048_576;
  * client waits or idles the object may sleep; its state is then with the socket, in storage or at the keys.
  */
 export class SessionObject extends DurableObject<Env> implements Listener {
-  readonly #own: SessionParts;
-  readonly #session: SocketSession;
-  readonly #runner: SessionRunner;
-  readonly #keepalives: Keepalives;
+  readonly #parts: SocketSessionParts;
   readonly #reports: Reports;
-  readonly #sockets: ClientSockets;
-  readonly #telemetry: SessionTelemetry;
   readonly #arrivals: Arrivals;
   readonly #departure: Departure;
 
   readonly #handlers: EffectHandlers = {
     send: ({ line }) => {
-      this.#keepalives.atWork();
-      this.#sockets.current?.send(line);
+      this.#parts.keepalives.atWork();
+      this.#parts.sockets.current?.send(line);
     },
-    close: ({ code }) => this.#sockets.current?.close(code),
+    close: ({ code }) => this.#parts.sockets.current?.close(code),
     known: () => {
-      if (this.#sockets.entry?.protocol !== "godistlock") this.#keepalives.begin();
+      const { sockets, keepalives } = this.#parts;
+      if (sockets.entry?.protocol !== "godistlock") keepalives.begin();
     },
-    detached: () => this.#sockets.drop(),
+    detached: () => this.#parts.sockets.drop(),
     resumed: ({ attempt, refusal }) => this.#arrivals.settle(attempt, refusal),
     ended: () => this.#departure.begin(),
     authenticate: ({ secret }) => void this.#arrivals.authenticate(secret),
     report: (effect) => void this.#reports.make(effect),
-    count: ({ happening }) => this.#telemetry.count(happening, this.#sockets.entry?.transport),
-    log: ({ level, event, fields }) => this.#telemetry.log(level, event, fields),
+    count: ({ happening }) => this.#parts.telemetry.count(happening, this.#parts.sockets.entry?.transport),
+    log: ({ level, event, fields }) => this.#parts.telemetry.log(level, event, fields),
   };
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    const host = hostPartsOf(ctx, env, this.#handlers);
-    this.#own = host.own;
-    this.#session = host.session;
-    this.#runner = host.runner;
-    this.#sockets = host.sockets;
-    this.#keepalives = host.keepalives;
-    this.#telemetry = host.telemetry;
-    this.#reports = new Reports(host);
-    this.#arrivals = new Arrivals(host);
-    this.#departure = new Departure(host);
+    this.#parts = socketSessionPartsOf(ctx, env, this.#handlers);
+    this.#reports = new Reports(this.#parts);
+    this.#arrivals = new Arrivals(this.#parts);
+    this.#departure = new Departure(this.#parts);
     this.#arrivals.restore();
   }
 
@@ -72,16 +57,17 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> | undefined {
+    const { sockets, session, runner, keepalives, keys } = this.#parts;
     // A socket that was closed or replaced may go on sending.
-    if (!this.#sockets.isCurrent(socket)) return undefined;
+    if (!sockets.isCurrent(socket)) return undefined;
     this.#departure.heard();
-    this.#keepalives.atWork();
-    if (this.#session.isProbing) this.#runner.run(() => this.#session.heard());
-    if (this.#session.context.callsInFlight === 0) this.#own.keys.clientWaited();
+    keepalives.atWork();
+    if (session.isProbing) runner.run(() => session.heard());
+    if (session.context.callsInFlight === 0) keys.clientWaited();
     if (message === "") return undefined;
     const bytes = typeof message === "string" ? encoder.encode(message) : new Uint8Array(message);
-    if (bytes.length <= MAX_MESSAGE_BYTES) return this.#sockets.take(bytes);
-    this.#runner.run(() => this.#session.close(CLOSE.tooLong));
+    if (bytes.length <= MAX_MESSAGE_BYTES) return sockets.take(bytes);
+    runner.run(() => session.close(CLOSE.tooLong));
     return undefined;
   }
 
@@ -94,28 +80,33 @@ export class SessionObject extends DurableObject<Env> implements Listener {
   }
 
   override async alarm(): Promise<void> {
-    this.#own.wakeUp.clear();
-    const wasConnected = this.#session.conversation !== undefined;
-    this.#runner.run(() => this.#session.wake());
+    const { wakeUp, session, runner } = this.#parts;
+    wakeUp.clear();
+    const wasConnected = session.conversation !== undefined;
+    runner.run(() => session.wake());
     // A client that is being cut off answers the close, and that may abort this object.
     if (!wasConnected) await this.#departure.settled();
   }
 
   async deliver(notice: Notice): Promise<NoticeAnswer> {
-    if (this.#session.conversation) this.#keepalives.atWork();
-    return this.#runner.notice((number) => this.#session.notice(number, notice));
+    const { session, runner, keepalives } = this.#parts;
+    if (session.conversation) keepalives.atWork();
+    return runner.notice((number) => session.notice(number, notice));
   }
 
   async lose(loss: Loss): Promise<void> {
-    this.#runner.run(() => this.#session.lose(loss));
+    const { session, runner } = this.#parts;
+    runner.run(() => session.lose(loss));
   }
 
   async want(want: Want): Promise<void> {
-    this.#runner.run(() => this.#session.want(want));
+    const { session, runner } = this.#parts;
+    runner.run(() => session.want(want));
   }
 
   async isLive(): Promise<boolean> {
+    const { session, runner } = this.#parts;
     // Ending the session is not awaited: it calls the directory, which awaits this answer.
-    return this.#runner.run(() => this.#session.isLive());
+    return runner.run(() => session.isLive());
   }
 }

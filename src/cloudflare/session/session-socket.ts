@@ -6,7 +6,7 @@ import type { SocketConversation, SocketState } from "../../core/session/socket-
 import { STATE_VERSION } from "../../core/session/wire/protocol.ts";
 import type { ClientEntry } from "../../service.ts";
 import { closeSocket } from "../calls/closing.ts";
-import type { KeyShelf, SessionStore } from "../session-common/session-store.ts";
+import type { KeyAttachment, SessionStore } from "../session-common/session-store.ts";
 
 /** State up to this size is saved immediately; larger state at most once per interval. */
 const LIGHT_BYTES = 2_048;
@@ -24,7 +24,7 @@ interface Attachment {
 }
 
 /** One socket of a session: its input and output, and the state kept with it while the object sleeps. */
-export class SessionSocket implements KeyShelf {
+export class SessionSocket implements KeyAttachment {
   readonly entry: ClientEntry;
   readonly #id: string;
   readonly #socket: WebSocket;
@@ -60,14 +60,14 @@ export class SessionSocket implements KeyShelf {
   static restore(
     socket: WebSocket,
     store: SessionStore,
-  ): { readonly line: SessionSocket; readonly state: SocketState | undefined } {
+  ): { readonly restored: SessionSocket; readonly state: SocketState | undefined } {
     const attachment = socket.deserializeAttachment() as Attachment;
-    const line = new SessionSocket(socket, store, attachment);
-    line.#isSpilled = attachment.state === undefined;
-    line.#attached = attachment;
-    line.#keys = attachment.keys ?? [];
+    const restored = new SessionSocket(socket, store, attachment);
+    restored.#isSpilled = attachment.state === undefined;
+    restored.#attached = attachment;
+    restored.#keys = attachment.keys ?? [];
     const state = attachment.state ?? (store.spilled() as SocketState | undefined);
-    return { line, state: state && isReadable(state) ? state : undefined };
+    return { restored, state: state && isReadable(state) ? state : undefined };
   }
 
   /** How the client of a socket connected; for a socket that wakes its object by closing, this is the only source. */
@@ -97,7 +97,7 @@ export class SessionSocket implements KeyShelf {
     return this.#keys;
   }
 
-  keep(keys: ReadonlySet<string>): boolean {
+  attachKeys(keys: ReadonlySet<string>): boolean {
     const before = this.#keys;
     this.#keys = [...keys];
     // What has not been attached yet will be before the object can sleep.

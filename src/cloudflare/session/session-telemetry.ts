@@ -3,31 +3,22 @@ import type { Happening } from "../../core/session/effects.ts";
 import { ownerIdOf } from "../../core/session-names.ts";
 import { log } from "../../log.ts";
 import type { Transport } from "../directory/directory-object.ts";
-import type { Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
+import type { CommonParts } from "../session-common/session-parts.ts";
 
 /** What a session counts and logs. */
 export class SessionTelemetry {
-  readonly #ctx: Pick<DurableObjectState, "waitUntil">;
-  readonly #env: Env;
-  readonly #session: string;
-  readonly #isDebugging: boolean;
+  readonly #parts: CommonParts;
   /** Undefined until something is counted. */
   #meter: Meter | undefined;
 
-  constructor(
-    ctx: Pick<DurableObjectState, "waitUntil">,
-    env: Env,
-    { session, debug }: { readonly session: string; debug: boolean },
-  ) {
-    this.#ctx = ctx;
-    this.#env = env;
-    this.#session = session;
-    this.#isDebugging = debug;
+  constructor(parts: CommonParts) {
+    this.#parts = parts;
   }
 
   count(happening: Happening, transport: Transport = "ws"): void {
-    this.#meter ??= new Meter(this.#env, (promise) => this.#ctx.waitUntil(promise));
+    const { ctx, env } = this.#parts;
+    this.#meter ??= new Meter(env, (promise) => ctx.waitUntil(promise));
     if (happening.type === "answered") countAnswer(this.#meter, happening.status);
     else if (happening.type === "protocol_error")
       this.#meter.count("protocol_errors_total", { code: String(happening.code) });
@@ -35,8 +26,9 @@ export class SessionTelemetry {
   }
 
   log(level: "debug" | "warn" | "error", event: string, fields: object = {}): void {
+    const { name, config } = this.#parts;
     if (level !== "debug") log(level, event, { ...fields });
-    else if (this.#isDebugging) log("debug", event, { session: ownerIdOf(this.#session), ...fields });
+    else if (config.debug) log("debug", event, { session: ownerIdOf(name), ...fields });
   }
 
   /** Resolves when no report of what was counted is in flight. */

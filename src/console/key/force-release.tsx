@@ -7,14 +7,14 @@ import type { KeyState } from "./history.ts";
 
 interface ForceReleaseProps {
   readonly name: string;
-  /** As it was when somebody asked to remove it. */
+  /** As it was when the dialog was opened. */
   readonly holder: Holder;
-  /** The key as it is now; undefined if it does not exist any more. */
+  /** The current state of the key; undefined if it no longer exists. */
   readonly state: KeyState | undefined;
   readonly at: number;
   readonly service: Service;
   readonly onClose: () => void;
-  /** What came of it, if that shows only after the dialog was closed. */
+  /** The outcome, if it arrives after the dialog was closed. */
   readonly onLate: (outcome: string) => void;
 }
 
@@ -25,8 +25,8 @@ type Progress =
 type Outcome = Exclude<Progress, { readonly step: "trying" }>;
 
 /**
- * Asks once more before a slot is taken from its holder, and says whom it would hit. The grant is named by its fence, so that it never hits
- * whoever came after.
+ * Asks for confirmation before a slot is taken from its holder, and shows who that is. The request names the grant by its
+ * fence, so it never affects a later holder.
  */
 export function ForceRelease({ name, holder, state, at, service, onClose, onLate }: ForceReleaseProps) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -44,14 +44,14 @@ export function ForceRelease({ name, holder, state, at, service, onClose, onLate
     else onLate(next.step === "over" ? next.outcome : `Nothing was taken away. ${next.refusal ?? ""}`);
   };
   const isShut = useRef(false);
-  // At once: the event that the dialog has closed comes later, and might meet the next dialog.
+  // Now, not in the close event, which comes later and might hit the next dialog.
   const shut = () => {
     if (isShut.current) return;
     isShut.current = true;
     dialog.current?.close();
     onClose();
   };
-  // It is too late for second thoughts while it is being tried: the outcome is waited for.
+  // The dialog cannot be cancelled while the request is in flight.
   const cancel = (event: Event) => {
     event.preventDefault();
     if (progress.step !== "trying") shut();
@@ -99,7 +99,7 @@ interface TargetProps {
   readonly isThere: boolean;
 }
 
-/** Whom it would hit, and who would gain. */
+/** The holder that would lose the lock, and the next waiter. */
 function Target({ holder, at, state, isThere }: TargetProps) {
   if (!isThere) return <p role="status">It has already moved on: {nameOf(holder)} does not hold it any more.</p>;
   const [next] = state?.queue ?? [];
@@ -136,7 +136,7 @@ function Fact({ term, children }: { readonly term: string; readonly children: st
   );
 }
 
-/** The token is used for this one request and kept nowhere. */
+/** The token is used for this request only and not stored. */
 function AdminToken({ field }: { readonly field: { current: HTMLInputElement | null } }) {
   useEffect(() => field.current?.focus(), []);
   return (

@@ -8,7 +8,7 @@ import { type Spread, spreadOf } from "./percentiles.ts";
 import { loadPlotter, TimelinePlot } from "./plot.ts";
 import { type Timeline, timelineOf } from "./timeline.ts";
 
-/** What has happened to the key lately: a picture, its numbers, and the same as a table. */
+/** Recent grants of the key: a timeline, percentiles and a table. */
 export function Grants({ history }: { readonly history: History }) {
   const timeline = useMemo(() => timelineOf(history), [history]);
   const { grants } = history;
@@ -115,7 +115,7 @@ function SpreadRow({ title, spread }: { readonly title: string; readonly spread:
   );
 }
 
-/** The newest first. Its rows are made when somebody opens it. */
+/** Newest first. Rows are rendered when it is opened. */
 function GrantTable({ grants }: { readonly grants: readonly GrantRecord[] }) {
   const [isOpen, setOpen] = useState(false);
   return (

@@ -8,9 +8,9 @@ export interface GrantRecord {
   readonly label?: string;
   /** RFC 3339, by the key's clock. */
   readonly granted_at: string;
-  /** Absent where it is no longer known. */
+  /** Absent if it is no longer known. */
   readonly waited_s?: number;
-  /** Absent, like `ended`, while the hold stands. */
+  /** Absent, like `ended`, while it is held. */
   readonly held_s?: number;
   readonly ended?: Ending;
 }
@@ -18,9 +18,9 @@ export interface GrantRecord {
 export type Ending = "released" | "expired" | "disconnect" | "gone" | "stolen";
 
 export interface History {
-  /** What the key's clock shows. */
+  /** The time by the key's clock. */
   readonly now: string;
-  /** In the order of their hand-over. */
+  /** In the order of the grants. */
   readonly grants: readonly GrantRecord[];
 }
 
@@ -29,12 +29,12 @@ export interface KeyState extends KeyReport {
   readonly history?: History;
 }
 
-/** A page shows no more than this, however long it is open. */
+/** What a page keeps, however long it is open. */
 const MAX_GRANTS = 400;
 
 /**
- * The key as it is, with the ended grants that were told before: the service keeps them in memory only, and forgets them when
- * the key sleeps.
+ * The current state with the ended grants of earlier replies: the service keeps them in memory only, and forgets them when
+ * the key hibernates.
  */
 export function withPast(state: KeyState, before: KeyState | undefined): KeyState {
   if (!state.history || !before?.history) return state;
@@ -45,7 +45,7 @@ export function withPast(state: KeyState, before: KeyState | undefined): KeyStat
   return { ...state, history: { ...state.history, grants: grants.slice(-MAX_GRANTS) } };
 }
 
-/** How a grant is drawn: what matters is whether its holder gave it back himself. */
+/** How a grant is drawn: what matters is whether its holder released it. */
 export type Outcome = "held" | "released" | "expired" | "lost";
 
 export function outcomeOf({ ended }: GrantRecord): Outcome {

@@ -11,7 +11,7 @@ import { Holders, Queue } from "./members.tsx";
 
 const ASK_EVERY_MS = 1_000;
 
-/** A key as it was at a moment of the page's own clock; without state if there was no such key. */
+/** The state of a key at a moment of the page's clock; no state if the key did not exist. */
 interface Seen {
   readonly at: number;
   readonly state: KeyState | undefined;
@@ -22,7 +22,7 @@ interface KeyPageProps {
   readonly service: Service;
 }
 
-/** One key: its holders, its queue and what has happened to it. */
+/** One key: holders, queue and history. */
 export function KeyPage({ name, service }: KeyPageProps) {
   const last = useRef<Seen | undefined>(undefined);
   const load = async (signal: AbortSignal) => {
@@ -31,7 +31,7 @@ export function KeyPage({ name, service }: KeyPageProps) {
   };
   const { value, problem, refresh } = useLive(load, ASK_EVERY_MS, [service, name]);
   const [removing, setRemoving] = useState<{ readonly holder: Holder; readonly asked: number } | undefined>(undefined);
-  /** Each dialog is a new one, however soon it follows another. */
+  /** Numbers the dialogs, so that each is a new element. */
   const asked = useRef(0);
   const remove = (holder: Holder) => {
     asked.current = (asked.current ?? 0) + 1;
@@ -47,7 +47,7 @@ export function KeyPage({ name, service }: KeyPageProps) {
   const close = () => {
     setRemoving(undefined);
     refresh();
-    // The browser gives the focus back to the button, unless that has gone with its holder.
+    // The browser returns the focus to the button, unless the button is gone with its holder.
     if (!document.activeElement?.matches("button.remove")) heading.current?.focus();
   };
   return (
@@ -112,13 +112,13 @@ function kindOf({ kind, limit, idle_s }: KeyState, at: number): string {
 }
 
 /**
- * That a key does not exist is an answer like any other. Whether one exists that did not when last seen is asked of the list: browsers
- * report every 404 as an error.
+ * Loads a key; a key that does not exist is not an error. If it did not exist at the last look, asks the list first, because
+ * browsers log every 404 as an error.
  */
 async function look(service: Service, name: string, signal: AbortSignal, last: Seen | undefined): Promise<Seen> {
   if (name === "." || name === "..")
     throw new ServiceError("unnameable", "Addresses cannot name this key: only the list of all keys shows it.");
-  // A ticket's list shows its own keys only: what the key itself answers is heard once.
+  // The list of a ticket shows only its own keys.
   const isListTrusted = last !== undefined || service.credential === undefined;
   if (!last?.state && isListTrusted && !(await isListed(service, name, signal)))
     return { state: undefined, at: performance.now() };

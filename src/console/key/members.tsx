@@ -5,12 +5,12 @@ import { nameOf, ownerOf, shortFence } from "../shared/words.ts";
 import { clockTime } from "./clock-time.ts";
 import type { KeyState } from "./history.ts";
 
-/** Who says he waits for years waits for ever: clients that set no limit send the largest number there is. */
+/** Longer timeouts are shown as none: clients without a timeout send the largest number. */
 const FOR_EVER_S = 10 * 365 * 86_400;
 
 interface MembersProps {
   readonly state: KeyState;
-  /** When it was so, by the page's own clock. */
+  /** When it was received, by the page's clock. */
   readonly at: number;
 }
 
@@ -18,7 +18,7 @@ interface HoldersProps extends MembersProps {
   readonly onRemove: (holder: Holder) => void;
 }
 
-/** Who holds the key. */
+/** The holders of the key. */
 export function Holders({ state, at, onRemove }: HoldersProps) {
   const { kind, limit, holders, held_by } = state;
   return (
@@ -83,7 +83,7 @@ function HolderItem({ holder, at, onRemove }: HolderItemProps) {
   );
 }
 
-/** Who waits for the key, in the order in which they will get it. */
+/** The waiters, in order. */
 export function Queue({ state: { queue, waiters }, at }: MembersProps) {
   return (
     <section class="panel" aria-labelledby="queue-title">
@@ -109,13 +109,13 @@ function WaiterItem({ waiter, at }: { readonly waiter: Waiter; readonly at: numb
       </span>
       <span class="time">
         for {ticking(lasted(waiter.waited_s, at))}
-        <span class="note">{patienceOf(waiter, at)}</span>
+        <span class="note">{timeoutText(waiter, at)}</span>
       </span>
     </li>
   );
 }
 
-function patienceOf({ timeout_in_s }: Waiter, at: number): string {
+function timeoutText({ timeout_in_s }: Waiter, at: number): string {
   if (timeout_in_s === undefined) return ", has a place only";
   return timeout_in_s > FOR_EVER_S
     ? ", waits however long it takes"

@@ -18,7 +18,7 @@ const COLOURS = {
 
 export type Colours = Readonly<Record<keyof typeof COLOURS, string>>;
 
-/** The page's colours as they are now, in the light or in the dark. A canvas does not know the style's own names for them. */
+/** The page's current colours, light or dark: a canvas cannot use CSS variables. */
 export function coloursIn(element: HTMLElement): Colours {
   const probe = element.appendChild(document.createElement("i"));
   const read = (name: string) => {

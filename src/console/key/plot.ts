@@ -10,8 +10,8 @@ const MAX_PX = 280;
 type Plotter = typeof uPlot;
 
 /**
- * Chromium under LANG=C calls its language `en-US@posix`, which Intl refuses (153, 2026-11). uPlot asks Intl as it loads, so
- * it is loaded after that is mended, and not with the page.
+ * Chromium under LANG=C reports its language as `en-US@posix`, which Intl refuses (153, 2026-11). uPlot calls Intl while it
+ * loads, so the language is corrected first.
  */
 export async function loadPlotter(): Promise<Plotter> {
   try {
@@ -22,7 +22,7 @@ export async function loadPlotter(): Promise<Plotter> {
   return (await import("uplot")).default;
 }
 
-/** The timeline on a canvas. It takes the width of its element and the colours of the page, whenever those change. */
+/** The timeline on a canvas. Follows the width of its element and the colours of the page. */
 export class TimelinePlot {
   readonly #element: HTMLElement;
   readonly #looks = ["(prefers-color-scheme: dark)", "(forced-colors: active)"].map((query) => matchMedia(query));

@@ -5,7 +5,7 @@ export interface Bar {
   readonly grant: GrantRecord;
   readonly outcome: Outcome;
   readonly lane: number;
-  /** When its holder began to wait; equal to `from` where that is not drawn. */
+  /** When its holder began to wait; equal to `from` if waits are not drawn. */
   readonly waitedFrom: number;
   readonly from: number;
   readonly to: number;
@@ -16,21 +16,21 @@ export interface Timeline {
   readonly to: number;
   readonly lanes: number;
   readonly bars: readonly Bar[];
-  /** Too many waited at a time to draw how long. */
+  /** Too many waited at the same time to draw the waits. */
   readonly isWithoutWaits: boolean;
 }
 
 const SPANS_S = [15, 30, 60, 120, 300, 900, 3_600];
-/** More than this cannot be read at a glance. */
+/** More lanes are hard to read. */
 const MAX_LANES = 10;
-/** A slot is handed over within the same millisecond, which sums of seconds miss by a hair. */
+/** Tolerance for rounding: a slot is granted again within the same millisecond. */
 const AT_ONCE_S = 0.0005;
 
 type Period = Omit<Bar, "lane">;
 
 /**
- * The grants of the last minutes, in as few lanes as keep them apart: each as its wait and then its hold, or as its hold
- * alone if too many waited at once.
+ * The grants of the last minutes, in as few lanes as possible without overlaps: each with its wait and its hold, or only
+ * its hold if too many waited at once.
  */
 export function timelineOf({ now, grants }: History): Timeline {
   const to = secondsOf(now);
@@ -51,7 +51,7 @@ function periodOf(grant: GrantRecord, now: number): Period {
   return { grant, outcome: outcomeOf(grant), waitedFrom: from - (grant.waited_s ?? 0), from, to };
 }
 
-/** Each goes into the first lane that is free when it begins. */
+/** Puts each into the first lane that is free when it begins. */
 function inLanes(periods: readonly Period[]): Pick<Timeline, "lanes" | "bars"> {
   const ends: number[] = [];
   const bars = periods

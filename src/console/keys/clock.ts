@@ -13,17 +13,17 @@ export function useSeconds(): void {
   }, []);
 }
 
-/** How long something has lasted that had lasted so long at that moment. */
+/** Time elapsed now, given the time elapsed at `at`. */
 export function lasted(seconds: number, at: number): number {
   return seconds + Math.max(0, performance.now() - at) / 1000;
 }
 
-/** How long something still lasts of which so much was left at that moment. */
+/** Time left now, given the time left at `at`. */
 export function left(seconds: number, at: number): number {
   return Math.max(0, seconds - Math.max(0, performance.now() - at) / 1000);
 }
 
-/** A time span that grows or shrinks before one's eyes: in whole seconds. */
+/** A time span that is redrawn every second: whole seconds. */
 export function ticking(seconds: number): string {
   const whole = Math.floor(seconds);
   return whole < 10 ? `${whole} s` : span(whole);

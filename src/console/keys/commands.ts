@@ -1,4 +1,4 @@
-/** Where the page was loaded from, and what a command must show to be let in. */
+/** The service's address, and whether commands need a token. */
 export interface ServiceAddress {
   readonly origin: string;
   readonly hostname: string;
@@ -21,7 +21,7 @@ export function wireCommand({ hostname, needsToken }: ServiceAddress): string {
   return `(${lines}; sleep 30) | nc ${hostname.replace(/^\[|\]$/g, "")} 6388`;
 }
 
-/** Takes a lock with the client, and gives it back. */
+/** Takes a lock with the client, and releases it. */
 export function clientProgram({ origin, needsToken }: ServiceAddress): string {
   const token = needsToken ? ", token: process.env.TOKEN" : "";
   return [

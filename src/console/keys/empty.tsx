@@ -3,7 +3,7 @@ import { hrefOf } from "../shared/route.ts";
 import { clientProgram, restCommand, wireCommand } from "./commands.ts";
 import { Copyable } from "./copyable.tsx";
 
-/** For whoever sees the console for the first time: how to make something appear in it. */
+/** Shown while there are no keys: how to take the first lock. */
 export function EmptyService() {
   const place = { origin: location.origin, hostname: location.hostname, needsToken: page.needsToken };
   return (

@@ -4,33 +4,33 @@ import type { Holder, Waiter } from "../../client/report.ts";
 export interface KeyEntry {
   readonly key: string;
   readonly kind: "lock" | "semaphore";
-  /** Undefined of an idle semaphore: the list does not tell it. */
+  /** Undefined for an idle semaphore: the report does not contain it. */
   readonly limit: number | undefined;
   readonly holders: number;
   readonly waiters: number;
-  /** The first of them. */
+  /** The first holders. */
   readonly heldBy: readonly Holder[];
-  /** The first of them. */
+  /** The first waiters. */
   readonly queue: readonly Waiter[];
-  /** How long nobody has held or wanted it; undefined while somebody does. */
+  /** Seconds since the last use; undefined while there are holders or waiters. */
   readonly idleSeconds: number | undefined;
-  /** When all this was so, by the page's own clock. */
+  /** When this was received, by the page's clock. */
   readonly at: number;
 }
 
-interface People {
+interface Members {
   readonly held_by?: readonly Holder[];
   readonly queue?: readonly Waiter[];
 }
 
 /** A page of `GET /v1/stats?detail=true`, as far as the list needs it. */
 export interface StatsPage {
-  readonly locks: readonly (People & {
+  readonly locks: readonly (Members & {
     readonly key: string;
     readonly owner_conn_id: number;
     readonly waiters: number;
   })[];
-  readonly semaphores: readonly (People & {
+  readonly semaphores: readonly (Members & {
     readonly key: string;
     readonly limit: number;
     readonly holders: number;
@@ -46,7 +46,7 @@ interface IdleKey {
   readonly idle_s: number;
 }
 
-/** All keys of a page in one list, in the order in which the service counts them. */
+/** All keys of a page in one list, in the service's order. */
 export function entriesOf(page: StatsPage, at: number): KeyEntry[] {
   const idle = (kind: KeyEntry["kind"], limit: number | undefined) => (entry: IdleKey) => ({
     key: entry.key,
@@ -73,7 +73,7 @@ export function entriesOf(page: StatsPage, at: number): KeyEntry[] {
   ].sort((a, b) => compareKeys(a.key, b.key));
 }
 
-/** The order of the keys' UTF-8 bytes, which is that of their code points: what needs two units comes last. */
+/** Compares by UTF-8 bytes, which is the order of code points: surrogate pairs come last. */
 export function compareKeys(a: string, b: string): number {
   for (let at = 0; at < a.length && at < b.length; at += 1) {
     const difference = rank(a.charCodeAt(at)) - rank(b.charCodeAt(at));
@@ -83,6 +83,6 @@ export function compareKeys(a: string, b: string): number {
 }
 
 function rank(unit: number): number {
-  const isHalf = unit >= 0xd800 && unit <= 0xdfff;
-  return isHalf ? unit + 0x10000 : unit;
+  const isSurrogate = unit >= 0xd800 && unit <= 0xdfff;
+  return isSurrogate ? unit + 0x10000 : unit;
 }

@@ -12,7 +12,7 @@ import { KeysWatch, lastWatch } from "./watch.ts";
 const ASK_EVERY_MS = 2_000;
 const TYPING_PAUSE_MS = 250;
 
-/** All keys of the service, live: who holds what, and who waits. */
+/** All keys of the service, live, with holders and waiters. */
 export function Keys({ service }: { readonly service: Service }) {
   const [watch, setWatch] = useState(() => lastWatch.of(service));
   const [typed, setTyped] = useState(watch.prefix);
@@ -52,7 +52,7 @@ export function Keys({ service }: { readonly service: Service }) {
   );
 }
 
-/** What there is with one prefix. */
+/** The keys with one prefix. */
 function Found({ watch, onClear }: { readonly watch: KeysWatch; readonly onClear: () => void }) {
   const live = useLive((signal) => watch.look(signal), ASK_EVERY_MS, [watch]);
   const listing = live.value ?? watch.listing;

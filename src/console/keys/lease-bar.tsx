@@ -3,11 +3,11 @@ import { leaseOf, useDraining } from "../shared/lease.ts";
 
 interface LeaseBarProps {
   readonly holder: Holder;
-  /** When the holder was seen like this. */
+  /** When the holder was received. */
   readonly at: number;
 }
 
-/** What is left of a lease, draining as time passes. What it shows stands beside it in words. */
+/** What is left of a lease, as a shrinking bar. The same is shown beside it as text. */
 export function LeaseBar({ holder, at }: LeaseBarProps) {
   const fill = useDraining(leaseOf(holder, at));
   return (

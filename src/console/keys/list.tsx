@@ -14,7 +14,7 @@ interface KeyListProps {
   readonly onView: (rows: Rows) => void;
 }
 
-/** All keys that are known, of which only the rows near the window are in the document. */
+/** All known keys. Only rows near the window are in the document. */
 export function KeyList({ watch, entries, isWhole, onView }: KeyListProps) {
   const list = useRef<HTMLUListElement>(null);
   const focusedKey = useRef(watch.chosenKey);
@@ -57,7 +57,7 @@ export function KeyList({ watch, entries, isWhole, onView }: KeyListProps) {
   );
 }
 
-/** Whoever comes back to the list is where he was, with the focus on the key he had gone to. */
+/** On return to the list, restores the scroll position and the focus on the key that was chosen. */
 function useReturn(list: { readonly current: HTMLElement | null }, watch: KeysWatch): void {
   const [{ scrollTop, chosenKey = "" }] = useState({ scrollTop: watch.scrollTop, chosenKey: watch.chosenKey });
   useEffect(() => {

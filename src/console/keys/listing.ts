@@ -8,27 +8,27 @@ export interface Page {
 }
 
 /**
- * What is known of the list of keys, from its beginning, without gap and without any key twice. Each page is as old as the
- * last time it was in view.
+ * The known part of the list of keys, from its beginning, without gaps and duplicates. Each page is as old as the last
+ * time it was in view.
  */
 export interface Listing {
   readonly pages: readonly Page[];
-  /** The cursor of what is not known yet; undefined where nothing follows. */
+  /** The cursor of the first unknown page; undefined if all are known. */
   readonly more: string | undefined;
 }
 
-/** A page as the service tells it. */
+/** A page from the service. */
 export interface Reply {
   readonly entries: readonly KeyEntry[];
-  /** Undefined of the last page. */
+  /** Undefined for the last page. */
   readonly next: string | undefined;
 }
 
 export const NOTHING_KNOWN: Listing = { pages: [], more: "" };
 
 /**
- * The listing with this page as it is now. Keys that came or went have moved its end: what follows begins at the new one,
- * and what the page reaches over is dropped from what was known before. Cursors are the service's own; none is made up.
+ * The listing with this page replaced. If keys came or went, the page ends elsewhere: the next one begins there, and what
+ * the new page covers is dropped from the old ones. Cursors always come from the service.
  */
 export function withPage({ pages, more }: Listing, index: number, reply: Reply): Listing {
   const cursor = pages[index]?.cursor ?? more ?? "";
@@ -48,7 +48,7 @@ export function entriesIn({ pages }: Listing): KeyEntry[] {
   return pages.flatMap(({ entries }) => entries);
 }
 
-/** The page that this row is on; the last one there is for rows behind the end. */
+/** The page of this row; the last page for rows beyond the end. */
 export function pageOfRow({ pages }: Listing, row: number): number {
   let end = 0;
   const index = pages.findIndex(({ entries }) => {
@@ -58,7 +58,7 @@ export function pageOfRow({ pages }: Listing, row: number): number {
   return index === -1 ? Math.max(0, pages.length - 1) : index;
 }
 
-/** Where a page begins, in rows. Behind the last one: where the next would. */
+/** The first row of a page; of the page after the last: where it would begin. */
 export function firstRowOf({ pages }: Listing, index: number): number {
   return pages.slice(0, index).reduce((rows, { entries }) => rows + entries.length, 0);
 }

@@ -5,7 +5,7 @@ import { lasted, left, ticking } from "./clock.ts";
 import type { KeyEntry } from "./entry.ts";
 import { LeaseBar } from "./lease-bar.tsx";
 
-/** How tall a row is, in pixels, and how many have room in it. `keys.css` has the same heights. */
+/** Height of a row in pixels, and how many holders and waiters fit. `keys.css` has the same heights. */
 export const SHAPES = {
   wide: { height: 64, holders: 3, waiters: 3 },
   narrow: { height: 124, holders: 2, waiters: 3 },
@@ -17,12 +17,12 @@ interface RowProps {
   readonly entry: KeyEntry;
   readonly row: number;
   readonly shape: Shape;
-  /** -1 while nobody knows. */
+  /** -1 while unknown. */
   readonly setSize: number;
   readonly onChoose: (key: string) => void;
 }
 
-/** One key in the list: who holds it and who waits for it. */
+/** One key in the list, with holders and waiters. */
 export function Row({ entry, row, shape, setSize, onChoose }: RowProps) {
   const isIdle = entry.idleSeconds !== undefined;
   return (

@@ -4,19 +4,19 @@ export interface Rows {
   readonly last: number;
 }
 
-/** Where the list stands in the window, in pixels. */
+/** Position of the list in the window, in pixels. */
 export interface Placement {
-  /** Its upper edge, below that of the window. */
+  /** Of its upper edge, from that of the window. */
   readonly top: number;
   readonly windowHeight: number;
   readonly rowHeight: number;
   readonly count: number;
 }
 
-/** So many rows beyond both edges are there before they are seen, and for whoever goes from row to row by keyboard. */
+/** Rows rendered beyond both edges, for scrolling and for keyboard navigation. */
 const BEYOND = 8;
 
-/** The rows of which something can be seen. */
+/** The rows that are at least partly visible. */
 export function rowsInView({ top, windowHeight, rowHeight, count }: Placement): Rows {
   const within = (row: number) => Math.max(0, Math.min(count - 1, row));
   return {
@@ -26,8 +26,7 @@ export function rowsInView({ top, windowHeight, rowHeight, count }: Placement): 
 }
 
 /**
- * The rows that are in the document: those in view and around, and the one that has the focus, wherever it is, between its
- * neighbours, to which the keyboard leads.
+ * The rows to render: those in view and around it, and the focused one with its neighbours, for keyboard navigation.
  */
 export function rowsToDraw({ first, last }: Rows, count: number, focused: number): number[] {
   const around = between(first - BEYOND, last + BEYOND, count);

@@ -3,15 +3,15 @@ import { useLasting } from "../shared/lasting-effect.ts";
 import { compareKeys, type KeyEntry } from "./entry.ts";
 import { type Rows, rowsInView } from "./rows.ts";
 
-/** A row that somebody looks at, and where in the window it stands. */
+/** The first visible row, and its position in the window. */
 interface Anchor {
   readonly key: string;
   readonly top: number;
 }
 
 /**
- * Which rows of a list that scrolls with the window are in view. Keys that come or go above them do not move what somebody
- * looks at: the window scrolls along. At the very top of the list they do, so that new keys are seen.
+ * The visible rows of a list that scrolls with the window. If keys come or go above them, the window scrolls along, so that
+ * visible rows stay in place; not at the very top of the list, so that new keys are seen.
  */
 export function useRowsInView(
   list: RefObject<HTMLElement | null>,
@@ -38,7 +38,7 @@ export function useRowsInView(
   }, [entries, rowHeight]);
   const latest = useRef(look);
   latest.current = look;
-  // The list was not in the document yet when it was drawn for the first time.
+  // At the first render the list is not in the document yet.
   useEffect(() => latest.current?.(), []);
   useLasting(() => {
     const changed = () => latest.current?.();

@@ -3,19 +3,19 @@ import { entriesOf, type StatsPage } from "./entry.ts";
 import { firstRowOf, hasPage, type Listing, NOTHING_KNOWN, pageOfRow, withPage } from "./listing.ts";
 import type { Rows } from "./rows.ts";
 
-/** Keys on a page are asked, and woken if they sleep: the first page has little more than a window shows. */
+/** Each key on a page is asked, which wakes it: the first page has little more than a window shows. */
 const FIRST_PAGE_SIZE = 50;
-/** Those who scroll get there sooner with larger ones. */
+/** Larger, for scrolling. */
 const PAGE_SIZE = 100;
-/** So many rows below the last visible one are there before somebody scrolls to them. */
+/** Rows loaded ahead of the last visible one. */
 const AHEAD = 20;
 
-/** Follows those keys that are in view, however many there are. */
+/** Polls the keys in view, however many there are. */
 export class KeysWatch {
   readonly prefix: string;
-  /** What somebody has before his eyes. */
+  /** The visible rows. */
   view: Rows = { first: 0, last: 0 };
-  /** Where somebody was who comes back, and which key he had gone to. */
+  /** Scroll position and chosen key, to restore on return to the list. */
   scrollTop = 0;
   chosenKey: string | undefined;
   readonly #service: Service;
@@ -26,18 +26,18 @@ export class KeysWatch {
     this.prefix = prefix;
   }
 
-  /** All that was ever told. */
+  /** Everything received so far. */
   get listing(): Listing {
     return this.#listing;
   }
 
-  /** There are keys that should be in view but were never asked for. */
+  /** Whether keys that should be visible were never loaded. */
   get isShort(): boolean {
     const { pages, more } = this.#listing;
     return more !== undefined && firstRowOf(this.#listing, pages.length) <= this.view.last + AHEAD;
   }
 
-  /** Asks for the pages in view, in their order: each begins where the one before has ended this time. */
+  /** Loads the pages in view, in order: each begins where the one before it ended. */
   async look(signal: AbortSignal): Promise<Listing> {
     let index = pageOfRow(this.#listing, this.view.first);
     do {
@@ -61,7 +61,7 @@ export class KeysWatch {
 
 const watches = new WeakMap<Service, KeysWatch>();
 
-/** The last watch with this credential, so that whoever comes back finds the list as he left it. */
+/** The last watch with this credential, to restore the list on return. */
 export const lastWatch = {
   of: (service: Service): KeysWatch => watches.get(service) ?? new KeysWatch(service, ""),
   keep: (service: Service, watch: KeysWatch): void => void watches.set(service, watch),

@@ -3,13 +3,13 @@ import type { Service } from "../shared/service.ts";
 import { KeyPanel } from "./panels/key-panel.tsx";
 import { LogPanel } from "./panels/log-panel.tsx";
 import { PlayerCard } from "./panels/player-card.tsx";
+import { ResourcePanel } from "./panels/resource-panel.tsx";
 import { StoryPanel } from "./panels/story-panel.tsx";
 import { TermsForm } from "./panels/terms-form.tsx";
-import { ThingPanel } from "./panels/thing-panel.tsx";
 import { hintOf } from "./state/hint.ts";
 import { Scene } from "./state/scene.ts";
 
-/** Several real clients side by side, to be played with until one has understood. */
+/** Several real clients side by side, to try out. */
 export function Playground({ service }: { readonly service: Service }) {
   const [round, setRound] = useState(1);
   const scene = useScene(service.credential, round);
@@ -28,7 +28,7 @@ export function Playground({ service }: { readonly service: Service }) {
 
 function Contents({ scene, onRestart }: { readonly scene: Scene; readonly onRestart: () => void }) {
   const addButton = useRef<HTMLButtonElement>(null);
-  const hint = hintOf(scene.story, scene.players, scene.thing);
+  const hint = hintOf(scene.story, scene.players, scene.resource);
   const dismiss = (player: Scene["players"][number]) => {
     scene.dismiss(player);
     addButton.current?.focus();
@@ -39,7 +39,7 @@ function Contents({ scene, onRestart }: { readonly scene: Scene; readonly onRest
       <TermsForm scene={scene} addButton={addButton} />
       <div class="service-side">
         <KeyPanel scene={scene} />
-        <ThingPanel scene={scene} />
+        <ResourcePanel scene={scene} />
       </div>
       <div class="players">
         {scene.players.map((player) => (
@@ -53,8 +53,8 @@ function Contents({ scene, onRestart }: { readonly scene: Scene; readonly onRest
 }
 
 /**
- * A scene for as long as it is shown. It begins and ends with the layout, not with a later frame: a page that is left before
- * that frame would never close its connections.
+ * A scene while it is shown. Created in a layout effect, not in a later frame: otherwise a page that is left before that
+ * frame would never close its connections.
  */
 function useScene(token: string | undefined, round: number): Scene | undefined {
   const [, draw] = useState(0);

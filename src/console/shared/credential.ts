@@ -1,8 +1,7 @@
 const NAME = "holdfast.credential";
 
 /**
- * The token or ticket of whoever looks at the console. It lives as long as the tab, in its session storage, and is never put in
- * an address, a cookie or local storage.
+ * The user's token or ticket, in the session storage of the tab: never in an address, a cookie or local storage.
  */
 export const credential = {
   get(): string | undefined {

@@ -15,7 +15,7 @@ interface HeaderProps {
   readonly onLeave: (why?: string) => void;
 }
 
-/** Where one can go, and how the service fares at this moment. */
+/** Navigation and the current state of the service. */
 export function Header({ service, route, onLeave }: HeaderProps) {
   const watch = useMemo(() => new ThroughputWatch(service), [service]);
   const { value, problem, code } = useLive((signal) => watch.look(signal), ASK_EVERY_MS, [watch]);

@@ -6,7 +6,7 @@ export interface LeaseSeen {
   readonly endsAt: number;
 }
 
-/** A lease as the service told it at that moment of the page's clock. */
+/** A lease from a reply that was received at `at`, by the page's clock. */
 export function leaseOf(
   { lease_s, lease_expires_in_s }: { readonly lease_s: number; readonly lease_expires_in_s: number },
   at: number,
@@ -14,16 +14,15 @@ export function leaseOf(
   return { ms: lease_s * 1000, endsAt: at + lease_expires_in_s * 1000 };
 }
 
-export function wantsStillness(): boolean {
+export function prefersReducedMotion(): boolean {
   return matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
-/** Below this part a lease is short: the bar may warn. */
+/** Below this part the bar is drawn as a warning. */
 const SHORT_PART = 0.25;
 
 /**
- * Empties a bar as the lease runs out, set right by every reply. For those who want no motion it is as full as the lease was
- * when it was last drawn.
+ * Shrinks a bar as the lease runs out, corrected by every reply. With reduced motion it is not animated.
  */
 export function useDraining({ ms, endsAt }: LeaseSeen) {
   const bar = useRef<HTMLElement>(null);
@@ -34,7 +33,7 @@ export function useDraining({ ms, endsAt }: LeaseSeen) {
     const part = Math.min(1, leftMs / Math.max(1, ms));
     element.style.transform = `scaleX(${part})`;
     element.classList.toggle("short", part < SHORT_PART);
-    if (wantsStillness()) return;
+    if (prefersReducedMotion()) return;
     const draining = element.animate([{ transform: `scaleX(${part})` }, { transform: "scaleX(0)" }], {
       duration: leftMs,
       fill: "forwards",

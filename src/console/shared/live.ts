@@ -2,12 +2,12 @@ import { useRef, useState } from "hono/jsx/dom";
 import { useLasting } from "./lasting-effect.ts";
 import { inWords, ServiceError } from "./service.ts";
 
-/** Something that is asked for again and again, as the page last saw it. */
+/** A value that is polled, as last received. */
 export interface Live<Value> {
   readonly value: Value | undefined;
-  /** Why the last attempt failed, in words; undefined when it did not. */
+  /** Why the last attempt failed, for people; undefined if it succeeded. */
   readonly problem: string | undefined;
-  /** The service's word for it. */
+  /** The service's error code. */
   readonly code: string | undefined;
   /** Asks now. */
   readonly refresh: () => void;
@@ -16,8 +16,8 @@ export interface Live<Value> {
 const LONGEST_PAUSE_MS = 5_000;
 
 /**
- * Loads something every so often, one attempt at a time. A page that nobody sees asks nothing, and asks at once when it is
- * seen again. After a failure the last value stays, with the problem beside it, and the pauses grow.
+ * Polls a value, one request at a time. A hidden page does not poll, and polls at once when it is shown. After a failure
+ * the last value stays, `problem` is set, and the pauses grow.
  */
 export function useLive<Value>(
   load: (signal: AbortSignal) => Promise<Value>,
@@ -59,14 +59,12 @@ export function useLive<Value>(
       else void ask();
     };
     refresh.current = () => void ask();
-    document.addEventListener("visibilitychange", seen);
-    globalThis.addEventListener("online", seen);
+    document.addEventListener("visibilitychange", seen, { signal: over.signal });
+    globalThis.addEventListener("online", seen, { signal: over.signal });
     void ask();
     return () => {
       over.abort();
       clearTimeout(timer);
-      document.removeEventListener("visibilitychange", seen);
-      globalThis.removeEventListener("online", seen);
     };
   }, dependencies);
   return { ...state, refresh: () => refresh.current?.() };

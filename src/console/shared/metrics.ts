@@ -5,7 +5,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** The samples of a scrape. Comments and what is no sample are left out. */
+/** The samples of a scrape; other lines are ignored. */
 export function samplesOf(text: string): Sample[] {
   return text.split("\n").flatMap((line) => {
     const [, name, labels = "", value] = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? [];
@@ -32,14 +32,13 @@ export function bucketsOf(samples: readonly Sample[], histogram: string): Bucket
   return buckets;
 }
 
-/** What came to a histogram between two scrapes. */
+/** The observations between two scrapes. */
 export function since(before: Buckets, now: Buckets): Buckets {
   return new Map([...now].map(([le, value]) => [le, value - (before.get(le) ?? 0)]));
 }
 
 /**
- * The value that this part of the observations stays below, between the bounds of its bucket as if they were spread evenly.
- * Undefined when there was none.
+ * The quantile of a histogram, interpolated within its bucket. Undefined without observations.
  */
 export function quantileOf(buckets: Buckets, part: number): number | undefined {
   const bounds = [...buckets].sort(([a], [b]) => a - b);

@@ -4,7 +4,7 @@ import type { Service } from "./service.ts";
 
 const ASK_EVERY_MS = 5_000;
 
-/** The other deployments of the group, live. For a service that has some. */
+/** The other deployments of the group, live. */
 export function Peers({ service }: { readonly service: Service }) {
   const { value } = useLive((signal) => service.json<Group>("/v1/relay", { signal }), ASK_EVERY_MS, [service]);
   if (!value) return null;

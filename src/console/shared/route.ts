@@ -1,7 +1,7 @@
 import { useState } from "hono/jsx/dom";
 import { useLasting } from "./lasting-effect.ts";
 
-/** Where in the console somebody is. It stands behind the `#` of the address, so that it can be kept and sent. */
+/** The page of the console, kept in the `#` part of the address so that it can be bookmarked. */
 export type Route =
   | { readonly name: "keys" }
   | { readonly name: "key"; readonly key: string }

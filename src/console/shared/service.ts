@@ -1,6 +1,6 @@
-/** What went wrong with a request, in a form the page can show. */
+/** A failed request, with a message for the page. */
 export class ServiceError extends Error {
-  /** The error word of the service; `unreachable` if there was no answer at all. */
+  /** The service's error code; `unreachable` if there was no answer. */
   readonly code: string;
   readonly retryAfterMs: number | undefined;
 
@@ -69,7 +69,7 @@ async function errorOf(response: Response): Promise<ServiceError> {
   return new ServiceError(code, words, retryAfter > 0 ? retryAfter * 1000 : undefined);
 }
 
-/** What any failure is in words. */
+/** The message of any error. */
 export function inWords(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

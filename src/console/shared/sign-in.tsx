@@ -3,12 +3,12 @@ import { page } from "./page-settings.ts";
 import { inWords, Service, ServiceError } from "./service.ts";
 
 interface SignInProps {
-  /** Why somebody who was in is not any more. */
+  /** Why the user was signed out. */
   readonly refusal: string | undefined;
   readonly onEnter: (secret: string) => void;
 }
 
-/** Asks for the token or a ticket, and lets in whoever the service accepts. */
+/** Asks for a token or ticket until the service accepts it. */
 export function SignIn({ refusal, onEnter }: SignInProps) {
   const [problem, setProblem] = useState(refusal);
   const [isTrying, setTrying] = useState(false);

@@ -1,22 +1,21 @@
 import { type Buckets, bucketsOf, quantileOf, type Sample, samplesOf, since, sumOf } from "./metrics.ts";
 import { type Service, ServiceError } from "./service.ts";
 
-/** The service as a whole at one moment. */
+/** Figures of the whole service. */
 export interface Throughput {
   readonly sessions: number;
-  /** Undefined for tickets, which do not open the metrics. */
+  /** Undefined for tickets, which do not allow metrics. */
   readonly flow: Flow | undefined;
 }
 
 export interface Flow {
   readonly keys: number;
-  /** Undefined if there are so many keys that it could only be estimated. */
+  /** Undefined if there are too many keys to count exactly. */
   readonly waiters: number | undefined;
-  /** It takes no new work. */
   readonly isDraining: boolean;
-  /** Undefined until there are two moments to compare. */
+  /** Undefined until there are two scrapes. */
   readonly grantsPerSecond: number | undefined;
-  /** Seconds; since the page was opened, or over all time if nothing happened since. Undefined if nothing ever did. */
+  /** Seconds, since the page was opened, or over all time if there was nothing since. Undefined without observations. */
   readonly waitP95: number | undefined;
   readonly holdP95: number | undefined;
 }
@@ -31,13 +30,13 @@ interface Histograms {
   readonly hold: Buckets;
 }
 
-/** Keys may be asked for a scrape: no more than this part of the time is spent on it. */
+/** A scrape may have to ask keys: it takes at most this part of the time. */
 const BUSY_PART = 0.05;
 
-/** Rates are taken over so long: a page that asks every few seconds would otherwise show noise. */
+/** Rates are averages over this time. */
 const WINDOW_MS = 20_000;
 
-/** Makes rates and percentiles of the service's counters and histograms. */
+/** Computes rates and percentiles from the service's metrics. */
 export class ThroughputWatch {
   readonly #service: Service;
   #looks: Look[] = [];
@@ -50,7 +49,7 @@ export class ThroughputWatch {
     this.#service = service;
   }
 
-  /** How things stand; as they stood last, if asking takes the service so long that it should not be asked again yet. */
+  /** The current figures; the last ones if scrapes are so slow that the next one must wait. */
   async look(signal: AbortSignal): Promise<Throughput> {
     const started = performance.now();
     if (this.#last && started < this.#notBefore) return this.#last;
@@ -79,7 +78,7 @@ export class ThroughputWatch {
 
   #flowOf(samples: readonly Sample[]): Flow {
     const [at, grants] = [performance.now(), sumOf(samples, "dflockd_grants_total")];
-    // However long ago the last look was, there is always one to compare with.
+    // Keep one older scrape to compare with.
     const before = this.#looks.filter((look) => look.at <= at - WINDOW_MS).slice(-1);
     const recent = this.#looks.filter((look) => look.at > at - WINDOW_MS);
     this.#looks = [...(recent.length > 0 ? [] : before), ...recent, { at, grants }];

@@ -1,4 +1,4 @@
-/** A time span as people say it: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d 4 h. */
+/** A time span for people: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min, 3 d 4 h. */
 export function span(seconds: number): string {
   if (seconds < 0.0005) return "0 s";
   if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
@@ -19,36 +19,36 @@ export function count(amount: number, one: string, many = `${one}s`): string {
   return `${amount.toLocaleString("en")} ${amount === 1 ? one : many}`;
 }
 
-/** A rate per second, with as many digits as mean something. */
+/** A rate per second, with sensible digits. */
 export function rate(perSecond: number): string {
   if (perSecond === 0) return "0";
   return perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString("en");
 }
 
-/** A fence without its leading zeros: what changes is at the end. */
+/** A fence without leading zeros. */
 export function shortFence(fence: string): string {
   return fence.replace(/^0+(?=.)/, "");
 }
 
-/** Text of others within a sentence of ours: in whatever direction it is read, it does not turn the words around it. */
+/** Foreign text with its own writing direction, which does not affect the words around it. */
 export function isolated(text: string): string {
   return `\u2068${text}\u2069`;
 }
 
-interface Somebody {
+interface Member {
   readonly label?: string;
-  /** Of who has no session. */
+  /** For members without a session. */
   readonly protocol?: "file" | "terraform";
   readonly owner_conn_id: number;
 }
 
-/** What somebody is to the service, with the number that others see. */
-export function ownerOf({ protocol, owner_conn_id }: Somebody): string {
+/** Kind and number of a holder or waiter. */
+export function ownerOf({ protocol, owner_conn_id }: Member): string {
   const nouns = { file: "file", terraform: "Terraform lock" };
   return `${protocol ? nouns[protocol] : "session"} ${owner_conn_id}`;
 }
 
-/** How somebody is named to others: by his label, or by his number. */
-export function nameOf(somebody: Somebody): string {
-  return somebody.label ?? ownerOf(somebody);
+/** The label of a holder or waiter, or its kind and number. */
+export function nameOf(member: Member): string {
+  return member.label ?? ownerOf(member);
 }

@@ -1,5 +1,6 @@
 import type { RelayAnswer, RelayQuestion } from "../engine/index.ts";
 import { exchangesFences, type RelayReply, STAT } from "../protocols/godistlock/relay.ts";
+import type { Continuation } from "./dial.ts";
 import type { Question } from "./effects.ts";
 import { orderOf } from "./nonces.ts";
 
@@ -16,13 +17,14 @@ const PROPOSAL_STATUS = {
 
 /** The keys of this deployment, as peers may ask them. */
 interface AskedKeys {
-  relay(lock: string, question: RelayQuestion): Promise<RelayAnswer | null | undefined>;
+  /** Undefined, or null, if the key can hold nothing for the peer. */
+  relay(lock: string, question: RelayQuestion, answer: Continuation<RelayAnswer | null | undefined>): void;
 }
 
 /** The peers, as far as their number decides. */
 interface Quorum {
   /** Whether enough peers have been heard from. If not, the missing ones are asked for a sign of life first. */
-  seesQuorum(): Promise<boolean>;
+  seesQuorum(told: (isSeen: boolean) => void): void;
 }
 
 /** Passes what peers ask on to the keys of this deployment. */
@@ -39,26 +41,31 @@ export class PeerQuestions {
     this.#now = now;
   }
 
-  async answer(peer: string, version: string, question: Question): Promise<RelayReply | undefined> {
+  answer(peer: string, version: string, question: Question, reply: Continuation<RelayReply | undefined>): void {
     const hasFences = exchangesFences(version);
-    const { nonce, lock, type } = question;
-    if (type === "prop" && !(await this.#peers.seesQuorum())) {
-      return { type: "stat", nonce, status: STAT.noQuorum, ...(hasFences && { floor: 0n }) };
+    if (question.type !== "prop") {
+      this.#ask(peer, question, hasFences, reply);
+      return;
     }
-    this.#noteProposal(peer, question);
-    const answer = await this.#keys.relay(lock, questionOf(peer, question, hasFences));
-    const isAgreed = answer?.status === "agreed";
-    if (type === "off") return undefined;
-    if (type !== "prop") return { type: type === "sched" ? "ack" : "conf", nonce, status: isAgreed ? 0 : 1 };
-    const status = answer ? PROPOSAL_STATUS[answer.status] : STAT.noQuorum;
-    return { type: "stat", nonce, status, ...(hasFences && { floor: answer?.floor ?? 0n }) };
+    this.#peers.seesQuorum((isSeen) => {
+      if (isSeen) this.#ask(peer, question, hasFences, reply);
+      else reply.done(replyTo(question, undefined, hasFences));
+    });
   }
 
   /** The last connection of a peer has ended, and with it what it holds preliminarily. */
-  async left(peer: string): Promise<void> {
+  left(peer: string, withdrawn: Continuation<unknown>): void {
     const locks = [...(this.#proposals.get(peer)?.keys() ?? [])];
     this.#proposals.delete(peer);
-    await Promise.all(locks.map((lock) => this.#keys.relay(lock, { relay: peer, type: "withdraw" })));
+    for (const lock of locks) this.#keys.relay(lock, { relay: peer, type: "withdraw" }, withdrawn);
+  }
+
+  #ask(peer: string, question: Question, hasFences: boolean, reply: Continuation<RelayReply | undefined>): void {
+    this.#noteProposal(peer, question);
+    this.#keys.relay(question.lock, questionOf(peer, question, hasFences), {
+      done: (answer) => reply.done(replyTo(question, answer ?? undefined, hasFences)),
+      failed: (error) => reply.failed(error),
+    });
   }
 
   #noteProposal(peer: string, { type, lock }: Question): void {
@@ -79,4 +86,17 @@ function questionOf(relay: string, question: Question, hasFences: boolean): Rela
   if (question.type !== "comm") return { ...asker, type: QUESTION_TYPE[question.type] };
   const { timeoutMs: leaseMs, fence } = question;
   return { ...asker, type: "commit", leaseMs, ...(hasFences && fence !== undefined && { fence }) };
+}
+
+/** Without an answer, there is no quorum or no room. */
+function replyTo(
+  { type, nonce }: Question,
+  answer: RelayAnswer | undefined,
+  hasFences: boolean,
+): RelayReply | undefined {
+  if (type === "off") return undefined;
+  if (type !== "prop")
+    return { type: type === "sched" ? "ack" : "conf", nonce, status: answer?.status === "agreed" ? 0 : 1 };
+  const status = answer ? PROPOSAL_STATUS[answer.status] : STAT.noQuorum;
+  return { type: "stat", nonce, status, ...(hasFences && { floor: answer?.floor ?? 0n }) };
 }

@@ -6,11 +6,11 @@ const REPORTED = 2;
 const RECORD = 4;
 /** The token may have been handed over. */
 const OFFERED = 64;
-/** The holder wants to be told when somebody else wants the key. */
+/** The holder wants to be told when another client wants the key. */
 const ASKS_WANTED = 128;
 /** The client had the token before it sent its `wait`. */
 const WAS_KNOWN = 256;
-/** Nobody has to be told when the lease ends. */
+/** The session need not be told when the lease ends. */
 const UNWATCHED = 512;
 /** Of slots whose holder needs a quorum. */
 const ROUNDS: Readonly<Record<Round, number>> = { open: 8, fenced: 16, agreed: 32 };

@@ -4,7 +4,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { httpSessionName } from "../../../src/core/session-names.ts";
-import { callsAbout } from "../spies.ts";
+import { callsAbout, replaceNext } from "../spies.ts";
 import { fresh, until } from "../support.ts";
 
 const call = (method: string, path: string, session = "", body?: object) =>
@@ -59,6 +59,19 @@ it("the session learns of it within about a second when nothing else is asked", 
   const leave = vi.spyOn(KeyObject.prototype, "leave");
   expect(await env.HTTP_SESSION.getByName(httpSessionName(session)).end()).toBe(true);
   expect(callsAbout(leave, key)).toEqual([]);
+});
+
+it("a release that was carried out, and not heard of, is answered as carried out when the session is asked", async () => {
+  const [session, key] = [await newSession(), fresh("key")];
+  const token = await lock(key, session);
+  const { giveBack } = KeyObject.prototype;
+  replaceNext(KeyObject.prototype, "giveBack", key, async function (...args) {
+    expect(await giveBack.apply(this, args)).toEqual({ status: "released" });
+    throw new Error("the answer is lost");
+  });
+  expect((await release(key, session, token)).status).toBe(204);
+  const again = await release(key, session, token);
+  expect(again.status).not.toBe(204);
 });
 
 it("a session that does not hold the token answers as ever", async () => {

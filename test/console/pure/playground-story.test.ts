@@ -1,15 +1,15 @@
 /** The guided story goes on by what happens, whoever does it. */
 import { describe, expect, it } from "vitest";
-import type { Deed } from "../../../src/console/playground/state/happening.ts";
+import type { ClientEvent } from "../../../src/console/playground/state/event.ts";
 import { type Hint, hintOf } from "../../../src/console/playground/state/hint.ts";
 import type { Standing } from "../../../src/console/playground/state/player.ts";
-import { UNTOUCHED } from "../../../src/console/playground/state/protected.ts";
-import { BEGINNING, nextStep, type Step, type Story, toldOf } from "../../../src/console/playground/state/story.ts";
+import { UNWRITTEN } from "../../../src/console/playground/state/resource.ts";
+import { advance, BEGINNING, nextStep, type Step, type Story } from "../../../src/console/playground/state/story.ts";
 
-type Told = readonly [who: string, deed: Deed];
+type Told = readonly [who: string, event: ClientEvent];
 
-const acquired: Deed = { type: "acquired", fence: "1", waitedMs: 0 };
-const waits: Deed = { type: "waits", ahead: 0 };
+const acquired: ClientEvent = { type: "acquired", fence: "1", waitedMs: 0 };
+const waits: ClientEvent = { type: "waits", ahead: 0 };
 const QUEUE: readonly Told[] = [
   ["Ada", acquired],
   ["Ben", waits],
@@ -17,7 +17,7 @@ const QUEUE: readonly Told[] = [
 ];
 
 function storyOf(...told: readonly Told[]): Story {
-  return told.reduce((story, [who, deed]) => toldOf(story, { who, ...deed }), BEGINNING);
+  return told.reduce((story, [who, event]) => advance(story, { who, ...event }), BEGINNING);
 }
 
 describe("a step is done", () => {
@@ -35,23 +35,23 @@ describe("a step is done", () => {
   it("when a release hands the lock to somebody who waited", () => {
     const released = storyOf(...QUEUE, ["Ada", { type: "released" }]);
     expect(released.done).not.toContain("hand-over");
-    expect(toldOf(released, { who: "Ben", ...acquired }).done).toContain("hand-over");
-    expect(toldOf(released, { who: "Dan", ...acquired }).done).not.toContain("hand-over");
+    expect(advance(released, { who: "Ben", ...acquired }).done).toContain("hand-over");
+    expect(advance(released, { who: "Dan", ...acquired }).done).not.toContain("hand-over");
   });
 
   it("when somebody gets what a frozen holder did not give", () => {
     const frozen = storyOf(...QUEUE, ["Ada", { type: "froze" }]);
-    expect(toldOf(frozen, { who: "Ben", ...acquired }).done).toContain("expiry");
-    const thawed = toldOf(frozen, { who: "Ada", type: "thawed" });
-    expect(toldOf(thawed, { who: "Ben", ...acquired }).done).not.toContain("expiry");
+    expect(advance(frozen, { who: "Ben", ...acquired }).done).toContain("expiry");
+    const thawed = advance(frozen, { who: "Ada", type: "thawed" });
+    expect(advance(thawed, { who: "Ben", ...acquired }).done).not.toContain("expiry");
   });
 
   it("but not when another slot was released, or a client closed", () => {
     const shared = storyOf(["Dan", acquired], ...QUEUE, ["Ada", { type: "froze" }]);
-    const released = toldOf(shared, { who: "Dan", type: "released" });
-    expect(toldOf(released, { who: "Ben", ...acquired }).done).not.toContain("expiry");
-    const closed = toldOf(shared, { who: "Ada", type: "left" });
-    expect(toldOf(closed, { who: "Ben", ...acquired }).done).toEqual(["acquire", "queue"]);
+    const released = advance(shared, { who: "Dan", type: "released" });
+    expect(advance(released, { who: "Ben", ...acquired }).done).not.toContain("expiry");
+    const closed = advance(shared, { who: "Ada", type: "left" });
+    expect(advance(closed, { who: "Ben", ...acquired }).done).toEqual(["acquire", "queue"]);
   });
 
   it("when an old fence is refused", () => {
@@ -134,6 +134,6 @@ describe("the hint", () => {
       { who: "Ben", action: "write" },
     ],
   ])("%s", (_what, step, players, highest, hint) => {
-    expect(hintOf(before(step), players, { ...UNTOUCHED, highest })).toEqual(hint);
+    expect(hintOf(before(step), players, { ...UNWRITTEN, highest })).toEqual(hint);
   });
 });

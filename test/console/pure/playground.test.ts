@@ -1,18 +1,18 @@
 /** The parts of the playground that need no page. */
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { AuthError, CapacityError, DrainingError, LimitMismatchError } from "../../../src/client/index.ts";
+import { sentenceOf } from "../../../src/console/playground/state/event.ts";
 import { partsOf } from "../../../src/console/playground/state/fence.ts";
 import { withGrant } from "../../../src/console/playground/state/grants.ts";
-import { sentenceOf } from "../../../src/console/playground/state/happening.ts";
 import { type LogLine, logged } from "../../../src/console/playground/state/log.ts";
 import { Pause } from "../../../src/console/playground/state/pause.ts";
 import { aheadOf, placeOf, type QueuePosition } from "../../../src/console/playground/state/position.ts";
-import { UNTOUCHED, written } from "../../../src/console/playground/state/protected.ts";
+import { UNWRITTEN, written } from "../../../src/console/playground/state/resource.ts";
 import { failureInWords, standingInWords } from "../../../src/console/playground/state/words.ts";
 
 describe("the protected thing", () => {
   it("accepts a fence that is not lower, refuses what is, and remembers the highest", () => {
-    const once = written(UNTOUCHED, "Ada", "0b");
+    const once = written(UNWRITTEN, "Ada", "0b");
     const again = written(once, "Ada", "0b");
     expect(again).toMatchObject({ highest: "0b", writes: 2, verdict: { isAccepted: true } });
     const next = written(again, "Ben", "0c");
@@ -29,9 +29,9 @@ describe("the protected thing", () => {
 describe("fences", () => {
   it("are shown with the digits set off that tell them apart", () => {
     const seen = ["18e87b99b3bf15c0", "18e87b9d10aa15c0"];
-    expect(partsOf("18e87b9d10aa15c0", seen)).toEqual({ same: "18e87b9", telling: "d10a", rest: "a15c0" });
-    expect(partsOf("18e87b9d10aa15c0", seen.slice(1))).toEqual({ same: "", telling: "", rest: "18e87b9d10aa15c0" });
-    expect(partsOf("1", ["1", "2"])).toEqual({ same: "", telling: "", rest: "1" });
+    expect(partsOf("18e87b9d10aa15c0", seen)).toEqual({ same: "18e87b9", distinct: "d10a", rest: "a15c0" });
+    expect(partsOf("18e87b9d10aa15c0", seen.slice(1))).toEqual({ same: "", distinct: "", rest: "18e87b9d10aa15c0" });
+    expect(partsOf("1", ["1", "2"])).toEqual({ same: "", distinct: "", rest: "1" });
   });
 
   it("are kept in their order, each once", () => {
@@ -45,9 +45,9 @@ describe("fences", () => {
 
 describe("the log", () => {
   it("has the newest line first, and a hundred at most", () => {
-    const happening = { who: "Ada", type: "released" } as const;
+    const event = { who: "Ada", type: "released" } as const;
     const lines = Array.from({ length: 120 }).reduce<readonly LogLine[]>(
-      (lines, _, at) => logged(lines, happening, at),
+      (lines, _, at) => logged(lines, event, at),
       [],
     );
     expect(lines).toHaveLength(100);
@@ -98,12 +98,12 @@ describe("words", () => {
       { position: 2, owner_conn_id: 3, label: "Ben x", since: "", waited_s: 1 },
     ],
   } as const;
-  const sight = { report, at: 1_000 };
+  const snapshot = { report, at: 1_000 };
 
   it("say where somebody stands as the service sees it", () => {
-    expect(placeOf(sight, "Ada x")).toEqual({ kind: "slot", fence: "1", lease: { ms: 5_000, endsAt: 3_500 } });
-    expect(placeOf(sight, "Ben x")).toEqual({ kind: "queue", position: 2, of: 2 });
-    expect(placeOf(sight, "Cleo x")).toBeUndefined();
+    expect(placeOf(snapshot, "Ada x")).toEqual({ kind: "slot", fence: "1", lease: { ms: 5_000, endsAt: 3_500 } });
+    expect(placeOf(snapshot, "Ben x")).toEqual({ kind: "queue", position: 2, of: 2 });
+    expect(placeOf(snapshot, "Cleo x")).toBeUndefined();
     expect(placeOf({ report: null, at: 0 }, "Ada x")).toBeUndefined();
   });
 
@@ -129,10 +129,10 @@ describe("words", () => {
 
   it("say what a frozen client believes, and what the service knows better", () => {
     const frozen = { standing: { kind: "holding", fence: "1" }, isFrozen: true } as const;
-    expect(standingInWords(frozen, placeOf(sight, "Ada x")).title).toBe("Holding, frozen");
+    expect(standingInWords(frozen, placeOf(snapshot, "Ada x")).title).toBe("Holding, frozen");
     expect(standingInWords(frozen, undefined).title).toBe("Believes it still holds");
     const sleeping = { standing: { kind: "waiting" }, isFrozen: true } as const;
-    expect(standingInWords(sleeping, placeOf(sight, "Ada x")).title).toBe("The turn has come");
+    expect(standingInWords(sleeping, placeOf(snapshot, "Ada x")).title).toBe("The turn has come");
   });
 
   it("say every failure of the client", () => {

@@ -1,22 +1,15 @@
 /** Listeners with a small host behind them that records and answers, and clients that send exact bytes. */
 import { connect, type Socket } from "node:net";
 import { onTestFinished, vi } from "vitest";
-import type {
-  Admission,
-  Arrival,
-  ArrivalRefusal,
-  Carrier,
-  Clients,
-  Connection,
-  Credential,
-} from "../../../src/node/clients.ts";
+import type { Admission, ArrivalRefusal, Carrier, Clients, Connection } from "../../../src/node/clients.ts";
 import { type ListenerOptions, Listeners } from "../../../src/node/listeners/index.ts";
+import type { ClientEntry, Credential } from "../../../src/service.ts";
 
 export const HOST = "127.0.0.1";
 
 /** One client as the host sees it. Echoes what it hears. */
 export class Guest implements Connection {
-  readonly arrival: Arrival;
+  readonly arrival: ClientEntry;
   readonly carrier: Carrier;
   heardText = "";
   signs = 0;
@@ -27,7 +20,7 @@ export class Guest implements Connection {
   /** What happens to input. */
   answer: (text: string) => void = (text) => this.carrier.send([text]);
 
-  constructor(arrival: Arrival, carrier: Carrier) {
+  constructor(arrival: ClientEntry, carrier: Carrier) {
     this.arrival = arrival;
     this.carrier = carrier;
   }
@@ -63,7 +56,7 @@ export class GuestBook implements Clients {
   refusal: ArrivalRefusal | undefined;
   abandoned = 0;
 
-  admit(arrival: Arrival): Admission | ArrivalRefusal {
+  admit(arrival: ClientEntry): Admission | ArrivalRefusal {
     if (this.refusal) return this.refusal;
     return {
       attach: (carrier) => {
@@ -77,7 +70,7 @@ export class GuestBook implements Clients {
     };
   }
 
-  async resume(arrival: Arrival, credential: Credential): Promise<Admission | ArrivalRefusal> {
+  async resume(arrival: ClientEntry, credential: Credential): Promise<Admission | ArrivalRefusal> {
     this.credentials.push(credential);
     return this.admit(arrival);
   }

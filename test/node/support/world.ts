@@ -1,10 +1,10 @@
 import { readConfig } from "../../../src/core/config/config.ts";
-import type { Arrival, Carrier, Connection, Credential } from "../../../src/node/clients.ts";
+import type { Carrier, Connection } from "../../../src/node/clients.ts";
 import { NodeHost } from "../../../src/node/host.ts";
 import { serviceOf } from "../../../src/node/service.ts";
 import { SqliteStore } from "../../../src/node/store/sqlite.ts";
 import type { Rows, Store } from "../../../src/node/store/store.ts";
-import type { Service } from "../../../src/service.ts";
+import type { ClientEntry, Credential, Service } from "../../../src/service.ts";
 import { VirtualRuntime } from "./virtual-runtime.ts";
 
 /** A database whose commits fail while it is told to. */
@@ -39,7 +39,7 @@ export class FragileStore implements Store {
   }
 }
 
-const ARRIVAL: Arrival = {
+const ARRIVAL: ClientEntry = {
   protocol: "dflockd",
   transport: "ws",
   address: "192.0.2.1",
@@ -123,7 +123,7 @@ export class World {
     this.runtime.settle();
   }
 
-  connect(arrival: Partial<Arrival> = {}): Client {
+  connect(arrival: Partial<ClientEntry> = {}): Client {
     const admission = this.host.sessions.admit({ ...ARRIVAL, ...arrival });
     if (typeof admission === "string") throw new Error(admission);
     const client = new Client();

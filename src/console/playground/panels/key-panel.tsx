@@ -2,25 +2,25 @@ import type { Holder, Waiter } from "../../../client/index.ts";
 import { leaseOf } from "../../shared/lease.ts";
 import { hrefOf } from "../../shared/route.ts";
 import type { SeenGrant } from "../state/grants.ts";
-import { useGliding } from "../state/motion.ts";
+import { useMoveAnimation } from "../state/motion.ts";
 import type { Scene } from "../state/scene.ts";
-import type { Sight } from "../state/watch.ts";
+import type { KeySnapshot } from "../state/watch.ts";
 import { FenceText } from "./fence-text.tsx";
 import { LeaseBar } from "./lease-bar.tsx";
 
-/** Others may give the key many more slots than the playground does. */
+/** Other clients may use the key with many more slots than the playground does. */
 const MAX_FREE = 3;
 
-/** The key itself, as the service sees it: who holds it, who waits, in which order. */
+/** The key according to the service: holders, and waiters in order. */
 export function KeyPanel({ scene }: { readonly scene: Scene }) {
-  const { terms, sight, sightProblem, grants } = scene;
+  const { terms, snapshot, sightProblem, grants } = scene;
   return (
     <section class="panel key-panel" aria-labelledby="key-panel-title">
       <h2 id="key-panel-title">
         <code>{terms.key}</code> as the service sees it
       </h2>
       {sightProblem !== undefined && <p class="problem">{sightProblem}</p>}
-      {sight && <Lane scene={scene} sight={sight} />}
+      {snapshot && <Lane scene={scene} snapshot={snapshot} />}
       <Fences grants={grants} />
       <p class="note">
         {/* With an opener the new tab is signed in as this one is. */}
@@ -33,9 +33,9 @@ export function KeyPanel({ scene }: { readonly scene: Scene }) {
   );
 }
 
-/** Those who hold and those who wait. Whoever moves from one place to another is seen to do so. */
-function Lane({ scene, sight: { report, at } }: { readonly scene: Scene; readonly sight: Sight }) {
-  const lane = useGliding();
+/** Holders and waiters. Moves are animated. */
+function Lane({ scene, snapshot: { report, at } }: { readonly scene: Scene; readonly snapshot: KeySnapshot }) {
+  const lane = useMoveAnimation();
   const moverOf = numbering();
   const { held_by = [], queue = [], holders = 0, waiters = 0, limit = scene.terms.limit } = report ?? {};
   const free = Math.max(0, limit - holders);
@@ -79,13 +79,13 @@ function Lane({ scene, sight: { report, at } }: { readonly scene: Scene; readonl
   );
 }
 
-/** The report lists the first of many only. */
+/** The report lists only the first holders and waiters. */
 function Unlisted({ shown, all }: { readonly shown: number; readonly all: number }) {
   return all > shown ? <p class="note">and {(all - shown).toLocaleString("en")} more</p> : null;
 }
 
-/** Names for what moves: a session may be in several places, and is the same in the queue and in a slot. */
-function numbering(): (somebody: Holder | Waiter) => string {
+/** Ids for animated elements: a session may appear several times, and keeps its id from queue to slot. */
+function numbering(): (member: Holder | Waiter) => string {
   const times = new Map<number, number>();
   return ({ owner_conn_id }) => {
     const time = (times.get(owner_conn_id) ?? 0) + 1;

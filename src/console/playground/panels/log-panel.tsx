@@ -1,4 +1,4 @@
-import { sentenceOf } from "../state/happening.ts";
+import { sentenceOf } from "../state/event.ts";
 import type { LogLine } from "../state/log.ts";
 import type { Scene } from "../state/scene.ts";
 import { FenceText } from "./fence-text.tsx";
@@ -20,12 +20,12 @@ export function LogPanel({ scene }: { readonly scene: Scene }) {
   );
 }
 
-function Line({ scene, line: { at, happening } }: { readonly scene: Scene; readonly line: LogLine }) {
+function Line({ scene, line: { at, event } }: { readonly scene: Scene; readonly line: LogLine }) {
   return (
-    <li data-type={happening.type}>
+    <li data-type={event.type}>
       <time class="note">{new Date(at).toLocaleTimeString("en-GB")}</time>
       <span>
-        {sentenceOf(happening).map((phrase) =>
+        {sentenceOf(event).map((phrase) =>
           typeof phrase === "string" ? phrase : <FenceText fence={phrase.fence} among={scene.grants} />,
         )}
       </span>

@@ -13,7 +13,7 @@ interface PlayerCardProps {
   readonly onClose: () => void;
 }
 
-/** One client: what it has, and what it can be made to do. */
+/** One client: its state and its buttons. */
 export function PlayerCard({ scene, player, hint, onClose }: PlayerCardProps) {
   const { name, fence, isFrozen, problem } = player;
   const place = scene.placeOf(player);
@@ -48,7 +48,7 @@ export function PlayerCard({ scene, player, hint, onClose }: PlayerCardProps) {
   );
 }
 
-/** Something runs out unless the client does something about it. */
+/** Whether a lease runs out unless the client acts. */
 function isLeasing(
   { standing: { kind } }: Player,
   place: Position | undefined,
@@ -95,7 +95,7 @@ interface ActionButtonProps {
   readonly run: () => void;
 }
 
-/** What is impossible can still be focused: a button that is disabled by its own click would throw the keyboard's user out. */
+/** Not `disabled`: a button that its own click disables would lose the keyboard focus. */
 function ActionButton({ text, isPossible, isHinted, run }: ActionButtonProps) {
   return (
     <button

@@ -8,7 +8,7 @@ const SENTENCES: Readonly<Record<Step, string>> = {
   refusal: "Let Cleo write, then thaw Ben and let him write: refused, his fence is old.",
 };
 
-/** What to do in the first minute. Steps are ticked as they are done, in whatever order. */
+/** The tutorial. Steps are ticked as they are done, in any order. */
 export function StoryPanel({ story, onRestart }: { readonly story: Story; readonly onRestart: () => void }) {
   const next = nextStep(story);
   return (

@@ -8,7 +8,7 @@ interface TermsFormProps {
   readonly addButton: { current: HTMLButtonElement | null };
 }
 
-/** What the clients ask for from now on. */
+/** The key, limit and lease that clients ask for. */
 export function TermsForm({ scene, addButton }: TermsFormProps) {
   const { terms, isEngaged, keyProblem, players } = scene;
   const useKey = (event: Event) => {

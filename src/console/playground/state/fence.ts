@@ -1,18 +1,18 @@
-/** A fence in three parts: what it shares with all others, what tells it from them, and the rest. */
+/** A fence in three parts: the prefix that all fences share, the first digits that differ, and the rest. */
 export interface FenceParts {
   readonly same: string;
-  readonly telling: string;
+  readonly distinct: string;
   readonly rest: string;
 }
 
-/** So many digits are enough to see which is higher. */
-const TELLING_DIGITS = 4;
+/** Enough digits to see which fence is higher. */
+const DISTINCT_DIGITS = 4;
 
 export function partsOf(fence: string, seen: readonly string[]): FenceParts {
   const shared = new Set(seen).size < 2 ? 0 : Math.min(...seen.map((other) => sharedDigits(other, seen[0] ?? "")));
-  if (shared === 0) return { same: "", telling: "", rest: fence };
-  const end = shared + TELLING_DIGITS;
-  return { same: fence.slice(0, shared), telling: fence.slice(shared, end), rest: fence.slice(end) };
+  if (shared === 0) return { same: "", distinct: "", rest: fence };
+  const end = shared + DISTINCT_DIGITS;
+  return { same: fence.slice(0, shared), distinct: fence.slice(shared, end), rest: fence.slice(end) };
 }
 
 function sharedDigits(one: string, other: string): number {

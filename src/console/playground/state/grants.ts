@@ -1,4 +1,4 @@
-/** Somebody got the key, under that fence. */
+/** A grant that the page has seen. */
 export interface SeenGrant {
   readonly who: string;
   readonly fence: string;
@@ -6,7 +6,7 @@ export interface SeenGrant {
 
 const MAX_GRANTS = 50;
 
-/** With one more, unless it is known, in the order of the fences. */
+/** Adds a grant, unless it is known, in the order of fences. */
 export function withGrant(grants: readonly SeenGrant[], grant: SeenGrant): readonly SeenGrant[] {
   if (grants.some(({ fence }) => fence === grant.fence)) return grants;
   return [...grants, grant].toSorted((a, b) => (a.fence < b.fence ? -1 : 1)).slice(-MAX_GRANTS);

@@ -1,10 +1,10 @@
 import type { Player } from "./player.ts";
-import type { ProtectedThing } from "./protected.ts";
+import type { ProtectedResource } from "./resource.ts";
 import { nextStep, type Step, type Story } from "./story.ts";
 
 export type Action = "acquire" | "release" | "enqueue" | "wait" | "give up" | "write" | "freeze" | "thaw";
 
-/** What brings the story on: a button of one of the clients. */
+/** The next step of the story: a button of one of the clients. */
 export interface Hint {
   readonly who: string;
   readonly action: Action;
@@ -12,13 +12,13 @@ export interface Hint {
 
 type Seen = Pick<Player, "name" | "standing" | "isFrozen" | "fence">;
 
-/** Undefined when the story is over, or goes on by itself. */
-export function hintOf(story: Story, players: readonly Seen[], thing: ProtectedThing): Hint | undefined {
+/** Undefined if the story is over, or goes on without the user. */
+export function hintOf(story: Story, players: readonly Seen[], resource: ProtectedResource): Hint | undefined {
   const step = nextStep(story);
-  return step && hintFor(step, players, thing);
+  return step && hintFor(step, players, resource);
 }
 
-function hintFor(step: Step, players: readonly Seen[], { highest }: ProtectedThing): Hint | undefined {
+function hintFor(step: Step, players: readonly Seen[], { highest }: ProtectedResource): Hint | undefined {
   const holder = players.find(({ standing, isFrozen }) => standing.kind === "holding" && !isFrozen);
   const isAwaited = players.some(({ standing }) => standing.kind === "waiting");
   const acquire = toHint(

@@ -1,13 +1,13 @@
 import { useLayoutEffect, useRef } from "hono/jsx/dom";
-import { wantsStillness } from "../../shared/lease.ts";
+import { prefersReducedMotion } from "../../shared/lease.ts";
 
 const MOVE: KeyframeAnimationOptions = { duration: 420, easing: "cubic-bezier(0.2, 0.8, 0.2, 1)" };
 
 /**
- * Lets what has a `data-mover` inside of the element glide from where it was last drawn to where it is now, also from one
- * list to another. Places are those of the layout: a glide that is under way does not disturb them.
+ * Animates elements with a `data-mover` from where they were last drawn to where they are now, also from one list to
+ * another. Uses layout positions, which a running animation does not change.
  */
-export function useGliding() {
+export function useMoveAnimation() {
   const container = useRef<HTMLElement>(null);
   const last = useRef(new Map<string, { readonly x: number; readonly y: number }>());
   useLayoutEffect(() => {
@@ -16,13 +16,13 @@ export function useGliding() {
     last.current = new Map(
       movers.map((mover) => [mover.dataset.mover ?? "", { x: mover.offsetLeft, y: mover.offsetTop }]),
     );
-    if (wantsStillness()) return;
-    for (const mover of movers) glide(mover, before.get(mover.dataset.mover ?? ""));
+    if (prefersReducedMotion()) return;
+    for (const mover of movers) animateMove(mover, before.get(mover.dataset.mover ?? ""));
   });
   return container;
 }
 
-function glide(mover: HTMLElement, from: { readonly x: number; readonly y: number } | undefined): void {
+function animateMove(mover: HTMLElement, from: { readonly x: number; readonly y: number } | undefined): void {
   if (!from) {
     mover.animate([{ opacity: 0, transform: "scale(0.8)" }, {}], MOVE);
     return;

@@ -2,8 +2,8 @@ import { type Clock, systemClock } from "../../../client/clock.ts";
 import type { Socket, SocketConstructor } from "../../../client/index.ts";
 
 /**
- * Makes one client stand still as a stopped process does, while the page around it runs on: its timers do not fire, it reads
- * nothing and sends nothing. Its clocks go on, and its socket stays open, so that the service sees nothing but silence.
+ * Freezes one client like a stopped process, while the page runs on: its timers do not fire, and it neither reads nor
+ * sends. Its clocks go on, and its socket stays open, so the service only sees silence.
  */
 export class Pause {
   #held: (() => void)[] | undefined;
@@ -16,14 +16,14 @@ export class Pause {
     this.#held ??= [];
   }
 
-  /** All that was due meanwhile happens now, in its order. */
+  /** Runs everything that was due meanwhile, in order. */
   resume(): void {
     const due = this.#held ?? [];
     this.#held = undefined;
     for (const call of due) call();
   }
 
-  /** Calls at once, or when it runs again. */
+  /** Calls now, or after `resume`. */
   run(call: () => void): void {
     if (this.#held) this.#held.push(call);
     else call();

@@ -7,44 +7,44 @@ import {
   type Status,
   type Ticket,
 } from "../../../client/index.ts";
-import type { Deed } from "./happening.ts";
+import type { ClientEvent } from "./event.ts";
 import { Pause } from "./pause.ts";
 import { failureInWords } from "./words.ts";
 
-/** What is asked for. */
+/** What the client asks for. */
 export interface Terms {
   readonly key: string;
   readonly limit: number;
   readonly leaseMs: number;
 }
 
-/** What a client has, as far as it knows. */
+/** What a client holds or waits for, as far as it knows. */
 export type Standing =
   | { readonly kind: "nothing" }
   | { readonly kind: "enqueuing" }
-  /** A place in the queue that it does not wait for yet. */
+  /** Enqueued, and not waiting yet. */
   | { readonly kind: "enqueued" }
   | { readonly kind: "waiting" }
   | { readonly kind: "holding"; readonly fence: string }
   | { readonly kind: "releasing" }
-  /** The fence is unknown if it was lost before its client heard of the grant. */
+  /** The fence is unknown if the lock was lost before the client received the grant. */
   | { readonly kind: "lost"; readonly reason: LossReason; readonly fence: string | undefined };
 
 export interface PlayerOptions {
   readonly name: string;
-  /** How the service tells it from all others. */
+  /** Unique at the service. */
   readonly label: string;
   readonly token: string | undefined;
-  /** Something is not as it was. */
+  /** Its state has changed. */
   readonly changed: () => void;
-  readonly tell: (deed: Deed) => void;
+  readonly tell: (event: ClientEvent) => void;
 }
 
 const NOTHING: Standing = { kind: "nothing" };
 
 /**
- * One client of the playground: a session of its own at the service, driven by clicks. It knows only what a client knows;
- * its place in the queue is told by whoever looks at the key.
+ * One client of the playground: its own session at the service, driven by clicks. It knows only what a client knows; its
+ * place in the queue comes from the report about the key.
  */
 export class Player {
   readonly name: string;
@@ -79,7 +79,7 @@ export class Player {
     return this.#standing;
   }
 
-  /** Why the last thing it was asked for failed. */
+  /** Why its last request failed. */
   get problem(): string | undefined {
     return this.#problem;
   }
@@ -88,7 +88,7 @@ export class Player {
     return this.#pause.isPaused;
   }
 
-  /** The fence of what it holds, or held and was never told to forget. */
+  /** The fence of the lock that it holds, or that it lost and would still use. */
   get fence(): string | undefined {
     return this.#standing.kind === "holding" || this.#standing.kind === "lost" ? this.#standing.fence : undefined;
   }
@@ -115,7 +115,7 @@ export class Player {
     if (ticket) void this.#take((signal) => ticket.wait({ signal }));
   }
 
-  /** Leaves the queue, whether it waits there or only has a place. */
+  /** Leaves the queue, whether it is waiting or only enqueued. */
   giveUp(): void {
     this.#stop.abort();
     void this.#ticket?.leave();
@@ -128,7 +128,7 @@ export class Player {
     const lock = this.#lock;
     this.#lock = undefined;
     this.#stand({ kind: "releasing" });
-    // Told before the service has it: else the next one would get it before this one gave it.
+    // Log it before the service releases it: otherwise the next grant would be logged first.
     this.#tell({ type: "released" });
     await lock?.release();
     if (this.#standing.kind === "releasing") this.#stand(NOTHING);
@@ -145,20 +145,20 @@ export class Player {
     this.#options.changed();
   }
 
-  /** Its place came up, and nobody waited for it. */
+  /** Its place was granted, and the lease ended before the client waited for it. */
   lapse(): void {
     this.#ticket = undefined;
     this.#stand(NOTHING);
     this.#tell({ type: "lapsed" });
   }
 
-  /** What it knew of a key that is no longer played with. */
+  /** Forgets the state of the previous key. */
   forget(): void {
     this.#problem = undefined;
     this.#stand(NOTHING);
   }
 
-  /** As a closed tab: whatever it has is given up at once. */
+  /** Like a closed tab: releases everything at once. */
   close(): Promise<void> {
     this.#isClosed = true;
     this.#pause.resume();
@@ -188,7 +188,7 @@ export class Player {
     this.#lock = lock;
     this.#stand({ kind: "holding", fence: lock.fence });
     this.#tell({ type: "acquired", fence: lock.fence, waitedMs });
-    // The page itself may wake the client while it is frozen: it does not know yet what it has been told.
+    // The page may wake the client while it is frozen: it has not read its input yet.
     void lock.lost.then(({ reason }) => this.#pause.run(() => this.#lose(lock, reason)));
   }
 
@@ -212,7 +212,7 @@ export class Player {
     this.#tell({ type: "failed", problem: this.#problem });
   }
 
-  /** The signal ends what begins here. */
+  /** The signal ends the request. */
   #begin(standing: Standing): AbortSignal {
     this.#stop = new AbortController();
     this.#problem = undefined;
@@ -225,7 +225,7 @@ export class Player {
     this.#options.changed();
   }
 
-  #tell(deed: Deed): void {
-    if (!this.#isClosed) this.#options.tell(deed);
+  #tell(event: ClientEvent): void {
+    if (!this.#isClosed) this.#options.tell(event);
   }
 }

@@ -1,15 +1,15 @@
 import { connect, type Locks } from "../../../client/index.ts";
 import { isKey } from "../../../client/wire.ts";
 import { nameOf } from "../../shared/words.ts";
+import type { ClientEvent } from "./event.ts";
 import { type SeenGrant, withGrant } from "./grants.ts";
-import type { Deed } from "./happening.ts";
 import { type LogLine, logged } from "./log.ts";
 import { Pause } from "./pause.ts";
 import { Player, type Standing, type Terms } from "./player.ts";
 import { aheadOf, type Position, placeOf } from "./position.ts";
-import { type ProtectedThing, UNTOUCHED, written } from "./protected.ts";
-import { BEGINNING, type Story, toldOf } from "./story.ts";
-import { KeyWatch, type Sight } from "./watch.ts";
+import { type ProtectedResource, UNWRITTEN, written } from "./resource.ts";
+import { advance, BEGINNING, type Story } from "./story.ts";
+import { type KeySnapshot, KeyWatch } from "./watch.ts";
 import { blindnessInWords } from "./words.ts";
 
 export const NAMES = ["Ada", "Ben", "Cleo", "Dan", "Eve", "Finn"] as const;
@@ -22,24 +22,24 @@ export interface SceneOptions {
   readonly changed: () => void;
 }
 
-/** Everything a visitor of the playground plays with: clients, a key, and the thing that the key protects. */
+/** The state of the playground: clients, a key, and the resource that the key protects. */
 export class Scene {
   readonly #options: SceneOptions;
-  /** Tells this page's clients from those of other visitors on the same key. */
+  /** Distinguishes this page's clients from those of other visitors on the same key. */
   readonly #tag = fourLetters();
   readonly #observer: Locks;
   readonly #watch: KeyWatch;
-  /** What the log has said about a place in the queue; each begins with a standing of its own. */
+  /** Queue places that were logged, by the standing that they began with. */
   readonly #announced = new WeakSet<Standing>();
   readonly #cameUp = new WeakSet<Standing>();
   #players: readonly Player[] = [];
   #terms: Terms = { key: `playground/${this.#tag}`, limit: 1, leaseMs: 15_000 };
   #generatedKey = this.#terms.key;
   #keyProblem: string | undefined;
-  #sight: Sight | undefined;
+  #snapshot: KeySnapshot | undefined;
   #sightProblem: string | undefined;
   #grants: readonly SeenGrant[] = [];
-  #thing = UNTOUCHED;
+  #resource = UNWRITTEN;
   #log: readonly LogLine[] = [];
   #story = BEGINNING;
   #isOver = false;
@@ -55,7 +55,7 @@ export class Scene {
     });
     this.#watch = new KeyWatch({
       look: () => this.#observer.query(this.#terms.key),
-      seen: (sight) => this.#see(sight),
+      seen: (snapshot) => this.#see(snapshot),
       failed: (error) => {
         this.#sightProblem = blindnessInWords(error, this.#terms.key);
         this.#changed();
@@ -76,16 +76,16 @@ export class Scene {
     return this.#keyProblem;
   }
 
-  get sight(): Sight | undefined {
-    return this.#sight;
+  get snapshot(): KeySnapshot | undefined {
+    return this.#snapshot;
   }
 
   get sightProblem(): string | undefined {
     return this.#sightProblem;
   }
 
-  get thing(): ProtectedThing {
-    return this.#thing;
+  get resource(): ProtectedResource {
+    return this.#resource;
   }
 
   get log(): readonly LogLine[] {
@@ -96,7 +96,7 @@ export class Scene {
     return this.#story;
   }
 
-  /** Somebody has or wants the key: it cannot be another now. */
+  /** A client holds or waits for the key, so it cannot be changed now. */
   get isEngaged(): boolean {
     return this.#players.some(({ standing }) => ENGAGED.has(standing.kind));
   }
@@ -106,14 +106,14 @@ export class Scene {
     return this.#grants;
   }
 
-  /** Where a client stands, as the service sees it. */
+  /** A client's slot or place in the queue, according to the service. */
   placeOf(player: Player): Position | undefined {
-    return placeOf(this.#sight, player.label);
+    return placeOf(this.#snapshot, player.label);
   }
 
-  /** How somebody is named here: those of this page by their names, all others by their labels. */
-  nameOf(somebody: Parameters<typeof nameOf>[0]): string {
-    return this.#players.find(({ label }) => label === somebody.label)?.name ?? nameOf(somebody);
+  /** The name of a client of this page, or the label of another one. */
+  nameOf(member: Parameters<typeof nameOf>[0]): string {
+    return this.#players.find(({ label }) => label === member.label)?.name ?? nameOf(member);
   }
 
   useKey(key: string): void {
@@ -131,7 +131,7 @@ export class Scene {
     this.#changed();
   }
 
-  /** A key remembers its slots for a while: one of our own making is better replaced. */
+  /** A key remembers its limit for a while: use a new key instead. */
   useLimit(limit: number): void {
     if (this.isEngaged) return;
     const isOurs = this.#terms.key === this.#generatedKey;
@@ -154,19 +154,22 @@ export class Scene {
 
   write({ name, fence }: Player): void {
     if (fence === undefined) return;
-    const { highest = "" } = this.#thing;
-    this.#thing = written(this.#thing, name, fence);
-    this.#tell(name, this.#thing.verdict?.isAccepted ? { type: "wrote", fence } : { type: "refused", fence, highest });
+    const { highest = "" } = this.#resource;
+    this.#resource = written(this.#resource, name, fence);
+    this.#tell(
+      name,
+      this.#resource.verdict?.isAccepted ? { type: "wrote", fence } : { type: "refused", fence, highest },
+    );
   }
 
-  /** Nothing of the playground is left at the service. */
+  /** Removes everything from the service. */
   async close(): Promise<void> {
     this.#isOver = true;
     this.#watch.stop();
     await Promise.all([this.#observer.close(), ...this.#players.map((player) => player.close())]);
   }
 
-  /** A page that is gone must no longer be drawn. */
+  /** Stops updates of a page that was closed. */
   #changed(): void {
     if (!this.#isOver) this.#options.changed();
   }
@@ -180,43 +183,43 @@ export class Scene {
         this.#watch.ask();
         this.#changed();
       },
-      tell: (deed) => this.#tell(name, deed),
+      tell: (event) => this.#tell(name, event),
     });
   }
 
-  /** Another key: what was seen of the last one says nothing about it. */
+  /** Another key: forgets what was seen of the last one. */
   #change(terms: Terms): void {
     this.#terms = terms;
     this.#keyProblem = undefined;
-    this.#sight = undefined;
+    this.#snapshot = undefined;
     this.#sightProblem = undefined;
     this.#grants = [];
-    this.#thing = UNTOUCHED;
+    this.#resource = UNWRITTEN;
     for (const player of this.#players) player.forget();
     this.#watch.ask();
     this.#changed();
   }
 
-  #tell(who: string, deed: Deed): void {
-    const happening = { who, ...deed };
-    if (deed.type === "acquired") this.#grants = withGrant(this.#grants, { who, fence: deed.fence });
-    this.#log = logged(this.#log, happening, Date.now());
-    this.#story = toldOf(this.#story, happening);
+  #tell(who: string, clientEvent: ClientEvent): void {
+    const event = { who, ...clientEvent };
+    if (event.type === "acquired") this.#grants = withGrant(this.#grants, { who, fence: event.fence });
+    this.#log = logged(this.#log, event, Date.now());
+    this.#story = advance(this.#story, event);
     this.#watch.ask();
     this.#changed();
   }
 
-  #see(sight: Sight): void {
-    if (sight.report && sight.report.key !== this.#terms.key) return;
-    this.#sight = sight;
+  #see(snapshot: KeySnapshot): void {
+    if (snapshot.report && snapshot.report.key !== this.#terms.key) return;
+    this.#snapshot = snapshot;
     this.#sightProblem = undefined;
-    for (const holder of sight.report?.held_by ?? [])
+    for (const holder of snapshot.report?.held_by ?? [])
       this.#grants = withGrant(this.#grants, { who: this.nameOf(holder), fence: holder.fence });
     for (const player of this.#players) this.#announce(player);
     this.#changed();
   }
 
-  /** A client does not know its place in the queue; whoever looks at the key does. */
+  /** Logs places in the queue, which the clients themselves do not know. */
   #announce(player: Player): void {
     const { standing, name } = player;
     if (standing.kind !== "waiting" && standing.kind !== "enqueued") return;

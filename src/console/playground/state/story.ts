@@ -1,24 +1,24 @@
-import type { Happening } from "./happening.ts";
+import type { PlaygroundEvent } from "./event.ts";
 
-/** What a visitor has seen with his own eyes when he has come through. */
+/** The steps of the tutorial. */
 export const STEPS = ["acquire", "queue", "hand-over", "expiry", "refusal"] as const;
 export type Step = (typeof STEPS)[number];
 
-/** How far the visitor is, and what must be known to see him go on. Who plays which part does not matter. */
+/** Progress of the tutorial, whichever clients take part. */
 export interface Story {
   readonly done: readonly Step[];
   readonly waiting: readonly string[];
   readonly holding: readonly string[];
   readonly frozen: readonly string[];
-  /** How the last slot became free, until somebody has it. */
+  /** How the last slot became free, until it is granted again. */
   readonly freed: "released" | "closed" | undefined;
 }
 
 export const BEGINNING: Story = { done: [], waiting: [], holding: [], frozen: [], freed: undefined };
 
-export function toldOf(story: Story, happening: Happening): Story {
-  const { who } = happening;
-  switch (happening.type) {
+export function advance(story: Story, event: PlaygroundEvent): Story {
+  const { who } = event;
+  switch (event.type) {
     case "waits":
     case "enqueued":
       return withQueue({ ...story, waiting: [...without(story.waiting, who), who] });

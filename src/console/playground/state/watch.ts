@@ -1,8 +1,8 @@
 import type { KeyReport } from "../../../client/index.ts";
 
-/** A key as the service has shown it. */
-export interface Sight {
-  /** Null if nobody has used the key for a while. */
+/** The state of a key at one moment. */
+export interface KeySnapshot {
+  /** Null if the key has not been used for a while. */
   readonly report: KeyReport | null;
   /** Milliseconds of the page's steady clock. */
   readonly at: number;
@@ -10,13 +10,13 @@ export interface Sight {
 
 export interface Watched {
   look(): Promise<KeyReport | null>;
-  seen(sight: Sight): void;
+  seen(snapshot: KeySnapshot): void;
   failed(error: unknown): void;
 }
 
-const LOOK_EVERY_MS = 1_000;
+const POLL_EVERY_MS = 1_000;
 
-/** Looks at a key every second, and at once when something has happened, but never while nobody sees the page. */
+/** Polls a key every second, and at once after an event, but not while the page is hidden. */
 export class KeyWatch {
   readonly #watched: Watched;
   readonly #shown = () => this.ask();
@@ -31,7 +31,7 @@ export class KeyWatch {
     this.ask();
   }
 
-  /** Something may be different from what was seen, also from what is being looked up now. */
+  /** The state may have changed, even since the request in flight was sent. */
   ask(): void {
     if (this.#isLooking) this.#isStale = true;
     else if (!this.#isOver && !document.hidden) void this.#look();
@@ -56,6 +56,6 @@ export class KeyWatch {
     this.#isLooking = false;
     if (this.#isOver) return;
     if (this.#isStale) this.ask();
-    else this.#timer = setTimeout(() => this.ask(), LOOK_EVERY_MS);
+    else this.#timer = setTimeout(() => this.ask(), POLL_EVERY_MS);
   }
 }

@@ -11,7 +11,7 @@ import { isolated } from "../../shared/words.ts";
 import type { Player } from "./player.ts";
 import type { Position, QueuePosition } from "./position.ts";
 
-/** Why the client could not do what it was asked for. */
+/** Why a request of a client failed. */
 export function failureInWords(error: unknown, key: string): string {
   if (error instanceof AuthError) return `This token or ticket does not cover the key ${isolated(key)}.`;
   if (error instanceof LimitMismatchError)
@@ -25,7 +25,7 @@ export function failureInWords(error: unknown, key: string): string {
   return inWords(error);
 }
 
-/** Why nobody can be seen to hold the key or to wait for it. */
+/** Why holders and waiters cannot be shown. */
 export function blindnessInWords(error: unknown, key: string): string {
   if (error instanceof ConnectionError) return "The service does not answer. This is how it was when it last did.";
   return failureInWords(error, key);
@@ -47,14 +47,14 @@ export function statusInWords(status: Status | "connecting"): string {
 
 export type Tone = "plain" | "holding" | "waiting" | "lost";
 
-/** What a client has, in a few words, and what that means. */
+/** The state of a client, and what it means. */
 export interface StandingWords {
   readonly tone: Tone;
   readonly title: string;
   readonly detail: string;
 }
 
-/** As the client believes, and beside it what the service knows better. */
+/** The state according to the client, and what the service knows besides. */
 export function standingInWords(
   { standing, isFrozen }: Pick<Player, "standing" | "isFrozen">,
   place: Position | undefined,

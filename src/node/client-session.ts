@@ -1,0 +1,353 @@
+import { authenticateSecret } from "../core/auth/principal.ts";
+import { ReceiveWindow } from "../core/protocols/carrier/window.ts";
+import type { Effect, Notice, Want } from "../core/session/effects.ts";
+import { SocketSession, VANISHED } from "../core/session/socket-session.ts";
+import { CLOSE } from "../core/session/wire/protocol.ts";
+import { ownerIdOf } from "../core/session-names.ts";
+import type { ClientEntry } from "../service.ts";
+import { ClientReports } from "./client-reports.ts";
+import type { Carrier, Connection } from "./clients.ts";
+import { Session, type SessionStart } from "./session.ts";
+import type { SessionHost } from "./session-host.ts";
+
+/** Tells a client that a fault of ours has cost it its connection: it may resume. */
+const FAULT = 1012;
+/** Input of one connection that is processed in one turn, so that a flood on one does not hold up the others. */
+const PIECE_BYTES = 4_096;
+/** Input that waits for its turn. Beyond this, nothing more is read. */
+const MAX_WAITING_BYTES = 65_536;
+/** Requests that are being carried out: beyond this, the next piece waits. */
+const MAX_UNCONSUMED_BYTES = 16_384;
+
+/** The session of one client on a socket. */
+export class ClientSession extends Session {
+  protected readonly machine: SocketSession;
+  readonly #reports: ClientReports;
+  #carrier: Carrier | undefined;
+  #arrival: ClientEntry | undefined;
+  /** Lines to be sent once the batch is durable. */
+  #unsent: string[] = [];
+  readonly #window = new ReceiveWindow();
+  #received = 0;
+  #acknowledged = 0;
+  /** Attempts to resume, by number: told whether they are refused, and why. */
+  readonly #attempts = new Map<number, (refusal: string | undefined) => void>();
+  #lastAttempt = 0;
+
+  constructor(host: SessionHost, start: SessionStart) {
+    super(host, start);
+    this.machine = new SocketSession(host.originOf(start.name, this.records));
+    this.#reports = new ClientReports(host);
+  }
+
+  /** A client is connecting. */
+  opening(isOpening: boolean): void {
+    this.run(() => this.machine.opening(isOpening));
+  }
+
+  /** The client vanished before its connection was open. */
+  abandon(): void {
+    this.run(() => {
+      this.machine.opening(false);
+      this.machine.end();
+    });
+  }
+
+  /** The client's connection is open. */
+  attach(carrier: Carrier, arrival: ClientEntry): Connection {
+    this.#carrier = carrier;
+    this.#arrival = arrival;
+    this.#received = 0;
+    this.#acknowledged = 0;
+    const { protocol, isAuthenticated, rights, address, hasWindow } = arrival;
+    const resumableFrom = hasWindow || arrival.transport === "tcp" ? undefined : address;
+    this.host.batch.enter(() => {
+      this.run(() => this.machine.opened({ protocol, isAuthenticated, rights, resumableFrom }));
+      this.#debug("session_opened", { transport: arrival.transport });
+    });
+    return new Input(this.host, {
+      isCurrent: () => this.#carrier === carrier && !this.isDropped,
+      isBehind: () => this.#isBehind,
+      pause: () => carrier.pause(),
+      resume: () => carrier.resume(),
+      take: (bytes) => {
+        this.#received += bytes.length;
+        this.run(() => this.machine.received(bytes));
+      },
+      heard: () => this.run(() => this.machine.heard()),
+      sentTooMuch: () => this.run(() => this.machine.close(CLOSE.tooLong)),
+      closed: (code) => this.#closed(code),
+    });
+  }
+
+  /** Resolves with the reason if the client may not resume the session. Otherwise its connection is to be opened. */
+  resume(hasSecret: boolean): Promise<string | undefined> {
+    const { promise, resolve } = Promise.withResolvers<string | undefined>();
+    this.#lastAttempt += 1;
+    const attempt = this.#lastAttempt;
+    this.#attempts.set(attempt, resolve);
+    this.host.batch.enter(() => {
+      if (this.isDropped) resolve("unavailable");
+      else this.run(() => this.machine.resume(attempt, hasSecret));
+    });
+    return promise;
+  }
+
+  /** The secret that a client must show to resume it. */
+  get secret(): string | undefined {
+    return this.machine.resumption.secret;
+  }
+
+  get hasConversation(): boolean {
+    return this.machine.conversation !== undefined;
+  }
+
+  /** The service has started again, and the session has lost its socket. */
+  revive(): void {
+    this.run(() => {
+      if (this.machine.resumption.isOn && !this.machine.isOver) this.machine.loseSocket();
+    });
+    this.run(() => this.machine.wake());
+  }
+
+  want(want: Want): void {
+    this.run(() => this.machine.want(want));
+  }
+
+  override drop(): void {
+    super.drop();
+    this.#carrier?.close(FAULT);
+    this.#carrier = undefined;
+    for (const settle of this.#attempts.values()) settle("unavailable");
+  }
+
+  isLive(): boolean {
+    let isLive = false;
+    this.run(() => {
+      isLive = this.machine.isLive();
+    });
+    return isLive;
+  }
+
+  protected takeNotice(number: number, notice: Notice): void {
+    this.machine.notice(number, notice);
+  }
+
+  protected handle(effect: Effect): void {
+    const { batch } = this.host;
+    switch (effect.type) {
+      case "send":
+        if (this.#unsent.length === 0) this.#flushAfterwards();
+        this.#unsent.push(effect.line);
+        break;
+      case "close": {
+        const carrier = this.#carrier;
+        const { code } = effect;
+        this.#carrier = undefined;
+        batch.afterwards(() => carrier?.close(code));
+        break;
+      }
+      case "detached":
+        this.#carrier = undefined;
+        break;
+      case "resumed": {
+        const { attempt, refusal } = effect;
+        const settle = this.#attempts.get(attempt);
+        this.#attempts.delete(attempt);
+        if (settle)
+          batch.afterwards(
+            () => settle(refusal),
+            () => settle("unavailable"),
+          );
+        break;
+      }
+      case "ended":
+        this.host.unlisted(this);
+        this.#debug("session_ended");
+        break;
+      case "authenticate":
+        void this.#authenticate(effect.secret);
+        break;
+      case "report":
+        this.#reports.make(effect, {
+          isWanted: () =>
+            !this.isDropped && !this.machine.isOver && this.machine.requests.table.get(effect.id) !== undefined,
+          reported: (outcome) => this.run(() => this.machine.requests.reported(effect.id, outcome)),
+        });
+        break;
+      case "count":
+        this.host.count(effect.happening, this.transport);
+        break;
+      case "log":
+        if (effect.level === "debug") this.#debug(effect.event, effect.fields);
+        else this.host.log(effect.level, effect.event, { ...effect.fields });
+        break;
+    }
+  }
+
+  protected override progressed(): void {
+    const { conversation } = this.machine;
+    if (!conversation || this.machine.isOver) return;
+    if (conversation.isKnown) this.wakeBy(conversation.readDeadline);
+    if (!this.#arrival?.hasWindow || !this.#carrier) return;
+    const consumed = this.#received - conversation.unconsumed;
+    const frame = this.#window.consumed(consumed - this.#acknowledged);
+    this.#acknowledged = consumed;
+    if (!frame) return;
+    const carrier = this.#carrier;
+    this.host.batch.afterwards(() => carrier.acknowledge(frame));
+  }
+
+  get #isBehind(): boolean {
+    const { conversation, requests } = this.machine;
+    return conversation !== undefined && conversation.unconsumed > MAX_UNCONSUMED_BYTES && !requests.table.isBlocked;
+  }
+
+  #flushAfterwards(): void {
+    const carrier = this.#carrier;
+    this.host.batch.afterwards(
+      () => {
+        const lines = this.#unsent;
+        this.#unsent = [];
+        carrier?.send(lines);
+      },
+      () => {
+        this.#unsent = [];
+      },
+    );
+  }
+
+  /** The client has closed its connection, or has lost it. */
+  #closed(code: number): void {
+    const { machine } = this;
+    this.#carrier = undefined;
+    if (machine.survives(code, machine.conversation?.isKnown ?? true)) this.run(() => machine.detach());
+    else this.run(() => machine.end());
+  }
+
+  /** The answer concerns the client that asked, not one that has taken its place since. */
+  async #authenticate(secret: Uint8Array): Promise<void> {
+    const asker = this.machine.conversation;
+    const principal = await authenticateSecret(this.host.config, secret);
+    this.host.batch.enter(() => {
+      if (this.machine.conversation === asker) this.run(() => this.machine.authenticated(principal));
+    });
+  }
+
+  #debug(event: string, fields: object = {}): void {
+    if (this.host.config.debug) this.host.log("debug", event, { session: ownerIdOf(this.name), ...fields });
+  }
+}
+
+/** What becomes of the input of one connection. */
+export interface InputEvents {
+  /** Whether the connection is still the session's. */
+  isCurrent(): boolean;
+  /** Whether so much is being carried out that more input has to wait. */
+  isBehind(): boolean;
+  pause(): void;
+  resume(): void;
+  /** Processes a piece of input; an empty one is its end. */
+  take(bytes: Uint8Array): void;
+  heard(): void;
+  sentTooMuch(): void;
+  closed(code: number): void;
+}
+
+const END_OF_INPUT = new Uint8Array(0);
+
+/** The input of one connection, in pieces: however much arrives, each turn takes one. */
+export class Input implements Connection {
+  readonly #host: Pick<SessionHost, "batch">;
+  readonly #events: InputEvents;
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+  #isQueued = false;
+  #isPaused = false;
+  /** The turn in which the last piece was taken. */
+  #turn = -1;
+
+  constructor(host: Pick<SessionHost, "batch">, events: InputEvents) {
+    this.#host = host;
+    this.#events = events;
+  }
+
+  received(bytes: Uint8Array): void {
+    const { batch } = this.#host;
+    if (this.#waiting.length === 0 && bytes.length <= PIECE_BYTES && this.#turn !== batch.turn && !this.#isQueued) {
+      this.#turn = batch.turn;
+      this.#isQueued = true;
+      // The buffer may be reused before this command's turn comes.
+      const piece = batch.backlog === 0 ? bytes : bytes.slice();
+      batch.enter(() => {
+        this.#isQueued = false;
+        if (this.#events.isCurrent()) this.#events.take(piece);
+        if (this.#waiting.length > 0) this.#takeLater();
+      });
+    } else this.#push(bytes.slice());
+  }
+
+  heard(): void {
+    this.#enter(() => this.#events.heard());
+  }
+
+  inputEnded(): void {
+    if (this.#waiting.length === 0 && !this.#isQueued) this.#enter(() => this.#events.take(END_OF_INPUT));
+    else this.#push(END_OF_INPUT);
+  }
+
+  sentTooMuch(): void {
+    this.#enter(() => this.#events.sentTooMuch());
+  }
+
+  closed(code: number): void {
+    this.#waiting = [];
+    this.#enter(() => this.#events.closed(code));
+  }
+
+  #enter(command: () => void): void {
+    this.#host.batch.enter(() => {
+      if (this.#events.isCurrent()) command();
+    });
+  }
+
+  #push(bytes: Uint8Array): void {
+    this.#waiting.push(bytes);
+    this.#waitingBytes += bytes.length;
+    if (this.#waitingBytes > MAX_WAITING_BYTES && !this.#isPaused) {
+      this.#isPaused = true;
+      this.#events.pause();
+    }
+    this.#takeLater();
+  }
+
+  /** The next piece is taken in the next turn. */
+  #takeLater(): void {
+    if (this.#isQueued) return;
+    this.#isQueued = true;
+    const { batch } = this.#host;
+    batch.afterTurn(() => batch.enter(() => this.#takePiece()));
+  }
+
+  #takePiece(): void {
+    this.#isQueued = false;
+    const next = this.#waiting[0];
+    if (next === undefined || !this.#events.isCurrent()) return;
+    if (!this.#events.isBehind()) {
+      const piece = next.subarray(0, PIECE_BYTES);
+      if (piece.length === next.length) this.#waiting.shift();
+      else this.#waiting[0] = next.subarray(PIECE_BYTES);
+      this.#waitingBytes -= piece.length;
+      this.#turn = this.#host.batch.turn;
+      this.#events.take(piece);
+    }
+    if (this.#waiting.length > 0) this.#takeLater();
+    else if (this.#isPaused) {
+      this.#isPaused = false;
+      this.#events.resume();
+    }
+  }
+}
+
+/** The close code of a connection that ended without saying why. */
+export const CUT_OFF = VANISHED;

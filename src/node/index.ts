@@ -1,0 +1,145 @@
+/** The service in one Node process: all keys and sessions in memory, one database, one commit per turn of the event loop. */
+import { readConfig } from "../core/config/config.ts";
+import { app } from "../http/app.ts";
+import { createLog } from "../log.ts";
+import { gatherCounts } from "../reports/counts.ts";
+import { keyDocument, statsDocument } from "../reports/stats.ts";
+import type { Bindings, Service } from "../service.ts";
+import { joinGroup } from "./group/group.ts";
+import { NodeHost } from "./host.ts";
+import type { Address } from "./listeners/addresses.ts";
+import { dial } from "./listeners/dial.ts";
+import { Failure, reasonOf } from "./listeners/failure.ts";
+import { openListeners, type PortOptions } from "./listeners/index.ts";
+import { budgetFor, type FileBudget, openFileLimit } from "./listeners/open-files.ts";
+import { rateLimitedLog } from "./listeners/rate-limited-log.ts";
+import { serviceOf } from "./service.ts";
+import { openDataDir } from "./store/data-dir.ts";
+import { systemRuntime } from "./system/runtime.ts";
+
+export interface ServeOptions {
+  /** Where everything is kept; `:memory:` keeps nothing. */
+  readonly dataDir: string;
+  /** Port 0 picks a free port. */
+  readonly tcp: Address;
+  readonly http: Address;
+  readonly godistlock?: PortOptions | undefined;
+  /** Port for relays of other deployments, if there is one. */
+  readonly relay?: PortOptions | undefined;
+  readonly tls?: { readonly cert: Buffer; readonly key: Buffer } | undefined;
+  /** Connections of one address to the HTTP port, without WebSockets; 0 means no limit. */
+  readonly httpMaxConnectionsPerIp?: number | undefined;
+  /** Settings by name, such as `MAX_WAITERS`. */
+  readonly variables?: Readonly<Record<string, string>>;
+  /** Receives log lines; the default is standard error. */
+  readonly log?: (text: string) => void;
+}
+
+export interface RunningService {
+  readonly tcpPort: number;
+  readonly httpPort: number;
+  /** 0 if there is none. */
+  readonly godistlockPort: number;
+  /** 0 if there is none. */
+  readonly relayPort: number;
+  readonly budget: FileBudget;
+  /** Resolves if the service cannot go on. */
+  readonly failed: Promise<Failure>;
+  /** Stops in order: what has arrived is answered, then every connection is closed. */
+  stop(): Promise<void>;
+  /** Ends everything at once. Safe: everything a client was told is on disk. */
+  kill(): Promise<void>;
+}
+
+/** Starts the service. Rejects with a one-line `Failure`, leaving nothing running. */
+export async function serve(options: ServeOptions): Promise<RunningService> {
+  const write = options.log ?? ((text: string) => process.stderr.write(text));
+  // Without a proxy in front, the address of a client is that of its connection.
+  const read = readConfig({ CLIENT_IP_HEADER: "", ...options.variables });
+  if (!read.ok) throw new Failure(`${read.bad[0].name} ${read.bad[0].rule}`, 2);
+  const { config } = read;
+  const store = openDataDir(options.dataDir);
+  const failure = Promise.withResolvers<Failure>();
+  const host = new NodeHost({
+    config,
+    store,
+    runtime: systemRuntime(),
+    log: createLog((_, line) => write(`${line}\n`)),
+    failed: (error) => failure.resolve(new Failure(`the data can no longer be read: ${reasonOf(error)}`)),
+  });
+  const group = joinGroup(host, dial);
+  const end = () => {
+    group?.stop();
+    host.stop();
+    store.close();
+  };
+  try {
+    host.load();
+    const budget = budgetFor(openFileLimit());
+    let service: Service | undefined;
+    const listeners = await openListeners({
+      clients: host.sessions,
+      peers: group,
+      ports: { dflockd: options.tcp, http: options.http, godistlock: options.godistlock, relay: options.relay },
+      fetch: (request, address) => app.fetch(request, { service, address } as Bindings),
+      tls: options.tls,
+      caps: {
+        sockets: budget.connections,
+        clients: config.maxConnections,
+        clientsPerAddress: config.maxConnectionsPerIp,
+        httpPerAddress: options.httpMaxConnectionsPerIp ?? httpShare(budget, config.clientIpHeader),
+      },
+      writeTimeoutMs: config.writeTimeoutMs,
+      readTimeoutMs: config.readTimeoutMs,
+      log: rateLimitedLog((line) => write(`holdfast: ${line}\n`)),
+    });
+    const running = serviceOf(host, { sockets: listeners.sockets, group });
+    service = running;
+    host.reports = (ask, scope) => reportOf(running, ask, scope);
+    const { ports } = listeners;
+    return {
+      tcpPort: ports.dflockd ?? 0,
+      httpPort: ports.http ?? 0,
+      godistlockPort: ports.godistlock ?? 0,
+      relayPort: ports.relay ?? 0,
+      budget,
+      failed: failure.promise,
+      async stop() {
+        listeners.stopListening();
+        host.batch.settle();
+        listeners.cut();
+        end();
+      },
+      async kill() {
+        listeners.stopListening();
+        listeners.cut();
+        end();
+      },
+    };
+  } catch (error) {
+    end();
+    throw error;
+  }
+}
+
+/** The default share of all connections that one address may have. */
+const HTTP_SHARE = 0.75;
+
+/** Keeps one address from taking all connections. A proxy that sends its clients' addresses is exempt. */
+function httpShare({ connections }: FileBudget, clientIpHeader: string): number {
+  return clientIpHeader === "" ? Math.ceil(connections * HTTP_SHARE) : 0;
+}
+
+type Reports = NodeHost["reports"];
+
+/** A report as one line of JSON. */
+async function reportOf(service: Service, ...[ask, scope]: Parameters<Reports>): ReturnType<Reports> {
+  switch (ask.type) {
+    case "query":
+      return (await keyDocument(service, ask.key, { history: false })) ?? "null";
+    case "stats":
+      return statsDocument(service, { scope });
+    case "counts":
+      return JSON.stringify(await gatherCounts(service));
+  }
+}
