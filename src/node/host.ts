@@ -158,6 +158,12 @@ export class NodeHost implements SessionHost {
     this.batch.settle();
   }
 
+  /** Stores what is left to be stored, and answers what has arrived. */
+  finish(): void {
+    this.batch.enter(() => this.metrics.storeNow());
+    this.batch.settle();
+  }
+
   stop(): void {
     this.#isStopped = true;
     this.#timers.stop();

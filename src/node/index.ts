@@ -105,7 +105,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       failed: failure.promise,
       async stop() {
         listeners.stopListening();
-        host.batch.settle();
+        host.finish();
         listeners.cut();
         end();
       },

@@ -106,12 +106,12 @@ function restOf({ batch, sessions }: NodeHost): RestSessions {
 
 function directoryOf(host: NodeHost): Directory {
   const { batch, keys, names, sessions } = host;
-  const looking = { keys, names, report: (name: string, detail: boolean) => reportOf(host, name, detail) };
+  const looking = { names, report: (name: string, detail: boolean) => reportOf(host, name, detail) };
   return {
     page: (range) => batch.ask(() => ({ sessions: sessions.byTransport, ...pageOf(range, looking) })),
     gauges: () =>
       batch.ask((): Gauges => {
-        const { keys: count, ...byState } = totalsOf(looking);
+        const { keys: count, ...byState } = totalsOf(keys, { now: host.now(), gcMaxIdleMs: host.config.gcMaxIdleMs });
         return { sessions: sessions.byTransport, keys: count, keysSampled: count, isEstimate: false, byState };
       }),
   };

@@ -387,6 +387,11 @@ export class KeyEngine {
     };
   }
 
+  /** The key in numbers. */
+  get counts(): Pick<KeyView, "limit" | "holderCount" | "waiters"> {
+    return { limit: this.limit, holderCount: this.#holds.count, waiters: this.#queue.length };
+  }
+
   /** The newest holds whose clients have the token, at most `max` of them, in hand-over order. */
   newestHolds(max: number): ReportedHold[] {
     return newestHolds(this.#holds, max);
