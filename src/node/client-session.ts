@@ -196,8 +196,8 @@ export class ClientSession extends Session {
   }
 
   get #isBehind(): boolean {
-    const { conversation, requests } = this.machine;
-    return conversation !== undefined && conversation.unconsumed > MAX_UNCONSUMED_BYTES && !requests.table.isBlocked;
+    const { conversation, context } = this.machine;
+    return context.callsInFlight > 0 && (conversation?.unconsumed ?? 0) > MAX_UNCONSUMED_BYTES;
   }
 
   #flushAfterwards(): void {

@@ -10,7 +10,7 @@ import { NodeHost } from "./host.ts";
 import type { Address } from "./listeners/addresses.ts";
 import { dial } from "./listeners/dial.ts";
 import { Failure, reasonOf } from "./listeners/failure.ts";
-import { openListeners, type PortOptions } from "./listeners/index.ts";
+import { Listeners, type PortOptions } from "./listeners/index.ts";
 import { budgetFor, type FileBudget, openFileLimit } from "./listeners/open-files.ts";
 import { rateLimitedLog } from "./listeners/rate-limited-log.ts";
 import { serviceOf } from "./service.ts";
@@ -76,12 +76,11 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   try {
     host.load();
     const budget = budgetFor(openFileLimit());
-    let service: Service | undefined;
-    const listeners = await openListeners({
+    const listeners = new Listeners({
       clients: host.sessions,
       peers: group,
       ports: { dflockd: options.tcp, http: options.http, godistlock: options.godistlock, relay: options.relay },
-      fetch: (request, address) => app.fetch(request, { service, address } as Bindings),
+      fetch: (request, address) => app.fetch(request, { service, address } satisfies Bindings),
       tls: options.tls,
       caps: {
         sockets: budget.connections,
@@ -93,9 +92,9 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       readTimeoutMs: config.readTimeoutMs,
       log: rateLimitedLog((line) => write(`holdfast: ${line}\n`)),
     });
-    const running = serviceOf(host, { sockets: listeners.sockets, group });
-    service = running;
-    host.reports = (ask, scope) => reportOf(running, ask, scope);
+    const service: Service = serviceOf(host, { sockets: listeners.sockets, group });
+    host.reports = (ask, scope) => reportOf(service, ask, scope);
+    await listeners.open();
     const { ports } = listeners;
     return {
       tcpPort: ports.dflockd ?? 0,

@@ -44,13 +44,6 @@ export interface ListenerOptions extends Hosts {
 /** Refused connections that may be sent an answer at a time; any beyond that are closed without one. */
 const MAX_REFUSALS = 32;
 
-/** Resolves once all ports accept connections. Rejects with a one-line `Failure`, leaving no port open. */
-export async function openListeners(options: ListenerOptions): Promise<Listeners> {
-  const listeners = new Listeners(options);
-  await listeners.open();
-  return listeners;
-}
-
 /**
  * The server's own listeners. They bound what one connection can cost before a session sees it: how many connections
  * there are, how long a message may be, how much may be buffered for a client that does not read.
