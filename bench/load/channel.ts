@@ -27,8 +27,9 @@ export class Channel {
   readonly #socket: Socket;
   readonly #framing: Framing;
   #received = "";
-  #answered: ((reply: string) => void) | undefined;
-  #isClosing = false;
+  #answered: (reply: string) => void = () => {};
+  /** For the connection, or for a reply. */
+  #isWaiting = true;
 
   private constructor(address: Address, framing: Framing, opened: () => void) {
     this.#framing = framing;
@@ -43,7 +44,10 @@ export class Channel {
         },
       },
     });
-    this.#socket.once("connect", opened);
+    this.#socket.once("connect", () => {
+      this.#isWaiting = false;
+      opened();
+    });
     this.#socket.on("error", (error) => this.#fail(error.message));
     this.#socket.on("close", () => this.#fail("the server closed the connection"));
   }
@@ -56,6 +60,7 @@ export class Channel {
 
   ask(request: string, answered: (reply: string) => void): void {
     this.#answered = answered;
+    this.#isWaiting = true;
     this.#socket.write(this.#framing.wrap(request), "latin1");
   }
 
@@ -65,7 +70,7 @@ export class Channel {
   }
 
   close(): void {
-    this.#isClosing = true;
+    this.#isWaiting = false;
     this.#socket.end();
   }
 
@@ -77,13 +82,12 @@ export class Channel {
       return;
     }
     this.#received = received.slice(length);
-    const answered = this.#answered;
-    this.#answered = undefined;
-    answered?.(this.#framing.unwrap(received.slice(0, length)));
+    this.#isWaiting = false;
+    this.#answered(this.#framing.unwrap(received.slice(0, length)));
   }
 
-  /** Nothing is retried: a benchmark that loses a connection has failed. */
+  /** Nothing is retried: a benchmark that loses a connection in use has failed. */
   #fail(reason: string): void {
-    if (!this.#isClosing) throw new Error(reason);
+    if (this.#isWaiting) throw new Error(reason);
   }
 }
