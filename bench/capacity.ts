@@ -40,7 +40,7 @@ const HELD_KEYS = 100_000;
 const HOLDING_CONNECTIONS = 50;
 const LEASE_SECONDS = 3_600;
 /** V8 gives memory back when nothing happens for a while. */
-const SETTLE_MS = 8_000;
+const SETTLE_MS = 4_000;
 const DOWN_MS = 1_000;
 const PATIENCE_MS = 60_000;
 
