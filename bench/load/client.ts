@@ -10,7 +10,8 @@ export interface LockClient {
   /** Waits for its turn, if the server has a queue; polls if it has not. */
   acquire(key: string, granted: (token: string) => void): void;
   release(key: string, token: string, released: () => void): void;
-  close(): void;
+  /** Resolves when the server has been told, where that takes a request. */
+  close(): Promise<void>;
 }
 
 export type Transport = "tcp" | "ws" | "rest" | "redis" | "etcd";
@@ -99,7 +100,7 @@ class WireClient implements LockClient {
     this.#channel.ask(`r\n${key}\n${token}\n`, this.#onReleased);
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#channel.close();
   }
 

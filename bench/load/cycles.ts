@@ -27,7 +27,7 @@ export async function cycle(ask: Ask<"cycles">): Promise<Turn> {
   const seconds = (performance.now() - from) / 1000;
   crew.isOver = true;
   await finished;
-  for (const client of open) client.close();
+  await Promise.all(open.map((client) => client.close()));
   return { ...crew.counted, seconds, busy };
 }
 

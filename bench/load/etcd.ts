@@ -25,9 +25,11 @@ export async function openEtcd(address: Address): Promise<LockClient> {
     release(_, token, released) {
       call("v3lockpb.Lock/Unlock", encodeMessage({ 1: Buffer.from(token, "latin1") }), released);
     },
-    close() {
+    async close() {
       // With the lease go the keys of a lock that is still held.
-      call("etcdserverpb.Lease/LeaseRevoke", encodeMessage({ 1: lease }), () => connection.close());
+      const revoke = encodeMessage({ 1: lease });
+      await new Promise<unknown>((resolve) => call("etcdserverpb.Lease/LeaseRevoke", revoke, resolve));
+      connection.close();
     },
   };
 }

@@ -34,7 +34,7 @@ export async function openRedis(address: Address): Promise<LockClient> {
         released();
       });
     },
-    close: () => channel.close(),
+    close: async () => channel.close(),
   };
 }
 

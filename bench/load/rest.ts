@@ -41,10 +41,9 @@ export async function openRest(address: Address): Promise<LockClient> {
         released();
       });
     },
-    close() {
-      channel.ask(`DELETE /v1/sessions/${session} HTTP/1.1\r\n${host}${ours}${HEAD_END.slice(2)}`, () =>
-        channel.close(),
-      );
+    async close() {
+      await channel.asked(`DELETE /v1/sessions/${session} HTTP/1.1\r\n${host}${ours}\r\n`);
+      channel.close();
     },
   };
 }
