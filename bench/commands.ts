@@ -1,19 +1,18 @@
-/** How long `holdfast file try` and `holdfast run` take from start to exit, beside `flock` and a Node that does nothing. See docs/benchmarks-history.md. */
+/** How long `holdfast file try` and `holdfast run` take from start to exit, beside `flock` and a Node that does nothing. */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { loadavg, tmpdir } from "node:os";
+import { rmSync } from "node:fs";
+import { loadavg } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { inWords, isNoisy, ratioOf } from "./ratio.ts";
-import { startServed } from "./served.ts";
+import { COMMAND, Lab } from "./servers.ts";
 
-const COMMAND = fileURLToPath(new URL("../dist/holdfast.js", import.meta.url));
 const AIM_MS = 80;
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "40" } } });
 const rounds = Number(values.rounds);
-const folder = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
+await using lab = new Lab();
+const { folder } = lab;
 
 interface Candidate {
   readonly name: string;
@@ -29,7 +28,7 @@ const held = join(folder, "held");
 const file = (path: string): [string, ...string[]] => [process.execPath, COMMAND, "file", "try", path];
 
 const run = (...args: string[]): [string, ...string[]] => [process.execPath, COMMAND, "run", ...args, "--", "true"];
-const server = await startServed(COMMAND, folder);
+const server = await lab.startNode();
 
 const NODE: Candidate = { name: "node -e 0", command: [process.execPath, "-e", "0"], turns: [] };
 const TRY: Candidate = {
@@ -71,20 +70,15 @@ function median(turns: readonly number[]): number {
   return turns.toSorted((a, b) => a - b)[Math.floor(turns.length / 2)] ?? Number.NaN;
 }
 
-try {
-  spawnSync(file(held)[0], file(held).slice(1));
-  for (const candidate of candidates) takeTurn(candidate);
-  for (let round = 0; round < rounds; round += 1)
-    for (const candidate of candidates) candidate.turns.push(takeTurn(candidate));
-  for (const { name, turns } of candidates)
-    console.log(
-      `${name.padEnd(26)} ${median(turns).toFixed(1).padStart(6)} ms   ${inWords(ratioOf(turns, NODE.turns))} of node -e 0`,
-    );
-  const noise = isNoisy(ratioOf(TRY.turns, NODE.turns)) ? "; too noisy to be believed: repeat on a quiet machine" : "";
+spawnSync(file(held)[0], file(held).slice(1));
+for (const candidate of candidates) takeTurn(candidate);
+for (let round = 0; round < rounds; round += 1)
+  for (const candidate of candidates) candidate.turns.push(takeTurn(candidate));
+for (const { name, turns } of candidates)
   console.log(
-    `verdict: aim of ${AIM_MS} ms ${median(TRY.turns) <= AIM_MS ? "MET" : "MISSED"}, load ${loadavg()[0]?.toFixed(1)}${noise}`,
+    `${name.padEnd(26)} ${median(turns).toFixed(1).padStart(6)} ms   ${inWords(ratioOf(turns, NODE.turns))} of node -e 0`,
   );
-} finally {
-  await server[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true, force: true });
-}
+const noise = isNoisy(ratioOf(TRY.turns, NODE.turns)) ? "; too noisy to be believed: repeat on a quiet machine" : "";
+console.log(
+  `verdict: aim of ${AIM_MS} ms ${median(TRY.turns) <= AIM_MS ? "MET" : "MISSED"}, load ${loadavg()[0]?.toFixed(1)}${noise}`,
+);

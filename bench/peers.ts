@@ -1,17 +1,14 @@
-/** Other lock servers, if they are installed: each in a process of its own, on a free port, with its data in a folder given. */
+/** Other lock servers, if they are installed. */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { accessSync, constants, mkdirSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import { connect } from "node:net";
 import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { type Address, type LockClient, openClient } from "../client.ts";
-import type { Server } from "../measure.ts";
-import { freePort } from "../served.ts";
-import { openEtcd } from "./etcd.ts";
-import { openRedis } from "./redis.ts";
+import type { Address } from "./load/channel.ts";
+import type { Transport } from "./load/client.ts";
+import { end, freePort, HOST, type Running } from "./servers.ts";
 
-const HOST = "127.0.0.1";
 const STARTS_WITHIN_MS = 15_000;
 
 export interface Peer {
@@ -23,26 +20,26 @@ export interface Peer {
   readonly isDurable: boolean;
   version(output: string): string | undefined;
   arguments(port: number, folder: string, otherPort: number): string[];
-  open(address: Address): Promise<LockClient>;
+  readonly transport: Transport;
 }
 
 const REDIS = {
   program: "redis-server",
   version: (output: string) => /v=(\S+)/.exec(output)?.[1],
-  open: openRedis,
-};
+  transport: "redis",
+} as const;
 
 const redisArguments = (port: number, folder: string) => ["--port", `${port}`, "--bind", HOST, "--dir", folder];
 
-export const DFLOCKD: Peer = {
+const DFLOCKD: Peer = {
   name: "dflockd",
   program: "dflockd",
   promise: "in memory: a crash forgets it; a queue; a fence",
   isDurable: false,
   version: (output) => /(\d+\.\d+\.\d+)/.exec(output)?.[1],
-  // It takes 1,024 keys otherwise, and cuts off clients that rest while others have their turn.
-  arguments: (port) => ["--host", HOST, "--port", `${port}`, "--max-locks", "1000000", "--read-timeout", "3600"],
-  open: (address) => openClient("tcp", address),
+  // It takes 1,024 keys otherwise.
+  arguments: (port) => ["--host", HOST, "--port", `${port}`, "--max-locks", "1000000"],
+  transport: "tcp",
 };
 
 export const PEERS: readonly Peer[] = [
@@ -67,7 +64,7 @@ export const PEERS: readonly Peer[] = [
         ...["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer],
       ];
     },
-    open: openEtcd,
+    transport: "etcd",
   },
   {
     ...REDIS,
@@ -94,38 +91,25 @@ export function whereIs(program: string, path = process.env.PATH ?? ""): string 
     });
 }
 
-export interface RunningPeer extends Server {
+export interface RunningPeer extends Running {
+  readonly address: Address;
   readonly version: string;
-  kill(): Promise<void>;
 }
 
-/** Starts a peer; undefined if it is not installed. */
+/** Starts a peer with its data in the folder; undefined if it is not installed. */
 export async function startPeer(peer: Peer, folder: string): Promise<RunningPeer | undefined> {
   const program = whereIs(peer.program);
   if (!program) return undefined;
-  mkdirSync(folder, { recursive: true });
   const address = { host: HOST, port: await freePort() };
   const child = spawn(program, peer.arguments(address.port, folder, await freePort()), { stdio: "ignore" });
-  const exited = once(child, "exit");
-  const kill = async () => {
-    child.kill("SIGKILL");
-    await exited;
-  };
+  const kill = () => end(child, "SIGKILL");
   try {
     await answers(address, () => child.exitCode !== null);
   } catch (error) {
     await kill();
     throw new Error(`${peer.name} did not start: ${(error as Error).message}`);
   }
-  return {
-    name: peer.name,
-    addresses: {},
-    connect: () => peer.open(address),
-    locksOver: ["tcp"],
-    pids: [child.pid ?? 0],
-    version: versionOf(peer, program),
-    kill,
-  };
+  return { address, pid: child.pid ?? 0, version: versionOf(peer, program), kill };
 }
 
 function versionOf(peer: Peer, program: string): string {
