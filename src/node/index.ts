@@ -68,7 +68,10 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     failed: (error) => failure.resolve(new Failure(`the data can no longer be read: ${reasonOf(error)}`)),
   });
   const group = joinGroup(host, dial);
+  let isEnded = false;
   const end = () => {
+    if (isEnded) return;
+    isEnded = true;
     group?.stop();
     host.stop();
     store.close();
