@@ -71,7 +71,11 @@ const MISTAKEN = new Set<string>(SETTINGS.map(({ name }) => name));
  * Runs the built command in an environment free of its own variables, with a limit of open files if one is given.
  * Whatever still runs after the test is killed.
  */
-export function holdfast(args: readonly string[], env: Record<string, string> = {}, openFiles?: number): Running {
+export function holdfast(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  { openFiles, cwd }: { readonly openFiles?: number | undefined; readonly cwd?: string | undefined } = {},
+): Running {
   const clean = Object.entries(process.env).filter(
     ([name]) => !/^(DFLOCKD|HOLDFAST)_/.test(name) && !MISTAKEN.has(name),
   );
@@ -83,6 +87,7 @@ export function holdfast(args: readonly string[], env: Record<string, string> = 
     env: { ...Object.fromEntries(clean), ...env },
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
+    cwd,
   });
   const exited = new Promise<Exit>((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
   const running: Running = { child, exited, stdout: "", stderr: "" };
@@ -118,7 +123,7 @@ export interface RunningServe extends Running {
   readonly port: number;
   readonly httpPort: number;
   readonly dataDir: string;
-  readonly workerdPid: number;
+  readonly pid: number;
 }
 
 /** Starts `holdfast serve` on free ports and waits for its ready line. */
@@ -130,18 +135,22 @@ export async function startServe(
     args?: string[];
     env?: Record<string, string>;
     openFiles?: number;
+    cwd?: string;
+    /** `"default"`, or a number; there is none without it. */
+    godistlockPort?: string;
   } = {},
 ): Promise<RunningServe> {
   const dataDir = options.dataDir ?? temporaryDir();
   const port = options.port ?? (await freePort());
   const httpPort = options.httpPort ?? (await freePort());
-  const ports = ["--port", String(port), "--http-port", String(httpPort), "--godistlock-port", "0"];
+  const { godistlockPort = "0" } = options;
+  const ports = ["--port", String(port), "--http-port", String(httpPort)];
+  if (godistlockPort !== "default") ports.push("--godistlock-port", godistlockPort);
   const listeners = [...ports, "--data-dir", dataDir];
-  const running = holdfast(["serve", ...listeners, ...(options.args ?? [])], options.env, options.openFiles);
+  const running = holdfast(["serve", ...listeners, ...(options.args ?? [])], options.env, options);
   await eventually("ready line or exit", () => running.stdout.includes("\n") || running.child.exitCode !== null);
   if (running.child.exitCode !== null) throw new Error(`serve ended: ${running.stderr}`);
-  const workerdPid = Number(readFileSync(join(dataDir, "workerd.pid"), "utf8"));
-  return Object.assign(running, { port, httpPort, dataDir, workerdPid });
+  return Object.assign(running, { port, httpPort, dataDir, pid: running.child.pid ?? 0 });
 }
 
 /** Whether a process runs; the unreaped remains of one do not count. */
