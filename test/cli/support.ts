@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomInt } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { connect, createServer, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -9,6 +8,9 @@ import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { SETTINGS } from "../../src/cli/settings.ts";
+import { freePort } from "../support/free-port.ts";
+
+export { freePort };
 
 export const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url));
 const command = fileURLToPath(new URL("../../dist/holdfast.js", import.meta.url));
@@ -33,23 +35,6 @@ export function temporaryDir(): string {
   const path = mkdtempSync(join(tmpdir(), "holdfast-test-"));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   return path;
-}
-
-/** Below the range from which the system gives ports to everyone else (Linux 32768, others 49152). */
-const OWN_PORTS = { first: 20_000, count: 12_000 };
-
-/** A port for a process to listen on. Nobody gets it by chance before the process does: it has to be asked for. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = OWN_PORTS.first + randomInt(OWN_PORTS.count);
-    const server = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
-    });
-    if (!isFree) continue;
-    await new Promise((resolve) => server.close(resolve));
-    return port;
-  }
 }
 
 export interface Exit {
