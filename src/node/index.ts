@@ -60,10 +60,11 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   const { config } = read;
   const store = openDataDir(options.dataDir);
   const failure = Promise.withResolvers<Failure>();
+  const runtime = systemRuntime();
   const host = new NodeHost({
     config,
     store,
-    runtime: systemRuntime(),
+    runtime,
     log: createLog((_, line) => write(`${line}\n`)),
     failed: (error) => failure.resolve(new Failure(`the data can no longer be read: ${reasonOf(error)}`)),
   });
@@ -84,6 +85,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       clients: host.sessions,
       peers: group,
       ports: { dflockd: options.tcp, http: options.http, godistlock: options.godistlock, relay: options.relay },
+      accepted: () => runtime.accepted(),
       fetch: (request, address) => app.fetch(request, { service, address } as Bindings),
       tls: options.tls,
       caps: {

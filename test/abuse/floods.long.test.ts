@@ -32,22 +32,23 @@ async function harmless(story: (server: RunningServe, clients: Clients) => Promi
   await isServing(server);
 }
 
-/** Writes as fast as the server takes it, and reads everything, until the time is over. */
-async function flood(socket: Socket, words: Buffer): Promise<number> {
-  let heard = 0;
-  socket.on("data", (bytes: Buffer) => {
-    heard += bytes.length;
-  });
-  socket.on("error", () => {});
-  socket.resume();
-  const write = () => {
-    while (!socket.destroyed && socket.write(words));
-  };
-  socket.on("drain", write);
-  write();
+/** They write as fast as the server takes it, and read everything, until the time is over and each has been served. */
+async function flood(sockets: readonly Socket[], wordsOf: (index: number) => Buffer): Promise<void> {
+  const unserved = new Set(sockets);
+  for (const [index, socket] of sockets.entries()) {
+    const words = wordsOf(index);
+    socket.once("data", () => unserved.delete(socket));
+    socket.on("error", () => {});
+    socket.resume();
+    const write = () => {
+      while (!socket.destroyed && socket.write(words));
+    };
+    socket.on("drain", write);
+    write();
+  }
   await pause(FLOODS_FOR_MS);
-  socket.destroy();
-  return heard;
+  await poll("everybody to be served", 30_000, async () => unserved.size === 0 || undefined);
+  for (const socket of sockets) socket.destroy();
 }
 
 /** Takes and asks to release a lock of its own: two changes, one of which is refused. */
@@ -57,24 +58,39 @@ const cycles = (key: string, count: number) =>
 it.each([1, 100])("requests over TCP without end, on %i connections", { timeout: TIMEOUT_MS }, async (count) => {
   await harmless(async ({ port }) => {
     const sockets = await Promise.all(Array.from({ length: count }, () => openTcp(port)));
-    const heard = await Promise.all(
-      sockets.map((socket, index) => flood(socket, Buffer.from(cycles(`flood-${index}`, 200)))),
-    );
-    // All of them were served.
-    expect(Math.min(...heard)).toBeGreaterThan(0);
+    await flood(sockets, (index) => Buffer.from(cycles(`flood-${index}`, 200)));
   });
 });
 
 it.each([1, 100])("requests over WebSockets without end, on %i connections", { timeout: TIMEOUT_MS }, async (count) => {
   await harmless(async ({ httpPort }) => {
     const sockets = await Promise.all(Array.from({ length: count }, () => openRaw(httpPort)));
-    const heard = await Promise.all(
-      sockets.map((socket, index) => {
-        const frame = shortFrame(OPCODE.text, cycles(`f${index}`, 1));
-        return flood(socket, Buffer.concat(Array.from({ length: 200 }, () => frame)));
-      }),
-    );
-    expect(Math.min(...heard)).toBeGreaterThan(0);
+    await flood(sockets, (index) => {
+      const frame = shortFrame(OPCODE.text, cycles(`f${index}`, 1));
+      return Buffer.concat(Array.from({ length: 200 }, () => frame));
+    });
+  });
+});
+
+it("a crowd of newcomers beside a flood is let in many at a time, not one per commit", {
+  timeout: TIMEOUT_MS,
+}, async () => {
+  const CROWD = 300;
+  await harmless(async ({ port }) => {
+    const sockets = await Promise.all(Array.from({ length: 4 }, () => openTcp(port)));
+    const flooding = flood(sockets, (index) => Buffer.from(cycles(`flood-${index}`, 200)));
+    await pause(500);
+    let answered = 0;
+    for (let count = 0; count < CROWD; count += 1) {
+      const socket = await openTcp(port);
+      onTestFinished(() => void socket.destroy());
+      socket.once("data", () => {
+        answered += 1;
+      });
+      socket.resume().write("ping\n_\n_\n");
+    }
+    await poll("all to be answered", 20_000, async () => answered === CROWD || undefined);
+    await flooding;
   });
 });
 
