@@ -78,7 +78,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     store.close();
   };
   try {
-    host.load();
+    loadFrom(options.dataDir, host);
     const budget = budgetFor(openFileLimit());
     let service: Service | undefined;
     const listeners = await openListeners({
@@ -124,6 +124,15 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   } catch (error) {
     end();
     throw error;
+  }
+}
+
+/** Throws a one-line `Failure` if what is stored cannot be read. */
+function loadFrom(dataDir: string, host: NodeHost): void {
+  try {
+    host.load();
+  } catch (error) {
+    throw new Failure(`the data in ${dataDir} is damaged: ${reasonOf(error)}`);
   }
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Clients } from "../support/clients.ts";
 import { send } from "../support/http-client.ts";
 import { ask, lock, type Transport, type WireClient } from "../support/wire-client.ts";
-import { scaled } from "./scale.ts";
+import { isLong, scaled } from "./scale.ts";
 
 const LEASE_S = 5;
 const EVERY_MS = 1_000;
@@ -71,6 +71,7 @@ export async function besideBystanders<Result>(
     isOver = true;
     await watch;
     for (const { client, key, token } of bystanders) await ask(client, "r", key, token);
+    if (isLong) console.log(`slowest answer ${Math.round(seen.slowestMs)} ms, ${seen.renewals} renewals`);
     return { result, ...seen };
   } finally {
     isOver = true;

@@ -82,7 +82,7 @@ it("a body announced with the upgrade hides no long message: such an upgrade is 
       "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
         `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: aG9sZGZhc3QtaXMtaGVyZQ==\r\n${body}\r\n\r\n`,
     );
-    // The cover is what a meter would see, the rest what workerd would.
+    // The body would cover the head of a message.
     socket.write(Buffer.concat([cover, announcement(ANNOUNCED_BYTES)]));
     await poll("the end", 5_000, async () => (socket.closed ? true : undefined));
     expect(heard).toMatch(/^HTTP\/1\.1 400 /);

@@ -1,5 +1,6 @@
 /** The memory of a server's process. */
 import { readFileSync } from "node:fs";
+import { isLong } from "./scale.ts";
 
 export const MEGABYTE = 2 ** 20;
 const LOOK_EVERY_MS = 100;
@@ -21,6 +22,7 @@ export function watchMemory(pid: number): MemoryWatch {
   return {
     mostAdded: () => {
       look();
+      if (isLong) console.log(`memory + ${Math.round(most / MEGABYTE)} MB`);
       return most;
     },
     stop: () => clearInterval(timer),

@@ -1,5 +1,5 @@
 /** What keeps the server from its data is named in one line: the path, and what is wrong with it. */
-import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
@@ -93,6 +93,26 @@ describe("a database", () => {
     const path = join(dataDir, "holdfast.db");
     putInTheWay(path);
     expect(await refusal(dataDir)).toEqual(refused(line.replace("$", path)));
+  });
+
+  test("that is damaged inside is refused in one line, and left as it is", async () => {
+    const first = await startServe();
+    const client = await TcpClient.open(first.port);
+    client.socket.write("l\nkey\n0 300\n");
+    await expect.poll(() => client.text).toMatch(/^ok /);
+    first.child.kill("SIGTERM");
+    await first.exited;
+    const path = join(first.dataDir, "holdfast.db");
+    {
+      using database = new DatabaseSync(path);
+      database.exec("UPDATE keys SET head = substr(head, 1, 10)");
+    }
+    const before = readFileSync(path);
+    const { code, stdout, stderr } = await refusal(first.dataDir);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toMatch(/^holdfast: [^\n]+\n$/);
+    expect(stderr).toContain(`the data in ${first.dataDir} is damaged: `);
+    expect(readFileSync(path).equals(before)).toBe(true);
   });
 
   // Root may read everything.
