@@ -1,21 +1,18 @@
 import { authenticateSecret } from "../core/auth/principal.ts";
 import { ReceiveWindow } from "../core/protocols/carrier/window.ts";
 import type { Effect, Notice, Want } from "../core/session/effects.ts";
-import { SocketSession, VANISHED } from "../core/session/socket-session.ts";
+import { SocketSession } from "../core/session/socket-session.ts";
 import { CLOSE } from "../core/session/wire/protocol.ts";
 import { ownerIdOf } from "../core/session-names.ts";
 import type { ClientEntry } from "../service.ts";
 import { ClientReports } from "./client-reports.ts";
 import type { Carrier, Connection } from "./clients.ts";
+import { Input } from "./input.ts";
 import { Session, type SessionStart } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 
 /** Tells a client that a fault of ours has cost it its connection: it may resume. */
 const FAULT = 1012;
-/** Input of one connection that is processed in one turn, so that a flood on one does not hold up the others. */
-const PIECE_BYTES = 4_096;
-/** Input that waits for its turn. Beyond this, nothing more is read. */
-const MAX_WAITING_BYTES = 65_536;
 /** Requests that are being carried out: beyond this, the next piece waits. */
 const MAX_UNCONSUMED_BYTES = 16_384;
 
@@ -65,7 +62,7 @@ export class ClientSession extends Session {
       this.run(() => this.machine.opened({ protocol, isAuthenticated, rights, resumableFrom }));
       this.#debug("session_opened", { transport: arrival.transport });
     });
-    return new Input(this.host, {
+    return new Input(this.host.batch, {
       isCurrent: () => this.#carrier === carrier && !this.isDropped,
       isBehind: () => this.#isBehind,
       pause: () => carrier.pause(),
@@ -238,116 +235,3 @@ export class ClientSession extends Session {
     if (this.host.config.debug) this.host.log("debug", event, { session: ownerIdOf(this.name), ...fields });
   }
 }
-
-/** What becomes of the input of one connection. */
-export interface InputEvents {
-  /** Whether the connection is still the session's. */
-  isCurrent(): boolean;
-  /** Whether so much is being carried out that more input has to wait. */
-  isBehind(): boolean;
-  pause(): void;
-  resume(): void;
-  /** Processes a piece of input; an empty one is its end. */
-  take(bytes: Uint8Array): void;
-  heard(): void;
-  sentTooMuch(): void;
-  closed(code: number): void;
-}
-
-const END_OF_INPUT = new Uint8Array(0);
-
-/** The input of one connection, in pieces: however much arrives, each turn takes one. */
-export class Input implements Connection {
-  readonly #host: Pick<SessionHost, "batch">;
-  readonly #events: InputEvents;
-  #waiting: Uint8Array[] = [];
-  #waitingBytes = 0;
-  #isQueued = false;
-  #isPaused = false;
-  /** The turn in which the last piece was taken. */
-  #turn = -1;
-
-  constructor(host: Pick<SessionHost, "batch">, events: InputEvents) {
-    this.#host = host;
-    this.#events = events;
-  }
-
-  received(bytes: Uint8Array): void {
-    const { batch } = this.#host;
-    if (this.#waiting.length === 0 && bytes.length <= PIECE_BYTES && this.#turn !== batch.turn && !this.#isQueued) {
-      this.#turn = batch.turn;
-      this.#isQueued = true;
-      // The buffer may be reused before this command's turn comes.
-      const piece = batch.backlog === 0 ? bytes : bytes.slice();
-      batch.enter(() => {
-        this.#isQueued = false;
-        if (this.#events.isCurrent()) this.#events.take(piece);
-        if (this.#waiting.length > 0) this.#takeLater();
-      });
-    } else this.#push(bytes.slice());
-  }
-
-  heard(): void {
-    this.#enter(() => this.#events.heard());
-  }
-
-  inputEnded(): void {
-    if (this.#waiting.length === 0 && !this.#isQueued) this.#enter(() => this.#events.take(END_OF_INPUT));
-    else this.#push(END_OF_INPUT);
-  }
-
-  sentTooMuch(): void {
-    this.#enter(() => this.#events.sentTooMuch());
-  }
-
-  closed(code: number): void {
-    this.#waiting = [];
-    this.#enter(() => this.#events.closed(code));
-  }
-
-  #enter(command: () => void): void {
-    this.#host.batch.enter(() => {
-      if (this.#events.isCurrent()) command();
-    });
-  }
-
-  #push(bytes: Uint8Array): void {
-    this.#waiting.push(bytes);
-    this.#waitingBytes += bytes.length;
-    if (this.#waitingBytes > MAX_WAITING_BYTES && !this.#isPaused) {
-      this.#isPaused = true;
-      this.#events.pause();
-    }
-    this.#takeLater();
-  }
-
-  /** The next piece is taken in the next turn. */
-  #takeLater(): void {
-    if (this.#isQueued) return;
-    this.#isQueued = true;
-    const { batch } = this.#host;
-    batch.afterTurn(() => batch.enter(() => this.#takePiece()));
-  }
-
-  #takePiece(): void {
-    this.#isQueued = false;
-    const next = this.#waiting[0];
-    if (next === undefined || !this.#events.isCurrent()) return;
-    if (!this.#events.isBehind()) {
-      const piece = next.subarray(0, PIECE_BYTES);
-      if (piece.length === next.length) this.#waiting.shift();
-      else this.#waiting[0] = next.subarray(PIECE_BYTES);
-      this.#waitingBytes -= piece.length;
-      this.#turn = this.#host.batch.turn;
-      this.#events.take(piece);
-    }
-    if (this.#waiting.length > 0) this.#takeLater();
-    else if (this.#isPaused) {
-      this.#isPaused = false;
-      this.#events.resume();
-    }
-  }
-}
-
-/** The close code of a connection that ended without saying why. */
-export const CUT_OFF = VANISHED;

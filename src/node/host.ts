@@ -219,7 +219,7 @@ export class NodeHost implements SessionHost {
     }
     this.#news = [];
     try {
-      const outcome = this.keys.ask(key, ask) as KeyOutcome;
+      const outcome = this.keys.ask(key, withoutNeedlessId(ask)) as KeyOutcome;
       if (ask.type === "renew" && !this.keys.get(key)) this.batch.afterwards(() => this.#keyMeter.renewedNothing());
       this.batch.enter(() => answered(outcome));
     } catch (error) {
@@ -350,4 +350,11 @@ export class NodeHost implements SessionHost {
       this.#tryLater();
     });
   }
+}
+
+/** Here no answer is lost on its way from a key to a session. Only a client that resumes may ask for one again. */
+function withoutNeedlessId<Call extends Exclude<KeyCall, { readonly type: "prolong" }>>(call: Call): Call {
+  if (call.type !== "release" || call.id?.startsWith(call.session)) return call;
+  const { id: _, ...release } = call;
+  return release as Call;
 }

@@ -5,6 +5,7 @@ import { allDirectories, directoryOfKey } from "../../src/cloudflare/calls/direc
 import { KeyStore } from "../../src/cloudflare/key/rows.ts";
 import { CloudflareService } from "../../src/cloudflare/service/cloudflare-service.ts";
 import type { AcquireCommand } from "../../src/core/engine/index.ts";
+import { allowLog } from "../support/expected-logs.ts";
 
 /**
  * Polls until the check is true. The deadline counts only the pauses between polls, so a machine that stalls does not
@@ -156,8 +157,9 @@ export function keyStub(key: string) {
   return env.KEY.getByName(key);
 }
 
-/** Takes a key's database away, as a disk fault or a slip of an operator does. */
+/** Takes a key's database away, as a disk fault or a slip of an operator does. A key that is asked after that logs it. */
 export async function loseRows(key: string): Promise<void> {
+  allowLog("key_unreadable", { key });
   await runInDurableObject(keyStub(key), (_, { storage }) => storage.deleteAll());
   await evictDurableObject(keyStub(key));
 }

@@ -56,11 +56,10 @@ export class KeyEngine {
   readonly #holds: Holds;
   readonly #answers: Answers;
   readonly #idleness: Idleness;
-  readonly #sessionless: SessionlessHolds;
-  /** What other deployments ask, and what they hold. */
-  readonly relays: RelayHolds;
-  /** Requests that need a quorum of deployments. */
-  readonly rounds: Rounds;
+  // Most keys never need these.
+  #sessionlessHolds: SessionlessHolds | undefined;
+  #relayHolds: RelayHolds | undefined;
+  #quorumRounds: Rounds | undefined;
 
   constructor(stored: StoredKey) {
     this.#books = new Bookkeeping(stored);
@@ -69,12 +68,27 @@ export class KeyEngine {
     this.#holds = new Holds(stored, this.#books, this.#notices, this.#queue);
     this.#answers = new Answers(this.#books, this.#holds, this.#queue, (...given) => this.cancel(...given));
     this.#idleness = new Idleness(this.#books, this.#holds, this.#queue);
-    this.#sessionless = new SessionlessHolds(this.#books, this.#holds);
-    const tick = (context: CommandContext) => this.tick(context);
-    this.relays = new RelayHolds(this.#holds, tick, (context) => this.#resetIfPrunable(1, context));
-    this.rounds = new Rounds(this.#books, this.#holds, this.#queue, this.#notices, tick);
     this.#holds.restore(stored);
     this.#queue.restore(stored);
+  }
+
+  /** What other deployments ask, and what they hold. */
+  get relays(): RelayHolds {
+    const reset = (context: CommandContext) => this.#resetIfPrunable(1, context);
+    this.#relayHolds ??= new RelayHolds(this.#holds, (context) => this.tick(context), reset);
+    return this.#relayHolds;
+  }
+
+  /** Requests that need a quorum of deployments. */
+  get rounds(): Rounds {
+    const tick = (context: CommandContext) => this.tick(context);
+    this.#quorumRounds ??= new Rounds(this.#books, this.#holds, this.#queue, this.#notices, tick);
+    return this.#quorumRounds;
+  }
+
+  get #sessionless(): SessionlessHolds {
+    this.#sessionlessHolds ??= new SessionlessHolds(this.#books, this.#holds);
+    return this.#sessionlessHolds;
   }
 
   get limit(): number {
@@ -385,7 +399,7 @@ export class KeyEngine {
 
   /** Something has to be stored. */
   get hasChanges(): boolean {
-    return !this.#books.output.changes.isEmpty;
+    return this.#books.output.hasChanges;
   }
 
   takeChanges(): Changes {

@@ -6,6 +6,7 @@ import { DirectoryObject } from "../../../src/cloudflare/directory/directory-obj
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "../rest.ts";
 import { fresh, keyStub, liveSessions, sessionsOn } from "../support.ts";
 
@@ -117,6 +118,7 @@ describe("a session that is deleted", () => {
   });
 
   it("touches no newer holder when its cleanup comes late, or twice", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     const [key, client, other] = [fresh("key"), await RestClient.open(), await RestClient.open()];
     await client.hold(key);
     const { leave } = KeyObject.prototype;
@@ -138,6 +140,7 @@ describe("a session that is deleted", () => {
   });
 
   it("frees every key but the one that cannot be reached, and that one as soon as it can, also after a crash", async () => {
+    expectLog("key_unreachable", { error: "Error: unreachable" });
     const client = await RestClient.open();
     const keys = Array.from({ length: 200 }, () => fresh("key"));
     const unreachable = keys[77] ?? "";
@@ -189,6 +192,7 @@ describe("a session that never was", () => {
 
 describe("a session that cannot be made", () => {
   it("says no more than that, and leaves nothing behind", async () => {
+    expectLog("session_create_failed", { error: "Error: a secret of ours" });
     const before = await liveSessions();
     vi.spyOn(DirectoryObject.prototype, "openSession").mockImplementation(() => {
       throw new Error("a secret of ours");
