@@ -14,7 +14,8 @@ import { scaled, TIMEOUT_MS } from "./scale.ts";
 import { isServing } from "./serving.ts";
 
 const FLOODS_FOR_MS = scaled(6_000, 60_000);
-const MAX_ADDED_MB = 250;
+/** V8 lets its heap grow to a few hundred megabytes before it works hard to keep it small. */
+const MAX_ADDED_MB = 500;
 
 /** Runs a story of bad clients beside bystanders: they are answered, memory is bounded, and the server goes on. */
 async function harmless(story: (server: RunningServe, clients: Clients) => Promise<void>): Promise<void> {
