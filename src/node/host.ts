@@ -71,6 +71,8 @@ export class NodeHost implements SessionHost {
   readonly #context: { now: number } & Omit<CommandContext, "now">;
   /** Sessions that were lost in a failed batch, and are to leave their keys. */
   readonly #gone = new Set<string>();
+  /** What a key has to tell, until the session that has called it is answered. */
+  #news: (() => void)[] | undefined;
   #isWell = true;
   #isTrying = false;
   #isStopped = false;
@@ -221,6 +223,7 @@ export class NodeHost implements SessionHost {
       );
       return;
     }
+    this.#news = [];
     try {
       const outcome = this.keys.ask(key, withoutNeedlessId(ask)) as KeyOutcome;
       if (ask.type === "renew" && !this.keys.get(key)) this.batch.afterwards(() => this.#keyMeter.renewedNothing());
@@ -228,6 +231,10 @@ export class NodeHost implements SessionHost {
     } catch (error) {
       if (!(error instanceof FenceExhaustedError)) throw error;
       this.batch.enter(() => failed(String(error)));
+    } finally {
+      const news = this.#news;
+      this.#news = undefined;
+      for (const command of news) this.batch.enter(command);
     }
   }
 
@@ -265,14 +272,19 @@ export class NodeHost implements SessionHost {
   #tell(key: Key, event: KeyEvent): void {
     if (event.type === "round" || event.type === "round_over") this.group?.tell(key.name, event);
     else if (sessionlessProtocolOf(event.session)) {
-      if (event.type === "notice") this.batch.enter(() => this.claims.tell(key, event));
+      if (event.type === "notice") this.#enterNews(() => this.claims.tell(key, event));
     } else
-      this.batch.enter(() => {
+      this.#enterNews(() => {
         const session = this.sessions.get(event.session);
         if (event.type === "lost") session?.lose({ key: key.name, token: event.token, reason: event.reason });
         else if (event.type === "wanted") session?.want({ key: key.name, token: event.token });
         else this.#notify(key, event, session);
       });
+  }
+
+  #enterNews(command: () => void): void {
+    if (this.#news) this.#news.push(command);
+    else this.batch.enter(command);
   }
 
   #notify(key: Key, event: NoticeEvent, session: Session | undefined): void {

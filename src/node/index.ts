@@ -60,26 +60,31 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   const { config } = read;
   const store = openDataDir(options.dataDir);
   const failure = Promise.withResolvers<Failure>();
+  const runtime = systemRuntime();
   const host = new NodeHost({
     config,
     store,
-    runtime: systemRuntime(),
+    runtime,
     log: createLog((_, line) => write(`${line}\n`)),
     failed: (error) => failure.resolve(new Failure(`the data can no longer be read: ${reasonOf(error)}`)),
   });
   const group = joinGroup(host, dial);
+  let isEnded = false;
   const end = () => {
+    if (isEnded) return;
+    isEnded = true;
     group?.stop();
     host.stop();
     store.close();
   };
   try {
-    host.load();
+    loadFrom(options.dataDir, host);
     const budget = budgetFor(openFileLimit());
     const listeners = new Listeners({
       clients: host.sessions,
       peers: group,
       ports: { dflockd: options.tcp, http: options.http, godistlock: options.godistlock, relay: options.relay },
+      accepted: () => runtime.accepted(),
       fetch: (request, address) => app.fetch(request, { service, address } satisfies Bindings),
       tls: options.tls,
       caps: {
@@ -118,6 +123,15 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   } catch (error) {
     end();
     throw error;
+  }
+}
+
+/** Throws a one-line `Failure` if what is stored cannot be read. */
+function loadFrom(dataDir: string, host: NodeHost): void {
+  try {
+    host.load();
+  } catch (error) {
+    throw new Failure(`the data in ${dataDir} is damaged: ${reasonOf(error)}`);
   }
 }
 
