@@ -16,8 +16,8 @@ const FAULT = 1012;
 const PIECE_BYTES = 4_096;
 /** Input that waits for its turn. Beyond this, nothing more is read. */
 const MAX_WAITING_BYTES = 65_536;
-/** Requests that are being carried out: beyond this, the next piece waits. */
-const MAX_UNCONSUMED_BYTES = 16_384;
+/** Requests that wait for their turn: beyond this, the next piece waits. */
+const MAX_BACKLOG_BYTES = 16_384;
 
 /** The session of one client on a socket. */
 export class ClientSession extends Session {
@@ -198,9 +198,10 @@ export class ClientSession extends Session {
     this.host.batch.afterwards(() => carrier.acknowledge(frame));
   }
 
+  /** A long line that is still incomplete does not count: it ends only if more is read. */
   get #isBehind(): boolean {
     const { conversation, requests } = this.machine;
-    return conversation !== undefined && conversation.unconsumed > MAX_UNCONSUMED_BYTES && !requests.table.isBlocked;
+    return conversation !== undefined && conversation.backlogBytes > MAX_BACKLOG_BYTES && !requests.table.isBlocked;
   }
 
   #flushAfterwards(): void {
