@@ -6,9 +6,9 @@ import { contract } from "./contract.ts";
 import { restHarness } from "./rest-adapter.ts";
 import { wireHarness } from "./wire-adapter.ts";
 
-vi.setConfig({ maxConcurrency: 12 });
+vi.setConfig({ maxConcurrency: 40 });
 
-describe.each(HOSTS)("on $name", (host) => {
+describe.each(HOSTS)("on $name", { concurrent: true }, (host) => {
   let server: TestServer;
   beforeAll(async () => {
     server = await host.start();

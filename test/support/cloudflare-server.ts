@@ -1,29 +1,14 @@
 /** Starts the Cloudflare host: the Worker on a workerd of its own, on free ports and with storage of its own. */
-import { mkdtempSync, rmSync, statfsSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { inject } from "vitest";
 import { freePort } from "../cli/support.ts";
 import { poll, sleep } from "./poll.ts";
 import { isHealthy, type ServerOptions, START_DEADLINE_MS, type TestServer } from "./server.ts";
+import { storageFolder } from "./storage.ts";
 import { startWorkerd } from "./workerd.ts";
 
-const MEMORY = "/dev/shm";
-const ENOUGH_BYTES = 1_000_000_000;
-
-/** In memory where there is enough: each new object costs several fsyncs, which prove nothing here. */
-function storageFolder(): string {
-  try {
-    const { bavail, bsize } = statfsSync(MEMORY);
-    if (bavail * bsize > ENOUGH_BYTES) return MEMORY;
-  } catch {
-    // There is no such folder.
-  }
-  return tmpdir();
-}
-
 export async function startWorker(options: ServerOptions = {}): Promise<TestServer> {
-  const dataDir = mkdtempSync(join(storageFolder(), "holdfast-test-"));
+  const dataDir = storageFolder();
   const variables: Record<string, string> = { ...options.variables };
   const hasRelay = options.hasRelay === true || options.relayPort !== undefined;
   let log = "";

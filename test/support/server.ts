@@ -1,9 +1,8 @@
 /** Starts the Node host in this process, on free ports and a data directory of its own. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFile, rm } from "node:fs/promises";
 import { serve } from "../../src/node/index.ts";
 import { poll } from "./poll.ts";
+import { storageFolder } from "./storage.ts";
 
 export const START_DEADLINE_MS = 20_000;
 
@@ -36,7 +35,7 @@ export interface TestServer extends AsyncDisposable {
 }
 
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
-  const dataDir = await mkdtemp(join(tmpdir(), "holdfast-test-"));
+  const dataDir = storageFolder();
   const variables: Record<string, string> = { ...options.variables };
   const hasRelay = options.hasRelay === true || options.relayPort !== undefined;
   let log = "";
