@@ -29,7 +29,10 @@ export async function startWorker(options: ServerOptions = {}): Promise<TestServ
     await poll("the Worker to answer /health", START_DEADLINE_MS, () => isHealthy(workerd.ports.http ?? 0));
     return workerd;
   };
-  let current = await start();
+  let current = await start().catch((error: unknown) => {
+    rmSync(dataDir, { recursive: true, force: true });
+    throw error;
+  });
   let isRunning = true;
 
   const kill9 = async () => {

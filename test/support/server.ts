@@ -55,7 +55,10 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     await poll("the server to answer /health", START_DEADLINE_MS, () => isHealthy(started.httpPort));
     return started;
   };
-  let current = await start();
+  let current = await start().catch(async (error: unknown) => {
+    await rm(dataDir, { recursive: true, force: true });
+    throw error;
+  });
   let isRunning = true;
 
   const kill9 = async () => {

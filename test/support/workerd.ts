@@ -64,19 +64,26 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
 }
 
 /** What workerd says about itself while it starts; undefined if it ends before all sockets are open. */
-async function announced(
+function announced(
   guard: ChildProcess,
   sockets: readonly string[],
 ): Promise<Pick<RunningWorkerd, "pid" | "ports"> | undefined> {
   const ports: Record<string, number> = {};
   let pid = 0;
-  for await (const line of createInterface({ input: guard.stdio[CONTROL_FD] as Readable })) {
-    const message = JSON.parse(line) as { event: string; pid: number; socket: string; port: number };
-    if (message.event === "pid") pid = message.pid;
-    if (message.event === "listen") ports[message.socket] = message.port;
-    if (pid > 0 && sockets.every((name) => name in ports)) return { pid, ports };
-  }
-  return undefined;
+  const control = guard.stdio[CONTROL_FD] as Readable;
+  // The end of a process that was killed may look like an error on its pipes.
+  for (const pipe of guard.stdio) pipe?.on("error", () => {});
+  return new Promise((resolve) => {
+    const lines = createInterface({ input: control });
+    lines.on("error", () => {});
+    lines.on("close", () => resolve(undefined));
+    lines.on("line", (line) => {
+      const message = JSON.parse(line) as { event: string; pid: number; socket: string; port: number };
+      if (message.event === "pid") pid = message.pid;
+      if (message.event === "listen") ports[message.socket] = message.port;
+      if (pid > 0 && sockets.every((name) => name in ports)) resolve({ pid, ports });
+    });
+  });
 }
 
 function configOf({ worker, storage, variables, tcp }: WorkerdOptions): string {
