@@ -167,6 +167,7 @@ export default defineConfig({
         test: {
           name: "server",
           include: SERVER_TESTS.map((folder) => `test/${folder}/*.test.ts`),
+          globalSetup: "./test/support/worker.ts",
           exclude: ["**/*.long.test.ts", "test/contract/engine.test.ts", ...CONCURRENT_TESTS],
           isolate: false,
           testTimeout: 60_000,
@@ -180,6 +181,7 @@ export default defineConfig({
         test: {
           name: "concurrent",
           include: CONCURRENT_TESTS,
+          globalSetup: "./test/support/worker.ts",
           testTimeout: 60_000,
           hookTimeout: 60_000,
           expect: PATIENT_POLLS,
@@ -192,6 +194,7 @@ export default defineConfig({
         test: {
           name: "long",
           include: SERVER_TESTS.map((folder) => `test/${folder}/*.long.test.ts`),
+          globalSetup: "./test/support/worker.ts",
           testTimeout: 60_000,
           hookTimeout: 60_000,
           expect: PATIENT_POLLS,

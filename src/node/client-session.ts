@@ -13,8 +13,8 @@ import type { SessionHost } from "./session-host.ts";
 
 /** Tells a client that a fault of ours has cost it its connection: it may resume. */
 const FAULT = 1012;
-/** Requests that are being carried out: beyond this, the next piece waits. */
-const MAX_UNCONSUMED_BYTES = 16_384;
+/** Requests that wait for their turn: beyond this, the next piece of input waits. */
+const MAX_BACKLOG_BYTES = 16_384;
 
 /** The session of one client on a socket. */
 export class ClientSession extends Session {
@@ -195,9 +195,10 @@ export class ClientSession extends Session {
     this.host.batch.afterwards(() => carrier.acknowledge(frame));
   }
 
+  /** A long line that is still incomplete does not count: it ends only if more is read. */
   get #isBehind(): boolean {
-    const { conversation, context } = this.machine;
-    return context.callsInFlight > 0 && (conversation?.unconsumed ?? 0) > MAX_UNCONSUMED_BYTES;
+    const { conversation, requests } = this.machine;
+    return conversation !== undefined && conversation.backlogBytes > MAX_BACKLOG_BYTES && !requests.table.isBlocked;
   }
 
   #flushAfterwards(): void {

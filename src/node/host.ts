@@ -141,6 +141,7 @@ export class NodeHost implements SessionHost {
     const { keys, sessions, values } = this.#store.load();
     this.keys.load(keys, values);
     this.metrics.load(values);
+    this.histories.recall(this.keys);
     const keysOf = new Map<string, string[]>();
     for (const { name, engine } of this.keys) {
       this.names.added(name);

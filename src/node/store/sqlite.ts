@@ -1,4 +1,3 @@
-import { chmodSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { StoredKey } from "../../core/engine/index.ts";
 import { type SlotRow, storedKeyFrom, type WaiterRow } from "../../core/key/row-codec.ts";
@@ -23,7 +22,6 @@ const SCHEMA = `
   PRAGMA user_version = ${LAYOUT_VERSION};
 `;
 
-const IN_MEMORY = ":memory:";
 /** Pages of the database kept in memory, in KiB. */
 const CACHE_KIB = 8_192;
 /** SQLite's primary result codes, in the low byte of an extended one. */
@@ -66,8 +64,6 @@ export class SqliteStore implements Store {
   static open(path: string): SqliteStore {
     const database = new DatabaseSync(path);
     try {
-      // It holds the tokens of locks. Its log gets the same mode.
-      if (path !== IN_MEMORY) chmodSync(path, 0o600);
       configure(database);
       // Grows the log to its usual size, so that later commits find their room even when the disk is full.
       database.exec("PRAGMA wal_checkpoint(PASSIVE)");

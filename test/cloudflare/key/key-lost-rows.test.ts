@@ -3,6 +3,8 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
+import { CloudflareService } from "../../../src/cloudflare/service/cloudflare-service.ts";
+import { app } from "../../../src/http/app.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
@@ -84,6 +86,28 @@ describe("a key that has lost its rows", () => {
     expect(await other.ask(`l\n${lost}\n0\n`)).toBe("error");
     expect(await other.ask(`l\n${well}\n0\n`)).toBe("timeout");
     expect(await other.ask(`l\n${fresh("key")}\n0\n`)).toMatch(/^ok /);
+  });
+
+  it("can be locked again once an administrator gives it up, and no other key can be given up", async () => {
+    const [lost, well] = [fresh("key"), fresh("key")];
+    const held = grantedToken(await keyStub(lost).acquire(command()));
+    await keyStub(well).acquire(command());
+    await loseRows(lost);
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    const administered = new CloudflareService({ ...env, ADMIN_TOKEN: "let-me-in" } as typeof env, () => {});
+    const statusOf = async (method: string, path: string, token = "let-me-in") => {
+      const headers = { Authorization: `Bearer ${token}` };
+      const request = new Request(`http://holdfast${path}`, { method, headers });
+      return (await app.fetch(request, { service: administered, address: undefined })).status;
+    };
+    expect(await statusOf("GET", `/v1/keys/${lost}`)).toBe(503);
+    expect(await statusOf("DELETE", `/v1/admin/keys/${lost}`, "guessed")).toBe(403);
+    for (const key of [well, fresh("key")]) expect(await statusOf("DELETE", `/v1/admin/keys/${key}`)).toBe(404);
+    expect(await statusOf("DELETE", `/v1/admin/keys/${lost}`)).toBe(204);
+    expect(grantedToken(await keyStub(lost).acquire(command())) > held).toBe(true);
+    expect(await statusOf("DELETE", `/v1/admin/keys/${lost}`)).toBe(404);
+    expect((await keyStub(well).acquire(command())).status).toBe("timeout");
   });
 
   it("is still known to have lost them after what its object has noted meanwhile was forgotten", async () => {

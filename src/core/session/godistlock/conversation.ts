@@ -110,6 +110,10 @@ export class GodistlockConversation implements SocketConversation {
     return this.#backlogBytes + this.#reader.partial.length;
   }
 
+  get backlogBytes(): number {
+    return this.#backlogBytes;
+  }
+
   get readDeadline(): number {
     const { readTimeoutMs } = this.#context.config;
     if (this.#isInputClosed || this.#hasInputEnded || this.#authenticating !== undefined)
