@@ -277,14 +277,12 @@ export class Input implements Connection {
     if (this.#waiting.length === 0 && bytes.length <= PIECE_BYTES && this.#turn !== batch.turn && !this.#isQueued) {
       this.#turn = batch.turn;
       this.#isQueued = true;
-      // The buffer may be reused before this command's turn comes.
-      const piece = batch.backlog === 0 ? bytes : bytes.slice();
       batch.enter(() => {
         this.#isQueued = false;
-        if (this.#events.isCurrent()) this.#events.take(piece);
+        if (this.#events.isCurrent()) this.#events.take(bytes);
         if (this.#waiting.length > 0) this.#takeLater();
       });
-    } else this.#push(bytes.slice());
+    } else this.#push(bytes);
   }
 
   heard(): void {

@@ -33,6 +33,8 @@ export interface Grant {
   readonly leaseSeconds: number;
   /** When the client asked, by the clock of the process. */
   readonly askedAt: number;
+  /** It has asked again on another socket: the grant may be older than that. */
+  readonly isRepeated?: boolean;
 }
 
 const REPORTED = 2;
@@ -59,7 +61,7 @@ export class Ledger {
   }
 
   /** The process sends a grant. */
-  granted(holder: Holder, { claim, key, fence, leaseSeconds, askedAt }: Grant): void {
+  granted(holder: Holder, { claim, key, fence, leaseSeconds, askedAt, isRepeated }: Grant): void {
     const name = `${key} ${fence}`;
     const other = this.#claims.get(name);
     if (other !== undefined && other !== claim) this.#fail(`${claim} and ${other} both believe in ${name}`);
@@ -72,7 +74,7 @@ export class Ledger {
     if (!slot) return this.#fail(`${holder.name} is told of ${name}, which is not stored`);
     if (slot.expires_at <= now) return this.#fail(`${holder.name} is told of ${name} after its lease has ended`);
     if (this.#released.has(name)) return this.#fail(`${holder.name} is told of ${name}, which was released`);
-    const isOffer = (slot.flags & OFFERED) !== 0 && (slot.flags & REPORTED) === 0;
+    const isOffer = !isRepeated && (slot.flags & OFFERED) !== 0 && (slot.flags & REPORTED) === 0;
     const beginsAt = isOffer ? now : Math.min(askedAt, now);
     const leaseUntil = Math.min(beginsAt + leaseSeconds * 1000, slot.expires_at);
     const belief = { holder, key, fence, leaseUntil, trulyUntil: this.#truly(leaseUntil) };
@@ -143,7 +145,7 @@ export class Ledger {
   session(name: string, isThere: boolean): void {
     const stored = [...this.#world.file.sessions.values()].some((row) => row.name === name);
     if (isThere && !stored) this.#fail(`the session ${name} is not stored`);
-    if (isThere) return;
+    if (isThere || !this.#world.config.autoRelease) return;
     for (const rows of this.#world.file.keys.values()) {
       for (const slot of slotsOf(rows))
         if (slot.session === name && isHeld(slot) && slot.expires_at > this.#world.now)
@@ -191,7 +193,7 @@ export class Ledger {
         continue;
       }
       const stored = new KeyEngine(file.loadKey(id) as ConstructorParameters<typeof KeyEngine>[0]);
-      const [one, other] = [essence(key.engine), essence(stored)];
+      const [one, other] = [essence(key.engine, this.#world.now), essence(stored, this.#world.now)];
       if (one !== other) this.#fail(`${rows.name} in memory ${one}, stored ${other}`);
     }
     for (const key of host.keys)
@@ -337,11 +339,13 @@ export class Ledger {
   }
 }
 
-/** Everything of a key that must be the same after a restart. */
-function essence(engine: KeyEngine): string {
+/** Everything of a key that must be the same after a restart. That a wait has timed out follows from its deadline. */
+function essence(engine: KeyEngine, now: number): string {
   const { limit, holders, queue } = engine.view({ detail: true });
   const held = holders.map(({ session, fence, leaseSeconds }) => [session, fence, leaseSeconds]);
-  const waiting = queue.map(({ session, joinedAt, deadline }) => [session, joinedAt, deadline]);
+  const waiting = queue
+    .filter(({ deadline }) => deadline === undefined || deadline > now)
+    .map(({ session, joinedAt, deadline }) => [session, joinedAt, deadline]);
   const sessions = [...engine.sessions].sort();
   return JSON.stringify([limit, String(engine.lastFence), held, waiting, sessions]);
 }

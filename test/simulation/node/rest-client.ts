@@ -8,6 +8,8 @@ import type { World } from "./world.ts";
 interface Held {
   readonly key: string;
   readonly token: string;
+  readonly leaseSeconds: number;
+  readonly isPlace: boolean;
 }
 
 /** A client of the REST API: some requests at a time, of which it abandons a few. */
@@ -90,7 +92,11 @@ export class RestClient implements SimulatedClient, Holder {
   #finish(id: string): void {
     const [held] = this.#held.values();
     if (held) this.#release(id, held);
-    else if (![...this.#asked].some(({ what }) => what === "end")) this.#end(id);
+    else if (!this.#isEnding) this.#end(id);
+  }
+
+  get #isEnding(): boolean {
+    return [...this.#asked].some(({ what }) => what === "end");
   }
 
   #forget(): void {
@@ -142,7 +148,7 @@ export class RestClient implements SimulatedClient, Holder {
   /** The service says that there is no such session. */
   #gone(id: string): void {
     if (id !== this.#id) return;
-    if ([...this.#asked].some(({ what }) => what === "end")) return;
+    if (this.#isEnding) return;
     this.#world.fail(`the session of ${this.name} is gone`);
   }
 
@@ -198,6 +204,8 @@ export class RestClient implements SimulatedClient, Holder {
 
   #wait(id: string, key: string, waitSeconds: number): void {
     const askedAt = this.#world.now;
+    for (const held of this.#held.values())
+      if (held.isPlace && held.key === key) this.#world.ledger.renews(key, held.token.slice(0, 16), held.leaseSeconds);
     this.#request(id, { type: "wait", key, waitSeconds }, (outcome) => {
       if (outcome.status !== "unavailable" && outcome.status !== "error") this.#places.delete(key);
       this.#granted(`place at ${key}`, key, outcome, askedAt);
@@ -205,8 +213,9 @@ export class RestClient implements SimulatedClient, Holder {
   }
 
   #granted(request: string, key: string, { token, leaseSeconds = 0 }: Outcome, askedAt: number): void {
-    if (token === undefined) return;
-    this.#held.set(token, { key, token });
+    // It ends with the session.
+    if (token === undefined || this.#isEnding) return;
+    this.#held.set(token, { key, token, leaseSeconds, isPlace: request.startsWith("place") });
     const claim = `${this.name} ${this.#id} ${request}`;
     this.#world.ledger.granted(this, { claim, key, fence: token.slice(0, 16), leaseSeconds, askedAt });
   }

@@ -25,6 +25,7 @@ interface Held {
   readonly key: string;
   readonly token: string;
   readonly isPlace: boolean;
+  readonly leaseSeconds: number;
 }
 
 /** `untagged`: one request after the other, sent ahead. `resumable`: takes its session up after every loss. */
@@ -311,6 +312,9 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
   }
 
   #wait(key: string): void {
+    // It starts the lease of the grant again, which may be shorter than that of a renewal.
+    for (const held of this.#held.values())
+      if (held.isPlace && held.key === key) this.#world.ledger.renews(key, held.token.slice(0, 16), held.leaseSeconds);
     this.#ask("wait", key, `w\n${key}\n${this.#world.schedule.pick([0, 1, 20, 900])}\n`);
   }
 
@@ -389,13 +393,13 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     if (this.#isLeaving) this.#soon(() => this.#finish());
   }
 
-  #granted({ tag, type, key, askedAt }: Asked, token: string, leaseSeconds: number): void {
+  #granted({ tag, type, key, askedAt, times }: Asked, token: string, leaseSeconds: number): void {
     const fence = token.slice(0, 16);
     if (this.#isEnding) return;
     const isPlace = type === "enqueue" || type === "wait";
     const claim = `${this.name}${this.#sessions}.${isPlace ? `place at ${key}` : tag}`;
-    this.#held.set(token, { key, token, isPlace });
-    this.#world.ledger.granted(this, { claim, key, fence, leaseSeconds, askedAt });
+    this.#held.set(token, { key, token, isPlace, leaseSeconds });
+    this.#world.ledger.granted(this, { claim, key, fence, leaseSeconds, askedAt, isRepeated: times > 1 });
   }
 
   /** It does something of its own, if it is still connected then. */

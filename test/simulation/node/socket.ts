@@ -146,7 +146,5 @@ export class Socket implements Carrier, Line {
       return;
     }
     this.#connection?.received(piece);
-    // The listener reuses its buffer.
-    piece.fill(0x21);
   }
 }
