@@ -170,6 +170,10 @@ export class Keys {
   run<Outcome>(key: Key, decide: (engine: KeyEngine) => Outcome): Outcome {
     try {
       return decide(key.engine);
+    } catch (error) {
+      // It may be half changed.
+      this.#changed.add(key);
+      throw error;
     } finally {
       this.#spread(key);
     }

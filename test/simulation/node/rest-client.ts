@@ -26,6 +26,8 @@ export class RestClient implements SimulatedClient, Holder {
   readonly #places = new Set<string>();
   /** Holds with a renewal under way, or one of unknown outcome. */
   readonly #renewing = new Set<string>();
+  /** It has asked for the end of its session: that may have come, whatever it hears. */
+  #isEnding = false;
   #isLeaving = false;
   #hasLeft = false;
 
@@ -57,6 +59,10 @@ export class RestClient implements SimulatedClient, Holder {
     }
     if (this.#isLeaving) {
       this.#finish(id);
+      return;
+    }
+    if (this.#isEnding) {
+      if (this.#asked.size === 0) this.#end(id);
       return;
     }
     if (this.#asked.size > 2) return;
@@ -92,18 +98,16 @@ export class RestClient implements SimulatedClient, Holder {
   #finish(id: string): void {
     const [held] = this.#held.values();
     if (held) this.#release(id, held);
-    else if (!this.#isEnding) this.#end(id);
+    else if (![...this.#asked].some(({ what }) => what === "end")) this.#end(id);
   }
 
-  get #isEnding(): boolean {
-    return [...this.#asked].some(({ what }) => what === "end");
-  }
 
   #forget(): void {
     for (const { key, token } of this.#held.values()) this.#world.ledger.gaveUp(key, token.slice(0, 16));
     this.#held.clear();
     this.#places.clear();
     this.#id = undefined;
+    this.#isEnding = false;
   }
 
   #open(): void {
@@ -122,6 +126,7 @@ export class RestClient implements SimulatedClient, Holder {
     const asked = this.#asks("end");
     this.#forget();
     this.#id = id;
+    this.#isEnding = true;
     this.#world.call(
       ({ rest }) => rest.end(id),
       (end) => {
@@ -129,7 +134,7 @@ export class RestClient implements SimulatedClient, Holder {
         this.#world.tell(`${this.name} hears that its session has ended: ${JSON.stringify(end)}`);
         if (typeof end === "object") {
           this.#world.ledger.session(httpSessionName(id), false);
-          this.#id = undefined;
+          this.#forget();
         }
       },
     );
@@ -148,7 +153,10 @@ export class RestClient implements SimulatedClient, Holder {
   /** The service says that there is no such session. */
   #gone(id: string): void {
     if (id !== this.#id) return;
-    if (this.#isEnding) return;
+    if (this.#isEnding) {
+      this.#forget();
+      return;
+    }
     this.#world.fail(`the session of ${this.name} is gone`);
   }
 

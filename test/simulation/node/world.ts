@@ -50,11 +50,12 @@ export class World {
   /** Increases with every failed batch and every crash. */
   troubles = 0;
   violation: Error | undefined;
+  /** What the machine's clock is behind true time. */
+  setBackMs = 0;
   /** Counted since the last start: answers of the process may be on their way. */
   #calls = 0;
   #life = 0;
   #clock = new KeyClock(() => this.#wall);
-  #setBackMs = 0;
   #outageUntil = 0;
   /** The process dies when it has sent this many times. */
   #diesAfter = Number.POSITIVE_INFINITY;
@@ -161,7 +162,7 @@ export class World {
   }
 
   get #wall(): number {
-    return this.schedule.now - this.#setBackMs;
+    return this.schedule.now - this.setBackMs;
   }
 
   #start(): void {
@@ -274,9 +275,9 @@ export class World {
     const { schedule, faults } = this;
     const count = this.file.prepare(write);
     if (schedule.happens(faults.setBack)) {
-      const ms = schedule.pick([500, 30_000, 7_200_000]) ?? 0;
+      const ms = schedule.pick([500, 30_000, 600_000]) ?? 0;
       this.tell(`the clock is set back by ${ms} ms`);
-      this.#setBackMs += ms;
+      this.setBackMs += ms;
     }
     if (schedule.happens(faults.stall)) {
       const ms = schedule.between(100, 3_000);
