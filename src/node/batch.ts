@@ -6,6 +6,12 @@ export interface BatchStore {
   takeBack(error: unknown): void;
 }
 
+interface Work {
+  readonly run: () => void;
+  /** The batch whose commands have caused it; undefined if it came from outside, or from a batch that was stored. */
+  readonly cause: number | undefined;
+}
+
 interface Step {
   readonly done: () => void;
   readonly failed: ((error: unknown) => void) | undefined;
@@ -23,12 +29,14 @@ export class Batch {
   readonly #store: BatchStore;
   readonly #schedule: (turn: () => void) => void;
   readonly #elapsed: () => number;
-  #work: (() => void)[] = [];
+  #work: Work[] = [];
   /** The next command in `#work`. */
   #next = 0;
   #steps: Step[] = [];
   #callbacks: (() => void)[] = [];
   #isRunning = false;
+  /** A batch is being stored and told: commands wait, or what they say could leave with what is told. */
+  #isSettling = false;
   #isScheduled = false;
   #turnEndsAt = 0;
   #turn = 0;
@@ -55,9 +63,9 @@ export class Batch {
   /** Runs a command now, or after those before it. */
   enter(command: () => void): void {
     if (this.#isStopped) return;
-    this.#work.push(command);
+    this.#work.push({ run: command, cause: this.#isRunning ? this.#turn : undefined });
     this.#arm();
-    if (!this.#isRunning) this.#run();
+    if (!this.#isRunning && !this.#isSettling) this.#run();
   }
 
   /** Runs a step once this batch is durable, or `failed` if it cannot be made so. Only for commands that run. */
@@ -66,12 +74,13 @@ export class Batch {
     this.#arm();
   }
 
-  /** The outcome of a command, once it and everything it may depend on is durable. */
+  /** The outcome of a command, once it and everything it may depend on is durable. Rejects if its batch fails. */
   ask<Result>(command: () => Result): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     this.enter(() => {
-      const result = command();
-      this.afterwards(() => resolve(result), reject);
+      let result: Result | undefined;
+      this.afterwards(() => resolve(result as Result), reject);
+      result = command();
     });
     return promise;
   }
@@ -86,18 +95,21 @@ export class Batch {
   settle(): void {
     if (this.#isStopped) return;
     this.#isScheduled = false;
-    this.#turn += 1;
+    this.#isSettling = true;
     const [steps, callbacks] = [this.#steps, this.#callbacks];
     this.#steps = [];
     this.#callbacks = [];
     const fault = this.#fault ?? this.#commit();
     this.#fault = undefined;
     if (fault) {
+      this.#forgetConsequences();
       this.#store.takeBack(fault.error);
       for (const { failed } of steps) failed?.(fault.error);
     } else for (const { done } of steps) done();
+    this.#turn += 1;
     this.#turnEndsAt = 0;
     for (const callback of callbacks) callback();
+    this.#isSettling = false;
     if (this.backlog > 0) {
       this.#arm();
       this.#run();
@@ -118,6 +130,12 @@ export class Batch {
     }
   }
 
+  /** What the commands of a failed batch have caused does not happen, such as the news of a grant. */
+  #forgetConsequences(): void {
+    this.#work = this.#work.slice(this.#next).filter(({ cause }) => cause !== this.#turn);
+    this.#next = 0;
+  }
+
   #arm(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -133,9 +151,9 @@ export class Batch {
     this.#isRunning = true;
     try {
       for (let count = 1; this.#next < this.#work.length; count += 1) {
-        const command = this.#work[this.#next] as () => void;
+        const { run } = this.#work[this.#next] as Work;
         this.#next += 1;
-        command();
+        run();
         if (count % 16 === 0 && this.#elapsed() > this.#turnEndsAt) break;
       }
     } catch (error) {

@@ -52,6 +52,8 @@ export class ClientSession extends Session {
 
   /** The client's connection is open. */
   attach(carrier: Carrier, arrival: ClientEntry): Connection {
+    // Its batch has failed since the client was let in.
+    if (this.isDropped) carrier.close(FAULT);
     this.#carrier = carrier;
     this.#arrival = arrival;
     this.#received = 0;
@@ -99,10 +101,11 @@ export class ClientSession extends Session {
     return this.machine.conversation !== undefined;
   }
 
-  /** The service has started again, and the session has lost its socket. */
+  /** The session was read again, and has lost its socket. Its client may be back already. */
   revive(): void {
     this.run(() => {
-      if (this.machine.resumption.isOn && !this.machine.isOver) this.machine.loseSocket();
+      const { resumption, isOver, hasClient } = this.machine;
+      if (resumption.isOn && !isOver && !hasClient) this.machine.loseSocket();
     });
     this.run(() => this.machine.wake());
   }
@@ -141,7 +144,10 @@ export class ClientSession extends Session {
         const carrier = this.#carrier;
         const { code } = effect;
         this.#carrier = undefined;
-        batch.afterwards(() => carrier?.close(code));
+        batch.afterwards(
+          () => carrier?.close(code),
+          () => carrier?.close(FAULT),
+        );
         break;
       }
       case "detached":

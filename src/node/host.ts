@@ -69,12 +69,13 @@ export class NodeHost implements SessionHost {
   readonly #sessionConfig: SessionConfig;
   readonly #failed: (error: unknown) => void;
   readonly #context: { now: number } & Omit<CommandContext, "now">;
-  /** Sessions that were lost in a failed batch, and are to leave their keys. */
+  /** Sessions that were lost, with nothing stored of them: they are to leave their keys. */
   readonly #gone = new Set<string>();
   /** What a key has to tell, until the session that has called it is answered. */
   #news: (() => void)[] | undefined;
   #isWell = true;
   #isTrying = false;
+  #isRecovering = false;
   #isStopped = false;
 
   constructor({ config, store, runtime, log, failed }: HostParts) {
@@ -151,13 +152,12 @@ export class NodeHost implements SessionHost {
         else keysOf.set(session, [name]);
       }
     }
-    this.batch.enter(() => {
-      for (const { id, name, records } of sessions) {
-        this.sessions.restore(id, name, records, keysOf.get(name) ?? []);
-        keysOf.delete(name);
-      }
-      for (const [session, names] of keysOf) for (const name of names) this.#leave(session, name);
-    });
+    for (const { id, name, records } of sessions) {
+      this.sessions.restore(id, name, records, keysOf.get(name) ?? []);
+      keysOf.delete(name);
+    }
+    for (const session of keysOf.keys()) this.#gone.add(session);
+    this.batch.enter(() => this.#recover());
     this.batch.settle();
   }
 
@@ -169,7 +169,7 @@ export class NodeHost implements SessionHost {
 
   stop(): void {
     this.#isStopped = true;
-    this.#timers.stop();
+    this.#timers.pause();
     this.batch.stop();
   }
 
@@ -306,23 +306,24 @@ export class NodeHost implements SessionHost {
 
   #commit(): void {
     const { keys, sessions, metrics } = this;
-    if (!keys.hasChanges && !sessions.hasChanges && !metrics.hasChanges && !this.#isTrying) {
-      sessions.committed();
-      return;
-    }
-    this.#store.commit((rows) => {
-      keys.write(rows);
-      sessions.write(rows);
-      metrics.write(rows);
-      if (this.#isTrying) rows.putValue(PROBE, String(this.now()));
-    });
+    const hasChanges = keys.hasChanges || sessions.hasChanges || metrics.hasChanges || this.#isTrying;
+    if (hasChanges)
+      this.#store.commit((rows) => {
+        keys.write(rows);
+        sessions.write(rows);
+        metrics.write(rows);
+        if (this.#isTrying) rows.putValue(PROBE, String(this.now()));
+      });
     keys.committed();
     sessions.committed();
     metrics.committed();
-    this.#gone.clear();
-    if (!this.#isWell) this.log("warn", "storage_works_again");
-    this.#isWell = true;
+    if (this.#isRecovering) this.#gone.clear();
+    this.#isRecovering = false;
     this.#isTrying = false;
+    if (this.#isWell || !hasChanges) return;
+    this.log("warn", "storage_works_again");
+    this.#isWell = true;
+    this.batch.enter(() => this.#recover());
   }
 
   /** Nothing of the batch was told to anybody: its keys and sessions continue from what is stored. */
@@ -331,6 +332,9 @@ export class NodeHost implements SessionHost {
     const wasWell = this.#isWell;
     this.#isWell = false;
     this.#isTrying = false;
+    this.#isRecovering = false;
+    // What is due would fail again, and again at once.
+    this.#timers.pause();
     try {
       const keys = this.keys.takeBack();
       const keysOf = (session: Session) =>
@@ -351,11 +355,20 @@ export class NodeHost implements SessionHost {
       if (this.#isWell) return;
       this.batch.enter(() => {
         this.#isTrying = true;
-        for (const { name, engine } of this.keys)
-          for (const session of engine.sessions) if (this.#gone.has(session)) this.#leave(session, name);
       });
       this.#tryLater();
     });
+  }
+
+  /** Goes on from what is stored: at the start, and once commits work again. Part of a batch. */
+  #recover(): void {
+    this.#isRecovering = true;
+    this.#timers.resume();
+    this.sessions.revive();
+    this.claims.withdrawAbandoned();
+    if (this.#gone.size === 0) return;
+    for (const { name, engine } of this.keys)
+      for (const session of [...engine.sessions]) if (this.#gone.has(session)) this.#leave(session, name);
   }
 }
 

@@ -16,6 +16,12 @@ interface Asked {
   reject(error: unknown): void;
 }
 
+/** Hears that the session has left all its keys, or that this is not certain. */
+interface Leaver {
+  left(): void;
+  failed(error: unknown): void;
+}
+
 /** The session of a client that makes HTTP requests. */
 export class RestSession extends Session {
   protected readonly machine: PolledSession;
@@ -23,7 +29,7 @@ export class RestSession extends Session {
   #lastId = 0;
   readonly #prefix: string;
   /** Those who wait until everything that the session held is free. */
-  readonly #leavers: (() => void)[] = [];
+  readonly #leavers: Leaver[] = [];
 
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
@@ -46,13 +52,13 @@ export class RestSession extends Session {
     return isThere && !this.isDropped;
   }
 
-  /** Ends the session; `left` is called once everything it held is free. */
-  end(left: () => void): void {
-    this.#leavers.push(left);
+  /** Ends the session; `left` is called once everything it held is free, and that is stored. */
+  end(leaver: Leaver): void {
+    this.#leavers.push(leaver);
     this.run(() => this.machine.end());
   }
 
-  /** The service has started again. */
+  /** The session was read again. */
   revive(): void {
     this.run(() => this.machine.wake());
   }
@@ -78,8 +84,10 @@ export class RestSession extends Session {
 
   override drop(): void {
     super.drop();
-    for (const { reject } of this.#asked.values()) reject(new Error("the session was read again"));
+    const error = new Error("the session was read again");
+    for (const { reject } of this.#asked.values()) reject(error);
     this.#asked.clear();
+    for (const { failed } of this.#leavers.splice(0)) failed(error);
   }
 
   isLive(): boolean {
@@ -113,7 +121,7 @@ export class RestSession extends Session {
   }
 
   protected override hasLeft(): void {
-    for (const left of this.#leavers.splice(0)) left();
+    for (const { left, failed } of this.#leavers.splice(0)) this.host.batch.afterwards(left, failed);
   }
 
   /** Hands the answer over once it is durable, unless the client has hung up by then. */

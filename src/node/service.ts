@@ -86,18 +86,20 @@ function restOf({ batch, sessions }: NodeHost): RestSessions {
     end: (id) => {
       const { promise, resolve, reject } = Promise.withResolvers<boolean>();
       batch.enter(() => {
+        batch.afterwards(() => {}, reject);
         const session = sessions.rest(id);
-        if (session?.saw()) session.end(() => batch.afterwards(() => resolve(true), reject));
-        else batch.afterwards(() => resolve(false), reject);
+        if (session?.saw()) session.end({ left: () => resolve(true), failed: reject });
+        else batch.afterwards(() => resolve(false));
       });
       return promise;
     },
     perform: (id, ask, signal) => {
       const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<RestSessions["perform"]>>>();
       batch.enter(() => {
+        batch.afterwards(() => {}, reject);
         const session = sessions.rest(id);
         if (session) session.perform(ask, signal, { resolve, reject });
-        else batch.afterwards(() => resolve({ status: "gone" }), reject);
+        else batch.afterwards(() => resolve({ status: "gone" }));
       });
       return promise;
     },

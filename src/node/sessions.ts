@@ -30,6 +30,9 @@ export class Sessions implements Clients {
   readonly #touched = new Set<Session>();
   /** Sessions that the commit under way stores for the first time. */
   readonly #inserted = new Set<Session>();
+  /** Sessions that were read from the store, and have yet to go on from there. */
+  readonly #restored = new Set<AnySession>();
+  #hasRevived = false;
   #lastId = 0;
 
   constructor(host: SessionHost, store: Store, randomHex: (bytes: number) => string) {
@@ -99,7 +102,7 @@ export class Sessions implements Clients {
     return session instanceof RestSession ? session : undefined;
   }
 
-  /** Takes over a session as it is stored; it has lost its connection. Part of a batch. */
+  /** Takes over a session as it is stored: it has lost its connection, and may be resumed at once. */
   restore(rowId: number, name: string, stored: StoredRecords, keys: Iterable<string>): void {
     const { client, ...records } = stored;
     const { address, transport, label } = client as StoredClient;
@@ -110,7 +113,13 @@ export class Sessions implements Clients {
         : new ClientSession(this.#host, start);
     this.#lastId = Math.max(this.#lastId, rowId);
     this.#add(session);
-    session.revive();
+    this.#restored.add(session);
+  }
+
+  /** Lets the sessions that were restored go on: their time runs, and those that were ending end. Part of a batch. */
+  revive(): void {
+    this.#hasRevived = true;
+    for (const session of this.#restored) session.revive();
   }
 
   touched(session: Session): void {
@@ -151,6 +160,8 @@ export class Sessions implements Clients {
   }
 
   committed(): void {
+    if (this.#hasRevived) this.#restored.clear();
+    this.#hasRevived = false;
     this.#changed.clear();
     this.#touched.clear();
     this.#inserted.clear();
@@ -163,13 +174,15 @@ export class Sessions implements Clients {
   takeBack(keysOf: (session: Session) => Iterable<string>): readonly string[] {
     for (const session of this.#inserted) session.rowId = 0;
     const touched = [...this.#touched];
+    this.#hasRevived = false;
     this.committed();
     const gone: string[] = [];
     for (const session of touched) {
       this.ended(session);
+      this.#restored.delete(session as AnySession);
       session.drop();
       const stored = session.rowId > 0 ? this.#store.loadSession(session.rowId) : undefined;
-      if (stored) this.#host.batch.enter(() => this.restore(session.rowId, session.name, stored, keysOf(session)));
+      if (stored) this.restore(session.rowId, session.name, stored, keysOf(session));
       else gone.push(session.name);
     }
     return gone;

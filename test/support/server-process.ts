@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { freePort } from "./free-port.ts";
 import { poll } from "./poll.ts";
@@ -71,6 +72,11 @@ export async function startServerProcess(variables: Readonly<Record<string, stri
     },
     get log() {
       return log;
+    },
+    async stall(seconds) {
+      child?.kill("SIGSTOP");
+      await sleep(seconds * 1000);
+      child?.kill("SIGCONT");
     },
     kill9: () => end("SIGKILL"),
     async restart(added = {}) {
