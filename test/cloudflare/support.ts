@@ -23,6 +23,15 @@ export async function until<Result>(
   throw late;
 }
 
+const unanswered: unknown[] = [];
+
+/** Never settles. It is kept, because the runtime rejects a promise when whatever could settle it is collected as garbage. */
+export function never(): Promise<never> {
+  const { promise, ...settling } = Promise.withResolvers<never>();
+  unanswered.push(settling);
+  return promise;
+}
+
 let names = 0;
 
 /** A name that no other test uses. */

@@ -13,7 +13,7 @@ import { resumeSession } from "../../../src/cloudflare/transports/session.ts";
 import { REFUSAL_HEADER } from "../../../src/core/protocols/carrier/refusal.ts";
 import { pass, stopClock } from "../clock.ts";
 import { cut, ENTRY, resumable, resume } from "../resuming.ts";
-import { fresh, keyStub, tokenOf, until } from "../support.ts";
+import { fresh, keyStub, never, tokenOf, until } from "../support.ts";
 
 const renewal = (leaseSeconds: number | undefined) => ({ type: "renew", key: "k", token: "t", leaseSeconds }) as const;
 
@@ -119,7 +119,7 @@ describe("sessions that are taken up again", () => {
     pass(1_000);
     await expect(inTurn(0, () => Promise.reject(new Error("failed")))).rejects.toThrow("failed");
     expect(mustWait(Date.now())).toBe(false);
-    for (let count = 0; count < 8; count += 1) void inTurn(0, () => new Promise(() => {}));
+    for (let count = 0; count < 8; count += 1) void inTurn(0, never);
     expect(mustWait(Date.now())).toBe(true);
     expect(mustWait(Date.now() + 10_000)).toBe(false);
   });

@@ -8,7 +8,7 @@ const FILES = [
     readdirSync(new URL(folder, TESTS)).map((name) => `${folder}${name}`),
   ),
   // A server cannot be told to put one of its objects to sleep.
-  "objects/key/sessionless-eviction.test.ts",
+  "cloudflare/key/sessionless-eviction.test.ts",
 ];
 const TITLES = FILES.map((file) => readFileSync(new URL(file, TESTS), "utf8")).join("\n");
 

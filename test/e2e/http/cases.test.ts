@@ -6,7 +6,7 @@ const TESTS = new URL("../../", import.meta.url);
 const FILES = [
   ...readdirSync(new URL("e2e/http/", TESTS)).map((name) => `e2e/http/${name}`),
   // A server cannot be told to put one of its objects to sleep.
-  "objects/http-session/http-eviction.test.ts",
+  "cloudflare/http-session/http-eviction.test.ts",
 ];
 const LAST = 136;
 
