@@ -1,4 +1,4 @@
-import { runInDurableObject } from "cloudflare:test";
+import { reset, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { httpSessionName } from "../../src/core/session-names.ts";
 import { allowLog, expectLog } from "../support/expected-logs.ts";
@@ -19,12 +19,14 @@ export interface RestReply {
 /** Requests without a reply so far. */
 const open = new Set<Promise<unknown>>();
 
-/** Requests that a file has left open end when its objects are deleted. */
-export function allowOpenRequestsToFail(): void {
-  if (open.size === 0) return;
+/** A service that has no keys and no sessions. Requests that earlier tests have left open end with their objects. */
+export async function newService(): Promise<void> {
+  if (open.size > 0) {
+    allowLog("request_failed", { status: 408, error: "client_canceled" });
+    allowLog("request_failed", { status: 503, error: "unavailable" });
+  }
   open.clear();
-  allowLog("request_failed", { status: 408, error: "client_canceled" });
-  allowLog("request_failed", { status: 503, error: "unavailable" });
+  await reset();
 }
 
 /** Asks the service whatever is to be asked. A signal makes the client leave, as the platform reports it. */

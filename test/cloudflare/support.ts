@@ -29,6 +29,15 @@ export function service(waitUntil: (work: Promise<unknown>) => void = () => {}):
   return new CloudflareService(env, waitUntil);
 }
 
+const unanswered: unknown[] = [];
+
+/** Never settles. It is kept, because the runtime rejects a promise when whatever could settle it is collected as garbage. */
+export function never(): Promise<never> {
+  const { promise, ...settling } = Promise.withResolvers<never>();
+  unanswered.push(settling);
+  return promise;
+}
+
 let names = 0;
 
 /** A name that no other test uses. */
