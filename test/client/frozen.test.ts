@@ -50,7 +50,8 @@ describe("while the server stands still", () => {
     await others.ready({ timeout: 10_000 });
     frozen.freeze();
     expect(lock.isHeld).toBe(true);
-    expect((await lock.lost).reason).toBe("expired");
+    // The first: the client has probed the connection in vain.
+    expect(["disconnected", "expired"]).toContain((await lock.lost).reason);
     expect(lock.isHeld).toBe(false);
     frozen.thaw();
     await using next = await others.acquire(key, { timeout: 20_000 });
