@@ -161,7 +161,7 @@ export function goalLines(goals: readonly Goal[]): string[] {
   return goals.map(
     ({ title, must, aim, value, verdict, isAimReached, isDoubtful }) =>
       `${title.padEnd(width)}  ${(must || `aim ${aim}`).padEnd(12)}  ${value.padEnd(20)}  ${verdict.toUpperCase()}` +
-      (must && aim ? `, aim ${aim} ${isAimReached ? "reached" : "not reached"}` : "") +
+      (must && isAimReached !== undefined ? `, aim ${aim} ${isAimReached ? "reached" : "not reached"}` : "") +
       (isDoubtful ? " (the turns disagree: repeat on a quiet machine)" : ""),
   );
 }
