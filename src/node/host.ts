@@ -73,6 +73,7 @@ export class NodeHost implements SessionHost {
   readonly #gone = new Set<string>();
   #isWell = true;
   #isTrying = false;
+  #isTryPlanned = false;
   #isRecovering = false;
   #isStopped = false;
 
@@ -310,7 +311,6 @@ export class NodeHost implements SessionHost {
   /** Nothing of the batch was told to anybody: its keys and sessions continue from what is stored. */
   #takeBack(error: unknown): void {
     this.log("error", "batch_failed", { error: String(error) });
-    const wasWell = this.#isWell;
     this.#isWell = false;
     this.#isTrying = false;
     this.#isRecovering = false;
@@ -328,11 +328,14 @@ export class NodeHost implements SessionHost {
       this.#failed(fault);
       return;
     }
-    if (wasWell) this.#tryLater();
+    this.#tryLater();
   }
 
   #tryLater(): void {
+    if (this.#isTryPlanned) return;
+    this.#isTryPlanned = true;
     this.after(TRY_AGAIN_MS, () => {
+      this.#isTryPlanned = false;
       if (this.#isWell) return;
       this.batch.enter(() => {
         this.#isTrying = true;

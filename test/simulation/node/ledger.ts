@@ -88,13 +88,17 @@ export class Ledger {
     const until = Math.min(askedAt, this.#world.now) + leaseSeconds * 1000;
     const belief = this.#beliefs.get(`${key} ${fence}`);
     if (belief && (!slot || slot.expires_at < until)) this.#fail(`the renewal of ${key} ${fence} is not stored`);
-    if (belief) this.#lease(belief, until);
+    if (!belief) return;
+    belief.leaseUntil = until;
+    belief.trulyUntil = this.#truly(until);
   }
 
   /** The client sends a renewal: from here on its lease may be a shorter one. */
   renews(key: string, fence: string, leaseSeconds: number): void {
     const belief = this.#beliefs.get(`${key} ${fence}`);
-    if (belief) this.#lease(belief, Math.min(belief.leaseUntil, this.#world.now + leaseSeconds * 1000));
+    if (!belief) return;
+    belief.leaseUntil = Math.min(belief.leaseUntil, this.#world.now + leaseSeconds * 1000);
+    belief.trulyUntil = Math.min(belief.trulyUntil, this.#world.schedule.now + leaseSeconds * 1000);
   }
 
   /** The client no longer relies on it. Returns until when, by true time, it could have. */
@@ -261,11 +265,6 @@ export class Ledger {
 
   #truly(time: number): number {
     return this.#world.schedule.now + time - this.#world.now;
-  }
-
-  #lease(belief: Belief, until: number): void {
-    belief.leaseUntil = until;
-    belief.trulyUntil = this.#truly(until);
   }
 
   #isContested(key: string): boolean {
