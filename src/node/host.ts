@@ -126,6 +126,7 @@ export class NodeHost implements SessionHost {
       batch: this.batch,
       keys: this.keys,
       randomHex: (bytes) => runtime.randomHex(bytes),
+      now: () => this.now(),
       isWell: () => this.#isWell,
       answered: (answer) => this.#keyMeter.answered(answer),
     });
@@ -226,6 +227,10 @@ export class NodeHost implements SessionHost {
     }
   }
 
+  leaseEnd(key: string, token: string): number | undefined {
+    return this.keys.get(key)?.engine.leaseEnd(token);
+  }
+
   report(ask: ReportRequest, scope: Scope | undefined): Promise<string> {
     return this.reports(ask, scope);
   }
@@ -272,9 +277,13 @@ export class NodeHost implements SessionHost {
 
   #notify(key: Key, event: NoticeEvent, session: Session | undefined): void {
     const { type: _, session: __, ...notice } = event;
-    const answer = (answer: "taken" | "noted" | "gone" | "later") => {
+    const { offer } = event;
+    const answer = (said: "taken" | "noted" | "gone" | "later") => {
+      // Its client was told that it is too late.
+      const isLate = said === "taken" && offer && (this.leaseEnd(key.name, offer.token) ?? 0) <= this.now();
+      const answer = isLate ? "gone" : said;
       this.batch.afterwards(() => this.#keyMeter.answered(answer));
-      if (!key.isDeleted) this.keys.answer(key, event.request, answer, event.offer?.token);
+      if (!key.isDeleted) this.keys.answer(key, event.request, answer, offer?.token);
     };
     // A session that is not there was lost in a crash. Its client may have the grant that it was offered before.
     if (session) session.notice({ key: key.name, ...notice }, answer);
