@@ -298,16 +298,17 @@ export class NodeHost implements SessionHost {
   #commit(): void {
     const { keys, sessions, metrics } = this;
     const hasChanges = keys.hasChanges || sessions.hasChanges || metrics.hasChanges || this.#isTrying;
-    if (hasChanges)
+    if (hasChanges) {
       this.#store.commit((rows) => {
         keys.write(rows);
         sessions.write(rows);
         metrics.write(rows);
         if (this.#isTrying) rows.putValue(PROBE, String(this.now()));
       });
-    keys.committed();
+      keys.committed();
+      metrics.committed();
+    }
     sessions.committed();
-    metrics.committed();
     if (this.#isRecovering) this.#gone.clear();
     this.#isRecovering = false;
     this.#isTrying = false;

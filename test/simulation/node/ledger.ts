@@ -279,12 +279,12 @@ export class Ledger {
 
   #lookAtBeliefs(): void {
     const { now } = this.#world.schedule;
-    for (const [name, { holder, key, fence, leaseUntil, trulyUntil }] of this.#beliefs) {
+    for (const [name, { holder, key, fence, trulyUntil }] of this.#beliefs) {
       if (Math.min(trulyUntil, holder.awayUntil) <= now) continue;
       const slot = this.#slot(key, fence);
       if (!slot) this.#fail(`${holder.name} was told of ${name}, which is not stored any more`);
-      else if (slot.expires_at < leaseUntil)
-        this.#fail(`${holder.name} may rely on ${name} for ${leaseUntil - slot.expires_at} ms longer than is stored`);
+      else if (this.#truly(slot.expires_at) < trulyUntil)
+        this.#fail(`${holder.name} may rely on ${name} for longer than is stored`);
     }
   }
 
@@ -294,7 +294,7 @@ export class Ledger {
     const { key, fence, leaseUntil } = belief;
     schedule.after(20, () => {
       const { host } = this.#world;
-      if (!host || this.#world.troubles !== troubles || host.batch.backlog > 0) return;
+      if (!host || this.#world.troubles !== troubles || host.batch.backlog > 0 || this.#world.now >= endsAt) return;
       if (this.#beliefs.get(`${key} ${fence}`) !== belief || belief.leaseUntil !== leaseUntil) return;
       if (belief.holder.awayUntil !== Number.POSITIVE_INFINITY) return;
       const held = host.keys
