@@ -17,6 +17,7 @@ interface ClaimsParts {
   readonly batch: Batch;
   readonly keys: Keys;
   randomHex(bytes: number): string;
+  now(): number;
   /** Whether anything new can be stored. */
   isWell(): boolean;
   /** What was said to a notice, for the metrics. */
@@ -108,7 +109,10 @@ export class Claims {
     if (outcome.status === "queued") return;
     this.#parts.batch.afterwards(() => {
       // Aborted meanwhile, and withdrawn.
-      if (this.#waiting.delete(request)) resolve(outcome);
+      if (!this.#waiting.delete(request)) return;
+      // The commit may have taken longer than the lease.
+      const isLate = outcome.status === "granted" && outcome.hold.expiresAt <= this.#parts.now();
+      resolve(isLate ? { status: "lease_expired" } : outcome);
     });
   }
 }

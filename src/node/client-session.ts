@@ -23,7 +23,7 @@ export class ClientSession extends Session {
   #carrier: Carrier | undefined;
   #arrival: ClientEntry | undefined;
   /** Lines to be sent once the batch is durable. */
-  #unsent: string[] = [];
+  #unsent: (() => string)[] = [];
   readonly #window = new ReceiveWindow();
   #received = 0;
   #acknowledged = 0;
@@ -138,7 +138,7 @@ export class ClientSession extends Session {
     switch (effect.type) {
       case "send":
         if (this.#unsent.length === 0) this.#flushAfterwards();
-        this.#unsent.push(effect.line);
+        this.#unsent.push(this.#lineOf(effect));
         break;
       case "close": {
         const carrier = this.#carrier;
@@ -213,12 +213,18 @@ export class ClientSession extends Session {
       () => {
         const lines = this.#unsent;
         this.#unsent = [];
-        carrier?.send(lines);
+        carrier?.send(lines.map((line) => line()));
       },
       () => {
         this.#unsent = [];
       },
     );
+  }
+
+  #lineOf({ line, grant }: Extract<Effect, { readonly type: "send" }>): () => string {
+    if (!grant) return () => line;
+    const runs = this.leaseOf(grant.key, grant.token);
+    return () => (runs() ? line : grant.lateLine);
   }
 
   /** The client has closed its connection, or has lost it. */

@@ -75,6 +75,7 @@ export class NodeHost implements SessionHost {
   #news: (() => void)[] | undefined;
   #isWell = true;
   #isTrying = false;
+  #isTryPlanned = false;
   #isRecovering = false;
   #isStopped = false;
 
@@ -127,6 +128,7 @@ export class NodeHost implements SessionHost {
       batch: this.batch,
       keys: this.keys,
       randomHex: (bytes) => runtime.randomHex(bytes),
+      now: () => this.now(),
       isWell: () => this.#isWell,
       answered: (answer) => this.#keyMeter.answered(answer),
     });
@@ -239,6 +241,10 @@ export class NodeHost implements SessionHost {
     }
   }
 
+  leaseEnd(key: string, token: string): number | undefined {
+    return this.keys.get(key)?.engine.leaseEnd(token);
+  }
+
   report(ask: ReportRequest, scope: Scope | undefined): Promise<string> {
     return this.reports(ask, scope);
   }
@@ -290,9 +296,13 @@ export class NodeHost implements SessionHost {
 
   #notify(key: Key, event: NoticeEvent, session: Session | undefined): void {
     const { type: _, session: __, ...notice } = event;
-    const answer = (answer: "taken" | "noted" | "gone" | "later") => {
+    const { offer } = event;
+    const answer = (said: "taken" | "noted" | "gone" | "later") => {
+      // Its client was told that it is too late.
+      const isLate = said === "taken" && offer && (this.leaseEnd(key.name, offer.token) ?? 0) <= this.now();
+      const answer = isLate ? "gone" : said;
       this.batch.afterwards(() => this.#keyMeter.answered(answer));
-      if (!key.isDeleted) this.keys.answer(key, event.request, answer, event.offer?.token);
+      if (!key.isDeleted) this.keys.answer(key, event.request, answer, offer?.token);
     };
     // A session that is not there was lost in a crash. Its client may have the grant that it was offered before.
     if (session) session.notice({ key: key.name, ...notice }, answer);
@@ -307,16 +317,17 @@ export class NodeHost implements SessionHost {
   #commit(): void {
     const { keys, sessions, metrics } = this;
     const hasChanges = keys.hasChanges || sessions.hasChanges || metrics.hasChanges || this.#isTrying;
-    if (hasChanges)
+    if (hasChanges) {
       this.#store.commit((rows) => {
         keys.write(rows);
         sessions.write(rows);
         metrics.write(rows);
         if (this.#isTrying) rows.putValue(PROBE, String(this.now()));
       });
-    keys.committed();
+      keys.committed();
+      metrics.committed();
+    }
     sessions.committed();
-    metrics.committed();
     if (this.#isRecovering) this.#gone.clear();
     this.#isRecovering = false;
     this.#isTrying = false;
@@ -329,7 +340,6 @@ export class NodeHost implements SessionHost {
   /** Nothing of the batch was told to anybody: its keys and sessions continue from what is stored. */
   #takeBack(error: unknown): void {
     this.log("error", "batch_failed", { error: String(error) });
-    const wasWell = this.#isWell;
     this.#isWell = false;
     this.#isTrying = false;
     this.#isRecovering = false;
@@ -347,11 +357,14 @@ export class NodeHost implements SessionHost {
       this.#failed(fault);
       return;
     }
-    if (wasWell) this.#tryLater();
+    this.#tryLater();
   }
 
   #tryLater(): void {
+    if (this.#isTryPlanned) return;
+    this.#isTryPlanned = true;
     this.after(TRY_AGAIN_MS, () => {
+      this.#isTryPlanned = false;
       if (this.#isWell) return;
       this.batch.enter(() => {
         this.#isTrying = true;

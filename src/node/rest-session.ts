@@ -8,6 +8,7 @@ import type { SessionHost } from "./session-host.ts";
 
 const GONE: Gone = { status: "gone" };
 const LEFT: Left = { status: "left" };
+const LATE: Outcome = { status: "lease_expired" };
 
 /** A request whose client waits for the answer. */
 interface Asked {
@@ -22,6 +23,11 @@ interface Leaver {
   failed(error: unknown): void;
 }
 
+interface Abandoned {
+  readonly id: string;
+  readonly key: string;
+}
+
 /** The session of a client that makes HTTP requests. */
 export class RestSession extends Session {
   protected readonly machine: PolledSession;
@@ -30,6 +36,7 @@ export class RestSession extends Session {
   readonly #prefix: string;
   /** Those who wait until everything that the session held is free. */
   readonly #leavers: Leaver[] = [];
+  #abandoned: readonly Abandoned[] = [];
 
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
@@ -60,7 +67,22 @@ export class RestSession extends Session {
 
   /** The session was read again. */
   revive(): void {
+    const { batch } = this.host;
+    const abandoned = this.#abandoned;
+    batch.afterwards(() => {
+      this.#abandoned = [];
+    });
+    for (const { id, key } of abandoned) this.run(() => this.machine.withdraw(id, key, { hasLeft: false }));
     this.run(() => this.machine.wake());
+  }
+
+  /** The requests of a session that was dropped. Their clients were told that they have failed: they are withdrawn. */
+  get abandoned(): readonly Abandoned[] {
+    return this.#abandoned;
+  }
+
+  abandon(requests: readonly Abandoned[]): void {
+    this.#abandoned = requests;
   }
 
   /** Carries a request out. Once the signal is aborted, its answer reaches nobody, and it is withdrawn. */
@@ -85,6 +107,8 @@ export class RestSession extends Session {
   override drop(): void {
     super.drop();
     const error = new Error("the session was read again");
+    const asked = Array.from(this.#asked, ([id, { request }]) => ({ id, key: request.key }));
+    this.#abandoned = [...this.#abandoned, ...asked];
     for (const { reject } of this.#asked.values()) reject(error);
     this.#asked.clear();
     for (const { failed } of this.#leavers.splice(0)) failed(error);
@@ -130,13 +154,16 @@ export class RestSession extends Session {
     const asked = this.#asked.get(id);
     if (!asked) return;
     const isAnswer = typeof outcome !== "string";
+    const { token } = isAnswer ? outcome : {};
+    const runs = token === undefined ? () => true : this.leaseOf(asked.request.key, token);
     batch.afterwards(
       () => {
         // Withdrawn meanwhile.
         if (!this.#asked.delete(id)) return;
-        asked.resolve(isAnswer ? outcome : GONE);
-        if (!isAnswer) return;
-        this.host.count({ type: "answered", status: outcome.status }, "http");
+        const told = runs() ? outcome : LATE;
+        asked.resolve(typeof told === "string" ? GONE : told);
+        if (typeof told === "string") return;
+        this.host.count({ type: "answered", status: told.status }, "http");
         batch.enter(() => this.run(() => this.machine.delivered(id)));
       },
       (error) => {

@@ -103,7 +103,7 @@ export class Sessions implements Clients {
   }
 
   /** Takes over a session as it is stored: it has lost its connection, and may be resumed at once. */
-  restore(rowId: number, name: string, stored: StoredRecords, keys: Iterable<string>): void {
+  restore(rowId: number, name: string, stored: StoredRecords, keys: Iterable<string>): AnySession {
     const { client, ...records } = stored;
     const { address, transport, label } = client as StoredClient;
     const start: SessionStart = { name, address, transport, label, rowId, stored: records, keys };
@@ -114,6 +114,7 @@ export class Sessions implements Clients {
     this.#lastId = Math.max(this.#lastId, rowId);
     this.#add(session);
     this.#restored.add(session);
+    return session;
   }
 
   /** Lets the sessions that were restored go on: their time runs, and those that were ending end. Part of a batch. */
@@ -182,8 +183,11 @@ export class Sessions implements Clients {
       this.#restored.delete(session as AnySession);
       session.drop();
       const stored = session.rowId > 0 ? this.#store.loadSession(session.rowId) : undefined;
-      if (stored) this.restore(session.rowId, session.name, stored, keysOf(session));
-      else gone.push(session.name);
+      if (!stored) gone.push(session.name);
+      else {
+        const restored = this.restore(session.rowId, session.name, stored, keysOf(session));
+        if (session instanceof RestSession && restored instanceof RestSession) restored.abandon(session.abandoned);
+      }
     }
     return gone;
   }

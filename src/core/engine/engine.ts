@@ -350,6 +350,11 @@ export class KeyEngine {
     return this.#holds.get(token) !== undefined;
   }
 
+  /** When the lease of this hold ends; undefined if there is no such hold. */
+  leaseEnd(token: string): number | undefined {
+    return this.#holds.get(token)?.expiresAt;
+  }
+
   /** When the key was last used, if nobody holds it or waits for it. */
   get idleSince(): number | undefined {
     return this.#idleness.since;

@@ -28,6 +28,7 @@ export class RestClient implements SimulatedClient, Holder {
   readonly #renewing = new Set<string>();
   /** It has asked for the end of its session: that may have come, whatever it hears. */
   #isEnding = false;
+  #hasLost = false;
   #isLeaving = false;
   #hasLeft = false;
 
@@ -44,7 +45,9 @@ export class RestClient implements SimulatedClient, Holder {
 
   get waiters(): readonly SessionWaiters[] {
     if (this.#id === undefined) return [];
-    return [{ session: httpSessionName(this.#id), count: this.#asked.size + this.#places.size }];
+    // What waited when the process died is skipped when its turn comes.
+    const count = this.#hasLost ? Number.POSITIVE_INFINITY : this.#asked.size + this.#places.size;
+    return [{ session: httpSessionName(this.#id), count }];
   }
 
   act(): void {
@@ -107,6 +110,7 @@ export class RestClient implements SimulatedClient, Holder {
     this.#places.clear();
     this.#id = undefined;
     this.#isEnding = false;
+    this.#hasLost = false;
   }
 
   #open(): void {
@@ -247,6 +251,7 @@ export class RestClient implements SimulatedClient, Holder {
         const said =
           typeof end === "string" ? end : `${end.result.status} ${"token" in end.result ? end.result.token : ""}`;
         this.#world.tell(`${this.name} hears ${said} for ${asked.what}`);
+        if (end === "lost") this.#hasLost = true;
         if (typeof end === "string") return;
         const { result } = end;
         if (result.status === "gone") this.#gone(id);

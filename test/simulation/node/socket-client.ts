@@ -126,6 +126,8 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
   heard(socket: Socket, line: string): void {
     if (socket !== this.#socket) return;
     this.#world.tell(`${this.name} hears ${line}`);
+    // Until it is answered, nothing says that its session is still there.
+    this.awayUntil = Number.POSITIVE_INFINITY;
     const [first = "", ...rest] = line.split(" ");
     if (first === "!") this.#pushed(rest);
     else if (first === "@r") this.#resumable(rest);
@@ -211,7 +213,6 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     const socket = new Socket(this.#world, this);
     this.#socket = socket;
     this.#isEnding = false;
-    this.awayUntil = Number.POSITIVE_INFINITY;
     this.#world.tell(`${this.name} is connected`);
     socket.attached(admission.attach(socket));
     if (this.#manner === "resumable") socket.say("@r session\n_\nresume\n");
@@ -263,7 +264,8 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     this.#socket = undefined;
     this.#isEnding = false;
     const mayResume = this.#credential !== undefined && !isGone;
-    if (mayResume) this.awayUntil = this.#world.schedule.now + this.#world.config.resumeGraceMs;
+    if (mayResume)
+      this.awayUntil = Math.min(this.awayUntil, this.#world.schedule.now + this.#world.config.resumeGraceMs);
     // A fault of the service costs nobody a lock: whoever has its token has it until its lease ends.
     else if (isFault && this.#manner !== "resumable") this.#forget({ keepsHolds: true });
     else this.#forget();
