@@ -2,8 +2,13 @@
 export interface BatchStore {
   /** Makes everything that the commands of this batch have changed durable. Throws if nothing of it was stored. */
   commit(): void;
-  /** Nothing of this batch counts: what it has touched is read again. */
-  takeBack(error: unknown): void;
+  /**
+   * Nothing of this batch counts: what it has touched is read again. What is entered meanwhile runs before everything
+   * that waits. False if nothing can be taken back: then the batch counts as it is.
+   */
+  takeBack(error: unknown): boolean;
+  /** Somebody could not be told. */
+  untold(error: unknown): void;
 }
 
 interface Step {
@@ -11,6 +16,8 @@ interface Step {
   readonly failed: ((error: unknown) => void) | undefined;
 }
 
+/** The cause of a command that comes from outside. */
+const OUTSIDE = -1;
 /** Commands run before other connections get their turn, at the most, in ms. */
 const TURN_MS = 20;
 
@@ -24,11 +31,14 @@ export class Batch {
   readonly #schedule: (turn: () => void) => void;
   readonly #elapsed: () => number;
   #work: (() => void)[] = [];
+  /** For each command in `#work` the batch in which another command has caused it, or `OUTSIDE`. */
+  #causes: number[] = [];
   /** The next command in `#work`. */
   #next = 0;
   #steps: Step[] = [];
   #callbacks: (() => void)[] = [];
   #isRunning = false;
+  #isTakingBack = false;
   #isScheduled = false;
   #turnEndsAt = 0;
   #turn = 0;
@@ -52,12 +62,28 @@ export class Batch {
     return this.#work.length - this.#next;
   }
 
-  /** Runs a command now, or after those before it. */
+  /**
+   * Runs a command now, or after those before it. One that is entered by another command does not count if that one's
+   * batch fails.
+   */
   enter(command: () => void): void {
     if (this.#isStopped) return;
     this.#work.push(command);
+    this.#causes.push(this.#isRunning ? this.#turn : OUTSIDE);
     this.#arm();
-    if (!this.#isRunning) this.#run();
+    if (!this.#isRunning && !this.#isTakingBack) this.#run();
+  }
+
+  /** Like `enter`. If the command throws, `failed` is told. */
+  attempt(command: () => void, failed: (error: unknown) => void): void {
+    this.enter(() => {
+      try {
+        command();
+      } catch (error) {
+        failed(error);
+        throw error;
+      }
+    });
   }
 
   /** Runs a step once this batch is durable, or `failed` if it cannot be made so. Only for commands that run. */
@@ -69,10 +95,10 @@ export class Batch {
   /** The outcome of a command, once it and everything it may depend on is durable. */
   ask<Result>(command: () => Result): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
-    this.enter(() => {
+    this.attempt(() => {
       const result = command();
       this.afterwards(() => resolve(result), reject);
-    });
+    }, reject);
     return promise;
   }
 
@@ -86,16 +112,15 @@ export class Batch {
   settle(): void {
     if (this.#isStopped) return;
     this.#isScheduled = false;
-    this.#turn += 1;
     const [steps, callbacks] = [this.#steps, this.#callbacks];
     this.#steps = [];
     this.#callbacks = [];
     const fault = this.#fault ?? this.#commit();
     this.#fault = undefined;
-    if (fault) {
-      this.#store.takeBack(fault.error);
-      for (const { failed } of steps) failed?.(fault.error);
-    } else for (const { done } of steps) done();
+    this.#turn += 1;
+    if (fault && this.#takeBack(fault.error)) {
+      for (const { failed } of steps) if (failed) this.#tell(() => failed(fault.error));
+    } else for (const { done } of steps) this.#tell(done);
     this.#turnEndsAt = 0;
     for (const callback of callbacks) callback();
     if (this.backlog > 0) {
@@ -118,6 +143,34 @@ export class Batch {
     }
   }
 
+  /** Drops what the batch that has failed would still have done. */
+  #takeBack(error: unknown): boolean {
+    const waiting = this.#work.slice(this.#next);
+    const causes = this.#causes.slice(this.#next);
+    this.#work = [];
+    this.#causes = [];
+    this.#next = 0;
+    this.#isTakingBack = true;
+    const isTakenBack = this.#store.takeBack(error);
+    this.#isTakingBack = false;
+    for (const [index, command] of waiting.entries()) {
+      const cause = causes[index] ?? OUTSIDE;
+      if (isTakenBack && cause === this.#turn - 1) continue;
+      this.#work.push(command);
+      this.#causes.push(cause);
+    }
+    return isTakenBack;
+  }
+
+  /** Whoever cannot be told keeps nobody else from being told. */
+  #tell(step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#store.untold(error);
+    }
+  }
+
   #arm(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -126,7 +179,7 @@ export class Batch {
 
   #run(): void {
     // What one batch has half done must not be mixed with the next.
-    if (this.#fault) return;
+    if (this.#fault || this.#isStopped) return;
     const startedAt = this.#elapsed();
     if (this.#turnEndsAt === 0) this.#turnEndsAt = startedAt + TURN_MS;
     else if (startedAt > this.#turnEndsAt) return;
@@ -142,9 +195,13 @@ export class Batch {
       this.#fault = { error };
     }
     this.#isRunning = false;
-    if (this.#next === this.#work.length) this.#work = [];
-    else if (this.#next > 1_000) this.#work.splice(0, this.#next);
-    else return;
+    if (this.#next === this.#work.length) {
+      this.#work = [];
+      this.#causes = [];
+    } else if (this.#next > 1_000) {
+      this.#work.splice(0, this.#next);
+      this.#causes.splice(0, this.#next);
+    } else return;
     this.#next = 0;
   }
 }

@@ -6,7 +6,11 @@ import type { Key, Keys } from "./keys.ts";
 
 const LEFT: Left = { status: "left" };
 
+/** A withdrawal that could not be stored is made again after this time. */
+const TRY_AGAIN_MS = 1_000;
+
 interface Waiting {
+  readonly key: string;
   resolve(end: ClaimEnd): void;
   reject(error: unknown): void;
 }
@@ -16,6 +20,7 @@ interface ClaimsParts {
   readonly batch: Batch;
   readonly keys: Keys;
   randomHex(bytes: number): string;
+  after(ms: number, callback: () => void): void;
   /** Whether anything new can be stored. */
   isWell(): boolean;
   /** What was said to a notice, for the metrics. */
@@ -38,13 +43,13 @@ export class Claims {
     const { promise, resolve, reject } = Promise.withResolvers<ClaimEnd>();
     const request = randomHex(12);
     const session = newSessionlessOwner(sessionless.kind);
-    const waiting = { resolve, reject };
+    const waiting = { key, resolve, reject };
     const hungUp = () => {
       resolve(LEFT);
-      if (this.#waiting.delete(request)) batch.enter(() => keys.ask(key, { type: "cancel", request }));
+      if (this.#waiting.delete(request)) this.#withdraw(key, request);
     };
     signal.addEventListener("abort", hungUp);
-    batch.enter(() => {
+    batch.attempt(() => {
       if (signal.aborted) resolve(LEFT);
       else if (!isWell()) resolve({ status: "unavailable" });
       else {
@@ -52,7 +57,7 @@ export class Claims {
         const command = { session, request, leaseSeconds, waitMs, sessionless };
         this.#answer(request, keys.ask(key, { type: "claim", command }), waiting);
       }
-    });
+    }, reject);
     return promise.finally(() => signal.removeEventListener("abort", hungUp));
   }
 
@@ -70,10 +75,11 @@ export class Claims {
   }
 
   /** Tells the outcome once it is durable. If its client has hung up by then, the claim is withdrawn. */
-  #answer(request: string, outcome: ClaimOutcome, { resolve, reject }: Waiting): void {
+  #answer(request: string, outcome: ClaimOutcome, { key, resolve, reject }: Waiting): void {
     const { batch } = this.#parts;
     const failed = (error: unknown) => {
-      this.#waiting.delete(request);
+      // It may have been in the queue before.
+      if (this.#waiting.delete(request)) this.#withdraw(key, request);
       reject(error);
     };
     if (outcome.status === "queued") {
@@ -84,5 +90,15 @@ export class Claims {
       // Aborted meanwhile, and withdrawn.
       if (this.#waiting.delete(request)) resolve(outcome);
     }, failed);
+  }
+
+  /** Nobody wants the claim any longer: it must not hold or wait, even if that cannot be stored now. */
+  #withdraw(key: string, request: string): void {
+    const { batch, keys, after } = this.#parts;
+    const again = () => after(TRY_AGAIN_MS, () => this.#withdraw(key, request));
+    batch.attempt(() => {
+      keys.ask(key, { type: "cancel", request });
+      batch.afterwards(() => {}, again);
+    }, again);
   }
 }

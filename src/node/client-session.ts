@@ -141,7 +141,10 @@ export class ClientSession extends Session {
         const carrier = this.#carrier;
         const { code } = effect;
         this.#carrier = undefined;
-        batch.afterwards(() => carrier?.close(code));
+        batch.afterwards(
+          () => carrier?.close(code),
+          () => carrier?.close(FAULT),
+        );
         break;
       }
       case "detached":

@@ -20,7 +20,7 @@ import { Metrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
 import type { Session } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
-import { Sessions } from "./sessions.ts";
+import { type LostSession, Sessions } from "./sessions.ts";
 import type { Store } from "./store/store.ts";
 import { type Timed, Timers } from "./timers.ts";
 
@@ -69,10 +69,12 @@ export class NodeHost implements SessionHost {
   readonly #sessionConfig: SessionConfig;
   readonly #failed: (error: unknown) => void;
   readonly #context: { now: number } & Omit<CommandContext, "now">;
-  /** Sessions that were lost in a failed batch, and are to leave their keys. */
-  readonly #gone = new Set<string>();
+  /** Sessions that were lost in a failed batch, and are to leave their keys once commits work. */
+  readonly #gone = new Map<string, LostSession>();
   #isWell = true;
+  /** The next commit writes something in any case. */
   #isTrying = false;
+  #isTryPlanned = false;
   #isStopped = false;
 
   constructor({ config, store, runtime, log, failed }: HostParts) {
@@ -86,7 +88,11 @@ export class NodeHost implements SessionHost {
     const salt = () => runtime.randomHex(8);
     this.#context = { now: 0, salt, fenceFloor, maxWaiters, gcMaxIdleMs };
     this.batch = new Batch(
-      { commit: () => this.#commit(), takeBack: (error) => this.#takeBack(error) },
+      {
+        commit: () => this.#commit(),
+        takeBack: (error) => this.#takeBack(error),
+        untold: (error) => this.log("error", "step_failed", { error: String(error) }),
+      },
       (turn) => runtime.atEndOfTurn(turn),
       () => runtime.elapsed(),
     );
@@ -124,6 +130,7 @@ export class NodeHost implements SessionHost {
       batch: this.batch,
       keys: this.keys,
       randomHex: (bytes) => runtime.randomHex(bytes),
+      after: (ms, callback) => this.after(ms, callback),
       isWell: () => this.#isWell,
       answered: (answer) => this.#keyMeter.answered(answer),
     });
@@ -148,13 +155,14 @@ export class NodeHost implements SessionHost {
         else keysOf.set(session, [name]);
       }
     }
-    this.batch.enter(() => {
-      for (const { id, name, records } of sessions) {
-        this.sessions.restore(id, name, records, keysOf.get(name) ?? []);
-        keysOf.delete(name);
-      }
-      for (const [session, names] of keysOf) for (const name of names) this.#leave(session, name);
-    });
+    for (const { id, name, records } of sessions) {
+      this.sessions.restore(id, name, records, keysOf.get(name) ?? []);
+      keysOf.delete(name);
+    }
+    for (const [session, names] of keysOf)
+      this.batch.enter(() => {
+        for (const name of names) this.#leave(session, name);
+      });
     this.batch.settle();
   }
 
@@ -281,8 +289,22 @@ export class NodeHost implements SessionHost {
   }
 
   /** The session was lost: its places go, and its holds stay if its client has their tokens. */
-  #leave(session: string, key: string): void {
-    if (sessionlessProtocolOf(session) !== "relay") this.keys.ask(key, { type: "leave", session, keepsReported: true });
+  #leave(session: string, key: string, { hasLeft }: Pick<LostSession, "hasLeft"> = { hasLeft: false }): void {
+    const keepsReported = !(hasLeft && this.config.autoRelease);
+    if (sessionlessProtocolOf(session) !== "relay") this.keys.ask(key, { type: "leave", session, keepsReported });
+  }
+
+  /** Commits work again: sessions that were lost meanwhile leave their keys. */
+  #leaveGone(): void {
+    const gone = [...this.#gone.values()];
+    for (const { name, engine } of this.keys)
+      for (const session of [...engine.sessions]) {
+        const lost = this.#gone.get(session);
+        if (lost) this.#leave(session, name, lost);
+      }
+    this.batch.afterwards(() => {
+      for (const { name } of gone) this.#gone.delete(name);
+    });
   }
 
   #commit(): void {
@@ -300,40 +322,45 @@ export class NodeHost implements SessionHost {
     keys.committed();
     sessions.committed();
     metrics.committed();
-    this.#gone.clear();
+    if (this.#gone.size > 0) this.batch.afterTurn(() => this.batch.enter(() => this.#leaveGone()));
     if (!this.#isWell) this.log("warn", "storage_works_again");
     this.#isWell = true;
     this.#isTrying = false;
   }
 
   /** Nothing of the batch was told to anybody: its keys and sessions continue from what is stored. */
-  #takeBack(error: unknown): void {
+  #takeBack(error: unknown): boolean {
     this.log("error", "batch_failed", { error: String(error) });
-    const wasWell = this.#isWell;
+    if (this.#store.isVolatile) {
+      this.#commit();
+      return false;
+    }
     this.#isWell = false;
     this.#isTrying = false;
     try {
-      const keys = this.keys.takeBack();
-      const keysOf = (session: Session) =>
-        new Set([
-          ...session.keys,
-          ...keys.filter(({ engine }) => [...engine.sessions].includes(session.name)).map(({ name }) => name),
-        ]);
-      for (const name of this.sessions.takeBack(keysOf)) this.#gone.add(name);
+      const keysOf = new Map<string, string[]>();
+      for (const { name, engine } of this.keys.takeBack())
+        for (const session of engine.sessions) keysOf.set(session, [...(keysOf.get(session) ?? []), name]);
+      for (const lost of this.sessions.takeBack((session) => keysOf.get(session) ?? []))
+        this.#gone.set(lost.name, lost);
     } catch (fault) {
+      // What is in memory is not what is stored, and cannot be made so.
+      this.stop();
       this.#failed(fault);
-      return;
+      return true;
     }
-    if (wasWell) this.#tryLater();
+    this.#tryLater();
+    return true;
   }
 
   #tryLater(): void {
+    if (this.#isTryPlanned) return;
+    this.#isTryPlanned = true;
     this.after(TRY_AGAIN_MS, () => {
+      this.#isTryPlanned = false;
       if (this.#isWell) return;
       this.batch.enter(() => {
         this.#isTrying = true;
-        for (const { name, engine } of this.keys)
-          for (const session of engine.sessions) if (this.#gone.has(session)) this.#leave(session, name);
       });
       this.#tryLater();
     });

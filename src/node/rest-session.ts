@@ -16,14 +16,19 @@ interface Asked {
   reject(error: unknown): void;
 }
 
+/** Somebody who waits until everything that the session held is free. */
+interface Leaver {
+  left(): void;
+  failed(error: unknown): void;
+}
+
 /** The session of a client that makes HTTP requests. */
 export class RestSession extends Session {
   protected readonly machine: PolledSession;
   readonly #asked = new Map<string, Asked>();
   #lastId = 0;
   readonly #prefix: string;
-  /** Those who wait until everything that the session held is free. */
-  readonly #leavers: (() => void)[] = [];
+  readonly #leavers: Leaver[] = [];
 
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
@@ -46,9 +51,9 @@ export class RestSession extends Session {
     return isThere && !this.isDropped;
   }
 
-  /** Ends the session; `left` is called once everything it held is free. */
-  end(left: () => void): void {
-    this.#leavers.push(left);
+  /** Ends the session; `left` is called once everything it held is free, `failed` if that has to begin again. */
+  end(leaver: Leaver): void {
+    this.#leavers.push(leaver);
     this.run(() => this.machine.end());
   }
 
@@ -78,8 +83,10 @@ export class RestSession extends Session {
 
   override drop(): void {
     super.drop();
-    for (const { reject } of this.#asked.values()) reject(new Error("the session was read again"));
+    const error = new Error("the session was read again");
+    for (const { reject } of this.#asked.values()) reject(error);
     this.#asked.clear();
+    for (const { failed } of this.#leavers.splice(0)) failed(error);
   }
 
   isLive(): boolean {
@@ -112,8 +119,8 @@ export class RestSession extends Session {
     }
   }
 
-  protected override hasLeft(): void {
-    for (const left of this.#leavers.splice(0)) left();
+  protected override allLeft(): void {
+    for (const { left } of this.#leavers.splice(0)) left();
   }
 
   /** Hands the answer over once it is durable, unless the client has hung up by then. */

@@ -85,20 +85,21 @@ function restOf({ batch, sessions }: NodeHost): RestSessions {
     ping: (id) => batch.ask(() => sessions.rest(id)?.saw() ?? false),
     end: (id) => {
       const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-      batch.enter(() => {
+      batch.attempt(() => {
         const session = sessions.rest(id);
-        if (session?.saw()) session.end(() => batch.afterwards(() => resolve(true), reject));
+        const left = () => batch.afterwards(() => resolve(true), reject);
+        if (session?.saw()) session.end({ left, failed: reject });
         else batch.afterwards(() => resolve(false), reject);
-      });
+      }, reject);
       return promise;
     },
     perform: (id, ask, signal) => {
       const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<RestSessions["perform"]>>>();
-      batch.enter(() => {
+      batch.attempt(() => {
         const session = sessions.rest(id);
         if (session) session.perform(ask, signal, { resolve, reject });
         else batch.afterwards(() => resolve({ status: "gone" }), reject);
-      });
+      }, reject);
       return promise;
     },
   };

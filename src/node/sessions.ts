@@ -18,6 +18,13 @@ interface StoredClient {
   readonly label?: string;
 }
 
+/** A session of which nothing is stored, after its batch has failed. */
+export interface LostSession {
+  readonly name: string;
+  /** Its client had left. Otherwise it is our fault that it is gone. */
+  readonly hasLeft: boolean;
+}
+
 /** All sessions: who is there, what caps allow, and what of them has to be stored. */
 export class Sessions implements Clients {
   readonly #host: SessionHost;
@@ -99,7 +106,7 @@ export class Sessions implements Clients {
     return session instanceof RestSession ? session : undefined;
   }
 
-  /** Takes over a session as it is stored; it has lost its connection. Part of a batch. */
+  /** Takes over a session as it is stored; it has lost its connection. */
   restore(rowId: number, name: string, stored: StoredRecords, keys: Iterable<string>): void {
     const { client, ...records } = stored;
     const { address, transport, label } = client as StoredClient;
@@ -110,7 +117,8 @@ export class Sessions implements Clients {
         : new ClientSession(this.#host, start);
     this.#lastId = Math.max(this.#lastId, rowId);
     this.#add(session);
-    session.revive();
+    // A client that resumes comes after this.
+    this.#host.batch.enter(() => session.revive());
   }
 
   touched(session: Session): void {
@@ -157,20 +165,21 @@ export class Sessions implements Clients {
   }
 
   /**
-   * The batch has failed. Those that took part in it are read again, and have lost their connections. Returns the names of
-   * those of which nothing is stored: they are gone. `keysOf` tells the keys on which a session has something.
+   * The batch has failed. Those that took part in it are read again, and have lost their connections. Returns those of
+   * which nothing is stored: they are gone. `keysOf` tells the keys on which a session has something again.
    */
-  takeBack(keysOf: (session: Session) => Iterable<string>): readonly string[] {
+  takeBack(keysOf: (session: string) => Iterable<string>): readonly LostSession[] {
     for (const session of this.#inserted) session.rowId = 0;
     const touched = [...this.#touched];
     this.committed();
-    const gone: string[] = [];
+    const gone: LostSession[] = [];
     for (const session of touched) {
+      const { rowId, name, keys, hasLeft } = session;
+      const stored = rowId > 0 ? this.#store.loadSession(rowId) : undefined;
       this.ended(session);
       session.drop();
-      const stored = session.rowId > 0 ? this.#store.loadSession(session.rowId) : undefined;
-      if (stored) this.#host.batch.enter(() => this.restore(session.rowId, session.name, stored, keysOf(session)));
-      else gone.push(session.name);
+      if (stored) this.restore(rowId, name, stored, new Set([...keys, ...keysOf(name)]));
+      else gone.push({ name, hasLeft });
     }
     return gone;
   }

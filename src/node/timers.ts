@@ -20,6 +20,8 @@ export class Timers {
   #cancel = () => {};
   /** When the timer fires; -Infinity while it must not be set. */
   #firesAt = Number.POSITIVE_INFINITY;
+  /** After a fault. */
+  #pausesUntil = 0;
 
   constructor(runtime: Runtime, enter: (command: () => void) => void) {
     this.#runtime = runtime;
@@ -41,8 +43,9 @@ export class Timers {
     this.#cancel();
     this.#firesAt = time;
     if (time === Number.POSITIVE_INFINITY) return;
-    const delayMs = Math.min(Math.max(time - this.#runtime.now(), 0), LOOK_EVERY_MS);
-    this.#cancel = this.#runtime.after(delayMs, () => this.#enter(() => this.#fire()));
+    const now = this.#runtime.now();
+    const delayMs = Math.max(time - now, this.#pausesUntil - now, 0);
+    this.#cancel = this.#runtime.after(Math.min(delayMs, LOOK_EVERY_MS), () => this.#enter(() => this.#fire()));
   }
 
   #fire(): void {
@@ -52,11 +55,22 @@ export class Timers {
       for (let count = 0; count < MAX_AT_ONCE; count += 1) {
         const due = this.#deadlines.takeDue(now);
         if (!due) break;
-        due.fire(now);
-        this.#deadlines.schedule(due);
+        this.#fireOne(due, now);
       }
     } finally {
       this.#arm(this.#deadlines.earliest());
+    }
+  }
+
+  #fireOne(due: Timed, now: number): void {
+    try {
+      due.fire(now);
+    } catch (error) {
+      // At once, it would fail again, and everybody's batch with it.
+      this.#pausesUntil = now + LOOK_EVERY_MS;
+      throw error;
+    } finally {
+      this.#deadlines.schedule(due);
     }
   }
 }
