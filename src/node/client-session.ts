@@ -13,14 +13,15 @@ import type { SessionHost } from "./session-host.ts";
 
 /** Tells a client that a fault of ours has cost it its connection: it may resume. */
 const FAULT = 1012;
-/** Requests that are being carried out: beyond this, the next piece waits. */
-const MAX_UNCONSUMED_BYTES = 16_384;
+/** Requests that wait for those before them: beyond this, more input has to wait. */
+const MAX_BACKLOGGED_BYTES = 16_384;
 
 /** The session of one client on a socket. */
 export class ClientSession extends Session {
   protected readonly machine: SocketSession;
   readonly #reports: ClientReports;
   #carrier: Carrier | undefined;
+  #input: Input | undefined;
   #arrival: ClientEntry | undefined;
   /** Lines to be sent once the batch is durable. */
   #unsent: string[] = [];
@@ -62,7 +63,7 @@ export class ClientSession extends Session {
       this.run(() => this.machine.opened({ protocol, isAuthenticated, rights, resumableFrom }));
       this.#debug("session_opened", { transport: arrival.transport });
     });
-    return new Input(this.host.batch, {
+    this.#input = new Input(this.host.batch, {
       isCurrent: () => this.#carrier === carrier && !this.isDropped,
       isBehind: () => this.#isBehind,
       pause: () => carrier.pause(),
@@ -75,6 +76,7 @@ export class ClientSession extends Session {
       sentTooMuch: () => this.run(() => this.machine.close(CLOSE.tooLong)),
       closed: (code) => this.#closed(code),
     });
+    return this.#input;
   }
 
   /** Resolves with the reason if the client may not resume the session. Otherwise its connection is to be opened. */
@@ -186,6 +188,7 @@ export class ClientSession extends Session {
   }
 
   protected override progressed(): void {
+    this.#input?.proceed();
     const { conversation } = this.machine;
     if (!conversation || this.machine.isOver) return;
     if (conversation.isKnown) this.wakeBy(conversation.readDeadline);
@@ -200,7 +203,7 @@ export class ClientSession extends Session {
 
   get #isBehind(): boolean {
     const { conversation, requests } = this.machine;
-    return conversation !== undefined && conversation.unconsumed > MAX_UNCONSUMED_BYTES && !requests.table.isBlocked;
+    return conversation !== undefined && conversation.backlogged > MAX_BACKLOGGED_BYTES && !requests.table.isBlocked;
   }
 
   #flushAfterwards(): void {

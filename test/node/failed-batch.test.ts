@@ -30,7 +30,7 @@ describe("what a failed batch has left to do", () => {
     const { runtime, store } = world;
     const holders = Array.from({ length: KEYS }, () => world.connect());
     for (const [index, holder] of holders.entries()) {
-      holder.ask("watch");
+      holder.ask("watch", "_", "lost");
       holder.ask("l", `k${index}`, "10");
     }
     runtime.settle();

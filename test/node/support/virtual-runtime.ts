@@ -43,6 +43,11 @@ export class VirtualRuntime implements Runtime {
       .slice(0, bytes * 2);
   }
 
+  /** Turns that have yet to end: 0 if there is nothing to do. */
+  get turns(): number {
+    return this.#turns.length;
+  }
+
   /** Ends the current turn. */
   endTurn(): void {
     for (const turn of this.#turns.splice(0)) turn();

@@ -90,6 +90,10 @@ export class Conversation implements SocketConversation {
     return this.#backlog.bytes + this.#reader.partial.length;
   }
 
+  get backlogged(): number {
+    return this.#backlog.bytes;
+  }
+
   /** When the client must have sent more; Infinity while nothing is expected of it. */
   get readDeadline(): number {
     const { readTimeoutMs } = this.#context.config;
