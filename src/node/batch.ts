@@ -2,8 +2,13 @@
 export interface BatchStore {
   /** Makes everything that the commands of this batch have changed durable. Throws if nothing of it was stored. */
   commit(): void;
-  /** Nothing of this batch counts: what it has touched is read again. */
-  takeBack(error: unknown): void;
+  /**
+   * Nothing of this batch counts: what it has touched is read again. False if there is nothing to read it from: then the
+   * batch counts as it is.
+   */
+  takeBack(error: unknown): boolean;
+  /** Somebody could not be told. */
+  untold(error: unknown): void;
 }
 
 interface Work {
@@ -101,11 +106,9 @@ export class Batch {
     this.#callbacks = [];
     const fault = this.#fault ?? this.#commit();
     this.#fault = undefined;
-    if (fault) {
-      this.#forgetConsequences();
-      this.#store.takeBack(fault.error);
-      for (const { failed } of steps) failed?.(fault.error);
-    } else for (const { done } of steps) done();
+    if (fault && this.#takeBack(fault.error)) {
+      for (const { failed } of steps) if (failed) this.#tell(() => failed(fault.error));
+    } else for (const { done } of steps) this.#tell(done);
     this.#turn += 1;
     this.#turnEndsAt = 0;
     for (const callback of callbacks) callback();
@@ -131,9 +134,20 @@ export class Batch {
   }
 
   /** What the commands of a failed batch have caused does not happen, such as the news of a grant. */
-  #forgetConsequences(): void {
+  #takeBack(error: unknown): boolean {
+    if (!this.#store.takeBack(error)) return false;
     this.#work = this.#work.slice(this.#next).filter(({ cause }) => cause !== this.#turn);
     this.#next = 0;
+    return true;
+  }
+
+  /** Whoever cannot be told keeps nobody else from being told. */
+  #tell(step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#store.untold(error);
+    }
   }
 
   #arm(): void {
@@ -144,7 +158,7 @@ export class Batch {
 
   #run(): void {
     // What one batch has half done must not be mixed with the next.
-    if (this.#fault) return;
+    if (this.#fault || this.#isStopped) return;
     const startedAt = this.#elapsed();
     if (this.#turnEndsAt === 0) this.#turnEndsAt = startedAt + TURN_MS;
     else if (startedAt > this.#turnEndsAt) return;

@@ -21,6 +21,7 @@ export class ClientSession extends Session {
   protected readonly machine: SocketSession;
   readonly #reports: ClientReports;
   #carrier: Carrier | undefined;
+  #input: Input | undefined;
   #arrival: ClientEntry | undefined;
   /** Lines to be sent once the batch is durable. */
   #unsent: (() => string)[] = [];
@@ -64,7 +65,7 @@ export class ClientSession extends Session {
       this.run(() => this.machine.opened({ protocol, isAuthenticated, rights, resumableFrom }));
       this.#debug("session_opened", { transport: arrival.transport });
     });
-    return new Input(this.host.batch, {
+    this.#input = new Input(this.host.batch, {
       isCurrent: () => this.#carrier === carrier && !this.isDropped,
       isBehind: () => this.#isBehind,
       pause: () => carrier.pause(),
@@ -77,6 +78,7 @@ export class ClientSession extends Session {
       sentTooMuch: () => this.run(() => this.machine.close(CLOSE.tooLong)),
       closed: (code) => this.#closed(code),
     });
+    return this.#input;
   }
 
   /** Resolves with the reason if the client may not resume the session. Otherwise its connection is to be opened. */
@@ -189,6 +191,7 @@ export class ClientSession extends Session {
   }
 
   protected override progressed(): void {
+    this.#input?.proceed();
     const { conversation } = this.machine;
     if (!conversation || this.machine.isOver) return;
     if (conversation.isKnown) this.wakeBy(conversation.readDeadline);

@@ -20,7 +20,7 @@ import { Metrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
 import type { Session } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
-import { Sessions } from "./sessions.ts";
+import { type LostSession, Sessions } from "./sessions.ts";
 import type { Store } from "./store/store.ts";
 import { type Timed, Timers } from "./timers.ts";
 
@@ -70,7 +70,7 @@ export class NodeHost implements SessionHost {
   readonly #failed: (error: unknown) => void;
   readonly #context: { now: number } & Omit<CommandContext, "now">;
   /** Sessions that were lost, with nothing stored of them: they are to leave their keys. */
-  readonly #gone = new Set<string>();
+  readonly #gone = new Map<string, LostSession>();
   /** What a key has to tell, until the session that has called it is answered. */
   #news: (() => void)[] | undefined;
   #isWell = true;
@@ -90,7 +90,11 @@ export class NodeHost implements SessionHost {
     const salt = () => runtime.randomHex(8);
     this.#context = { now: 0, salt, fenceFloor, maxWaiters, gcMaxIdleMs };
     this.batch = new Batch(
-      { commit: () => this.#commit(), takeBack: (error) => this.#takeBack(error) },
+      {
+        commit: () => this.#commit(),
+        takeBack: (error) => this.#takeBack(error),
+        untold: (error) => this.log("error", "step_failed", { error: String(error) }),
+      },
       (turn) => runtime.atEndOfTurn(turn),
       () => runtime.elapsed(),
     );
@@ -158,7 +162,7 @@ export class NodeHost implements SessionHost {
       this.sessions.restore(id, name, records, keysOf.get(name) ?? []);
       keysOf.delete(name);
     }
-    for (const session of keysOf.keys()) this.#gone.add(session);
+    for (const name of keysOf.keys()) this.#gone.set(name, { name, hasLeft: false });
     this.batch.enter(() => this.#recover());
     this.batch.settle();
   }
@@ -309,9 +313,10 @@ export class NodeHost implements SessionHost {
     else answer(event.mayBeTold ? "taken" : "gone");
   }
 
-  /** The session was lost: its places go, and its holds stay if its client has their tokens. */
-  #leave(session: string, key: string): void {
-    if (sessionlessProtocolOf(session) !== "relay") this.keys.ask(key, { type: "leave", session, keepsReported: true });
+  /** The session was lost: its places go, and its holds stay if its client has their tokens, unless that has left. */
+  #leave({ name: session, hasLeft }: LostSession, key: string): void {
+    const keepsReported = !(hasLeft && this.config.autoRelease);
+    if (sessionlessProtocolOf(session) !== "relay") this.keys.ask(key, { type: "leave", session, keepsReported });
   }
 
   #commit(): void {
@@ -338,8 +343,12 @@ export class NodeHost implements SessionHost {
   }
 
   /** Nothing of the batch was told to anybody: its keys and sessions continue from what is stored. */
-  #takeBack(error: unknown): void {
+  #takeBack(error: unknown): boolean {
     this.log("error", "batch_failed", { error: String(error) });
+    if (this.#store.isVolatile) {
+      this.#commit();
+      return false;
+    }
     this.#isWell = false;
     this.#isTrying = false;
     this.#isRecovering = false;
@@ -352,12 +361,15 @@ export class NodeHost implements SessionHost {
           ...session.keys,
           ...keys.filter(({ engine }) => [...engine.sessions].includes(session.name)).map(({ name }) => name),
         ]);
-      for (const name of this.sessions.takeBack(keysOf)) this.#gone.add(name);
+      for (const lost of this.sessions.takeBack(keysOf)) this.#gone.set(lost.name, lost);
     } catch (fault) {
+      // What is in memory is not what is stored, and cannot be made so.
+      this.stop();
       this.#failed(fault);
-      return;
+      return true;
     }
     this.#tryLater();
+    return true;
   }
 
   #tryLater(): void {
@@ -381,7 +393,10 @@ export class NodeHost implements SessionHost {
     this.claims.withdrawAbandoned();
     if (this.#gone.size === 0) return;
     for (const { name, engine } of this.keys)
-      for (const session of [...engine.sessions]) if (this.#gone.has(session)) this.#leave(session, name);
+      for (const session of [...engine.sessions]) {
+        const lost = this.#gone.get(session);
+        if (lost) this.#leave(lost, name);
+      }
   }
 }
 

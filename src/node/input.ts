@@ -1,3 +1,4 @@
+import { VANISHED } from "../core/session/socket-session.ts";
 import type { Batch } from "./batch.ts";
 import type { Connection } from "./clients.ts";
 
@@ -27,11 +28,14 @@ const END_OF_INPUT = new Uint8Array(0);
 export class Input implements Connection {
   readonly #batch: Batch;
   readonly #events: InputEvents;
-  #waiting: Uint8Array[] = [];
+  /** Bytes, and what else has happened on the connection, in order. */
+  #waiting: (Uint8Array | (() => void))[] = [];
   #waitingBytes = 0;
   /** What is left in `#waiting` is looked at after this turn. */
   #isPlanned = false;
   #isPaused = false;
+  /** Nothing is taken until `proceed`. */
+  #isHeld = false;
   #turn = -1;
   /** Bytes taken in that turn. */
   #taken = 0;
@@ -62,17 +66,24 @@ export class Input implements Connection {
   }
 
   inputEnded(): void {
-    if (this.#waiting.length === 0) this.#enter(() => this.#events.take(END_OF_INPUT));
-    else this.#push(END_OF_INPUT);
+    this.#enterInOrder(() => this.#events.take(END_OF_INPUT));
   }
 
   sentTooMuch(): void {
-    this.#enter(() => this.#events.sentTooMuch());
+    this.#enterInOrder(() => this.#events.sentTooMuch());
   }
 
+  /** A client that has closed its connection wants what it has sent before; one that has vanished may not. */
   closed(code: number): void {
-    this.#waiting = [];
-    this.#enter(() => this.#events.closed(code));
+    if (code === VANISHED) this.#waiting = [];
+    this.#enterInOrder(() => this.#events.closed(code));
+  }
+
+  /** Must be called when `isBehind` may have become false. */
+  proceed(): void {
+    if (!this.#isHeld || this.#events.isBehind()) return;
+    this.#isHeld = false;
+    this.#plan();
   }
 
   /** Bytes that may still be taken in this turn. */
@@ -90,6 +101,11 @@ export class Input implements Connection {
     });
   }
 
+  #enterInOrder(command: () => void): void {
+    if (this.#waiting.length === 0) this.#enter(command);
+    else this.#waiting.push(command);
+  }
+
   #push(bytes: Uint8Array): void {
     this.#waiting.push(bytes);
     this.#waitingBytes += bytes.length;
@@ -101,7 +117,7 @@ export class Input implements Connection {
   }
 
   #plan(): void {
-    if (this.#isPlanned) return;
+    if (this.#isPlanned || this.#isHeld) return;
     this.#isPlanned = true;
     this.#batch.afterTurn(() => this.#batch.enter(() => this.#takeWaiting()));
   }
@@ -109,19 +125,28 @@ export class Input implements Connection {
   #takeWaiting(): void {
     this.#isPlanned = false;
     while (this.#waiting.length > 0 && this.#room > 0 && this.#events.isCurrent() && !this.#events.isBehind()) {
-      const next = this.#waiting[0] as Uint8Array;
-      const piece = next.subarray(0, this.#room);
-      if (piece.length === next.length) this.#waiting.shift();
-      else this.#waiting[0] = next.subarray(piece.length);
-      this.#waitingBytes -= piece.length;
-      this.#taken += piece.length;
-      this.#events.take(piece);
+      const next = this.#waiting[0] as Uint8Array | (() => void);
+      if (typeof next === "function") {
+        this.#waiting.shift();
+        next();
+      } else this.#takePiece(next);
     }
     if (!this.#events.isCurrent()) this.#waiting = [];
-    else if (this.#waiting.length > 0) this.#plan();
-    else if (this.#isPaused) {
+    else if (this.#waiting.length > 0) {
+      this.#isHeld = this.#events.isBehind();
+      this.#plan();
+    } else if (this.#isPaused) {
       this.#isPaused = false;
       this.#events.resume();
     }
+  }
+
+  #takePiece(next: Uint8Array): void {
+    const piece = next.subarray(0, this.#room);
+    if (piece.length === next.length) this.#waiting.shift();
+    else this.#waiting[0] = next.subarray(piece.length);
+    this.#waitingBytes -= piece.length;
+    this.#taken += piece.length;
+    this.#events.take(piece);
   }
 }

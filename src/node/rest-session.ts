@@ -144,7 +144,7 @@ export class RestSession extends Session {
     }
   }
 
-  protected override hasLeft(): void {
+  protected override allLeft(): void {
     for (const { left, failed } of this.#leavers.splice(0)) this.host.batch.afterwards(left, failed);
   }
 

@@ -18,6 +18,13 @@ interface StoredClient {
   readonly label?: string;
 }
 
+/** A session of which nothing is stored, after its batch has failed. */
+export interface LostSession {
+  readonly name: string;
+  /** Its client had left. Otherwise it is our fault that it is gone. */
+  readonly hasLeft: boolean;
+}
+
 /** All sessions: who is there, what caps allow, and what of them has to be stored. */
 export class Sessions implements Clients {
   readonly #host: SessionHost;
@@ -169,21 +176,21 @@ export class Sessions implements Clients {
   }
 
   /**
-   * The batch has failed. Those that took part in it are read again, and have lost their connections. Returns the names of
+   * The batch has failed. Those that took part in it are read again, and have lost their connections. Returns
    * those of which nothing is stored: they are gone. `keysOf` tells the keys on which a session has something.
    */
-  takeBack(keysOf: (session: Session) => Iterable<string>): readonly string[] {
+  takeBack(keysOf: (session: Session) => Iterable<string>): readonly LostSession[] {
     for (const session of this.#inserted) session.rowId = 0;
     const touched = [...this.#touched];
     this.#hasRevived = false;
     this.committed();
-    const gone: string[] = [];
+    const gone: LostSession[] = [];
     for (const session of touched) {
       this.ended(session);
       this.#restored.delete(session as AnySession);
       session.drop();
       const stored = session.rowId > 0 ? this.#store.loadSession(session.rowId) : undefined;
-      if (!stored) gone.push(session.name);
+      if (!stored) gone.push({ name: session.name, hasLeft: session.hasLeft });
       else {
         const restored = this.restore(session.rowId, session.name, stored, keysOf(session));
         if (session instanceof RestSession && restored instanceof RestSession) restored.abandon(session.abandoned);
