@@ -219,7 +219,10 @@ export class RestClient implements SimulatedClient, Holder {
     for (const held of this.#held.values())
       if (held.isPlace && held.key === key) this.#world.ledger.renews(key, held.token.slice(0, 16), held.leaseSeconds);
     this.#request(id, { type: "wait", key, waitSeconds }, (outcome) => {
-      if (outcome.status !== "unavailable" && outcome.status !== "error") this.#places.delete(key);
+      const isOver = outcome.status !== "unavailable" && outcome.status !== "error";
+      // Of several, one has the place.
+      const isWaiting = [...this.#asked].some((asked) => asked.key === key && asked.what.startsWith("wait"));
+      if (isOver && !isWaiting) this.#places.delete(key);
       this.#granted(`place at ${key}`, key, outcome, askedAt);
     });
   }
