@@ -185,11 +185,11 @@ export class RestClient implements SimulatedClient, Holder {
   #renew(id: string, { key, token }: Held, leaseSeconds: number): void {
     const { ledger, now } = this.#world;
     const fence = token.slice(0, 16);
-    if (this.#renewing.has(fence)) return;
-    this.#renewing.add(fence);
+    if (this.#renewing.has(token)) return;
+    this.#renewing.add(token);
     ledger.renews(key, fence, leaseSeconds);
     this.#request(id, { type: "renew", key, token, leaseSeconds }, ({ status }) => {
-      this.#renewing.delete(fence);
+      this.#renewing.delete(token);
       if (status === "ok") ledger.renewed(key, fence, leaseSeconds, now);
       else {
         ledger.denied(this.name, key, fence, ledger.gaveUp(key, fence));

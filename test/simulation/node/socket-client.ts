@@ -260,12 +260,13 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #lostSocket({ isFault, isGone }: { readonly isFault: boolean; readonly isGone: boolean }): void {
     this.#socket = undefined;
+    const wasEnding = this.#isEnding;
     this.#isEnding = false;
-    const mayResume = this.#credential !== undefined && !isGone;
+    const mayResume = this.#credential !== undefined && !isGone && !wasEnding;
     if (mayResume)
       this.awayUntil = Math.min(this.awayUntil, this.#world.schedule.now + this.#world.config.resumeGraceMs);
     // A fault of the service costs nobody a lock: whoever has its token has it until its lease ends.
-    else if (isFault && this.#manner !== "resumable") this.#forget({ keepsHolds: true });
+    else if (isFault && !wasEnding && this.#manner !== "resumable") this.#forget({ keepsHolds: true });
     else this.#forget();
     if (this.#isLeaving && (!mayResume || this.#isDone)) {
       // What it holds from before a fault ends with its lease.
@@ -308,7 +309,7 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #renew({ key, token }: Held, lease: number): void {
     const fence = token.slice(0, 16);
-    if ([...this.#asked.values()].some((asked) => asked.type === "renew" && asked.fence === fence)) return;
+    if ([...this.#asked.values()].some((asked) => asked.type === "renew" && asked.key === key && asked.fence === fence)) return;
     this.#world.ledger.renews(key, fence, lease);
     this.#ask("renew", key, `n\n${key}\n${token} ${lease}\n`, { fence, lease });
   }
@@ -360,7 +361,7 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     const [session = "", secret = ""] = credential.split(".");
     if (session === "") return this.#world.fail(`${this.name} may not resume`);
     this.#credential = { session, secret };
-    this.#world.ledger.resumable(session, secret);
+    if (!this.#isEnding) this.#world.ledger.resumable(session, secret);
   }
 
   #pushed([what, key = "", token = ""]: readonly string[]): void {
@@ -380,7 +381,7 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     if (status === "ok" && type === "renew") ledger.renewed(key, fence, Number(token), asked.askedAt);
     else if (type === "renew" && status === "error") {
       ledger.denied(this.name, key, fence, ledger.gaveUp(key, fence));
-      for (const held of this.#held.values()) if (held.token.startsWith(fence)) this.#held.delete(held.token);
+      for (const held of this.#held.values()) if (held.key === key && held.token.startsWith(fence)) this.#held.delete(held.token);
     } else if (type === "release" && status === "ok") ledger.released(key, fence);
     else if (type === "release" && asked.times === 1 && status === "error") ledger.denied(this.name, key, fence, asked.until);
     else if (token !== "" && (status === "ok" || status === "acquired")) this.#granted(asked, token, Number(lease));
