@@ -316,8 +316,14 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #wait(key: string): void {
     // It starts the lease of the grant again, which may be shorter than that of a renewal.
-    for (const held of this.#held.values())
-      if (held.isPlace && held.key === key) this.#world.ledger.renews(key, held.token.slice(0, 16), held.leaseSeconds);
+    const { ledger } = this.#world;
+    for (const held of this.#held.values()) {
+      if (!held.isPlace || held.key !== key) continue;
+      const fence = held.token.slice(0, 16);
+      const isRenewed = [...this.#asked.values()].some((asked) => asked.type === "renew" && asked.fence === fence);
+      if (isRenewed) ledger.gaveUp(key, fence);
+      else ledger.renews(key, fence, held.leaseSeconds);
+    }
     this.#ask("wait", key, `w\n${key}\n${this.#world.schedule.pick([0, 1, 20, 900])}\n`);
   }
 
