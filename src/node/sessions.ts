@@ -2,11 +2,11 @@ import { sameSecret } from "../core/auth/secrets.ts";
 import { SessionCounts } from "../core/session-counts.ts";
 import { httpSessionName, kindOfSession } from "../core/session-names.ts";
 import type { ClientEntry, Credential, SessionRefusal } from "../service.ts";
+import { ClientSession } from "./client-session.ts";
 import type { Admission, ArrivalRefusal, Clients } from "./clients.ts";
 import { RestSession } from "./rest-session.ts";
 import type { Session, SessionStart } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
-import { ClientSession } from "./client-session.ts";
 import type { Rows, Store, StoredRecords } from "./store/store.ts";
 
 export type AnySession = ClientSession | RestSession;

@@ -1,7 +1,7 @@
 import { type IncomingCarrier, IncomingConnection, type IncomingHost } from "../../core/group/incoming-connection.ts";
 import type { Batch } from "../batch.ts";
-import type { Admission, Carrier, Connection, PeerArrival, Peers } from "../clients.ts";
 import { Input } from "../client-session.ts";
+import type { Admission, Carrier, Connection, PeerArrival, Peers } from "../clients.ts";
 
 /** A fault of ours has cost the connection. */
 const FAULT = 1012;

@@ -70,7 +70,11 @@ export class ClaimClient implements SimulatedClient, Holder {
     const asked = this.#asks(claim, key, () => controller.abort());
     this.#world.call(
       ({ keys }) =>
-        keys.claim(key, { waitMs, leaseSeconds, sessionless: { kind: "file", tag: this.name, note: "" } }, controller.signal),
+        keys.claim(
+          key,
+          { waitMs, leaseSeconds, sessionless: { kind: "file", tag: this.name, note: "" } },
+          controller.signal,
+        ),
       (end) => {
         if (this.#asked !== asked) return;
         this.#asked = undefined;

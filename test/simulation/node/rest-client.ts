@@ -105,7 +105,6 @@ export class RestClient implements SimulatedClient, Holder {
     else if (![...this.#asked].some(({ what }) => what === "end")) this.#end(id);
   }
 
-
   #forget(): void {
     for (const { key, token } of this.#held.values()) this.#world.ledger.gaveUp(key, token.slice(0, 16));
     this.#held.clear();
@@ -261,7 +260,8 @@ export class RestClient implements SimulatedClient, Holder {
       ({ rest }) => rest.perform(id, { request, label: undefined }, controller.signal),
       (end) => {
         if (!this.#asked.delete(asked)) return;
-        const said = typeof end === "string" ? end : `${end.result.status} ${"token" in end.result ? end.result.token : ""}`;
+        const said =
+          typeof end === "string" ? end : `${end.result.status} ${"token" in end.result ? end.result.token : ""}`;
         this.#world.tell(`${this.name} hears ${said} for ${asked.what}`);
         if (end === "lost") this.#hasLost = true;
         if (typeof end === "string") return;

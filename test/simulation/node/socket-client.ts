@@ -99,7 +99,8 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
       this.#places.add(key);
       this.#ask("enqueue", key, isPool ? `se\n${key}\n2 ${lease}\n` : `e\n${key}\n${lease}\n`, { lease });
     } else if (action < 0.87 && this.#manner !== "untagged") this.#cancel();
-    else if (action < 0.89 && this.#isAdmin && !isPool) this.#ask("steal", key, `steal\n${key}\n1 ${lease}\n`, { lease });
+    else if (action < 0.89 && this.#isAdmin && !isPool)
+      this.#ask("steal", key, `steal\n${key}\n1 ${lease}\n`, { lease });
     else if (action < 0.93) this.#cut(socket);
     else if (action < 0.95) this.#shut(socket, 4412);
     else if (action < 0.97) this.#shut(socket, 1000);
@@ -177,7 +178,8 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
         } else if (end === "lost" || end === "rejected") this.#again();
         else if (end.result === "session_gone") {
           this.#world.tell(`${this.name} is told that its session is gone`);
-          if (this.awayUntil > this.#world.schedule.now) this.#world.fail(`the session of ${this.name} is gone too soon`);
+          if (this.awayUntil > this.#world.schedule.now)
+            this.#world.fail(`the session of ${this.name} is gone too soon`);
           this.#forget();
           this.#again();
         } else if (typeof end.result === "string") this.#again();
@@ -309,7 +311,8 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #renew({ key, token }: Held, lease: number): void {
     const fence = token.slice(0, 16);
-    if ([...this.#asked.values()].some((asked) => asked.type === "renew" && asked.key === key && asked.fence === fence)) return;
+    if ([...this.#asked.values()].some((asked) => asked.type === "renew" && asked.key === key && asked.fence === fence))
+      return;
     this.#world.ledger.renews(key, fence, lease);
     this.#ask("renew", key, `n\n${key}\n${token} ${lease}\n`, { fence, lease });
   }
@@ -387,9 +390,11 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     if (status === "ok" && type === "renew") ledger.renewed(key, fence, Number(token), asked.askedAt);
     else if (type === "renew" && status === "error") {
       ledger.denied(this.name, key, fence, ledger.gaveUp(key, fence));
-      for (const held of this.#held.values()) if (held.key === key && held.token.startsWith(fence)) this.#held.delete(held.token);
+      for (const held of this.#held.values())
+        if (held.key === key && held.token.startsWith(fence)) this.#held.delete(held.token);
     } else if (type === "release" && status === "ok") ledger.released(key, fence);
-    else if (type === "release" && asked.times === 1 && status === "error") ledger.denied(this.name, key, fence, asked.until);
+    else if (type === "release" && asked.times === 1 && status === "error")
+      ledger.denied(this.name, key, fence, asked.until);
     else if (token !== "" && (status === "ok" || status === "acquired")) this.#granted(asked, token, Number(lease));
     this.#isOver(asked);
     if (type === "enqueue" && (status === "queued" || status === "error_already_enqueued")) {
