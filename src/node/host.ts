@@ -355,6 +355,7 @@ export class NodeHost implements SessionHost {
     // What is due would fail again, and again at once.
     this.#timers.pause();
     try {
+      this.metrics.takeBack();
       const keys = this.keys.takeBack();
       const keysOf = (session: Session) =>
         new Set([
