@@ -23,9 +23,12 @@ interface Leaver {
   failed(error: unknown): void;
 }
 
+/** A request that is to be withdrawn. */
 interface Abandoned {
   readonly id: string;
   readonly key: string;
+  /** Its client has hung up: a `wait` ends its place. */
+  readonly hasLeft: boolean;
 }
 
 /** The session of a client that makes HTTP requests. */
@@ -37,6 +40,8 @@ export class RestSession extends Session {
   /** Those who wait until everything that the session held is free. */
   readonly #leavers: Leaver[] = [];
   #abandoned: readonly Abandoned[] = [];
+  /** Requests whose clients have hung up, until that is stored. */
+  readonly #hangUps = new Set<Abandoned>();
 
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
@@ -72,11 +77,11 @@ export class RestSession extends Session {
     batch.afterwards(() => {
       this.#abandoned = [];
     });
-    for (const { id, key } of abandoned) this.run(() => this.machine.withdraw(id, key, { hasLeft: false }));
+    for (const { id, key, hasLeft } of abandoned) this.run(() => this.machine.withdraw(id, key, { hasLeft }));
     this.run(() => this.machine.wake());
   }
 
-  /** The requests of a session that was dropped. Their clients were told that they have failed: they are withdrawn. */
+  /** The requests of a session that was dropped: they have failed, or their clients have hung up. */
   get abandoned(): readonly Abandoned[] {
     return this.#abandoned;
   }
@@ -107,8 +112,8 @@ export class RestSession extends Session {
   override drop(): void {
     super.drop();
     const error = new Error("the session was read again");
-    const asked = Array.from(this.#asked, ([id, { request }]) => ({ id, key: request.key }));
-    this.#abandoned = [...this.#abandoned, ...asked];
+    const asked = Array.from(this.#asked, ([id, { request }]) => ({ id, key: request.key, hasLeft: false }));
+    this.#abandoned = [...this.#abandoned, ...this.#hangUps, ...asked];
     for (const { reject } of this.#asked.values()) reject(error);
     this.#asked.clear();
     for (const { failed } of this.#leavers.splice(0)) failed(error);
@@ -179,8 +184,12 @@ export class RestSession extends Session {
     this.#asked.delete(id);
     asked.resolve(LEFT);
     const { key, type } = asked.request;
-    // A `wait` that its client has left ends its place.
-    const hasLeft = type === "wait";
-    this.host.batch.enter(() => this.run(() => this.machine.withdraw(id, key, { hasLeft })));
+    const hangUp: Abandoned = { id, key, hasLeft: type === "wait" };
+    this.#hangUps.add(hangUp);
+    const { batch } = this.host;
+    batch.enter(() => {
+      batch.afterwards(() => this.#hangUps.delete(hangUp));
+      this.run(() => this.machine.withdraw(id, key, hangUp));
+    });
   }
 }
