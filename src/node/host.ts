@@ -123,6 +123,7 @@ export class NodeHost implements SessionHost {
         this.batch.afterwards(() => {
           this.#keyMeter.pruned();
           this.histories.forget(key.name);
+          if (!this.keys.get(key.name)) this.names.removed(key.name);
         }),
     });
     this.names = new KeyNames(this.keys);
@@ -355,6 +356,7 @@ export class NodeHost implements SessionHost {
     // What is due would fail again, and again at once.
     this.#timers.pause();
     try {
+      this.metrics.takeBack();
       const keys = this.keys.takeBack();
       const keysOf = (session: Session) =>
         new Set([

@@ -257,8 +257,12 @@ export class Keys {
   #hasRoom(context: CommandContext): boolean {
     const { maxLocks } = this.#parts;
     if (maxLocks === 0 || this.size < maxLocks) return true;
-    const [longestIdle] = this.#idle;
-    return longestIdle !== undefined && this.#deleteIfPrunable(longestIdle, context);
+    for (const key of this.#idle) {
+      if (this.#deleteIfPrunable(key, context)) return true;
+      // Those behind it have been idle for less long. One with news is kept, and keeps nobody else.
+      if (!key.engine.isPrunable(context)) return false;
+    }
+    return false;
   }
 
   #deleteIfPrunable(key: Key, context: CommandContext): boolean {
