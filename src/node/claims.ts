@@ -20,6 +20,7 @@ interface ClaimsParts {
   readonly batch: Batch;
   readonly keys: Keys;
   randomHex(bytes: number): string;
+  now(): number;
   after(ms: number, callback: () => void): void;
   /** Whether anything new can be stored. */
   isWell(): boolean;
@@ -88,8 +89,14 @@ export class Claims {
     }
     batch.afterwards(() => {
       // Aborted meanwhile, and withdrawn.
-      if (this.#waiting.delete(request)) resolve(outcome);
+      if (this.#waiting.delete(request)) resolve(this.#isExpired(outcome) ? { status: "lease_expired" } : outcome);
     }, failed);
+  }
+
+  /** Its lease has run out during the commit. */
+  #isExpired(outcome: ClaimOutcome): boolean {
+    const isHeld = outcome.status === "granted" || outcome.status === "standing";
+    return isHeld && outcome.hold.expiresAt <= this.#parts.now();
   }
 
   /** Nobody wants the claim any longer: it must not hold or wait, even if that cannot be stored now. */

@@ -16,6 +16,8 @@ const FAULT = 1012;
 /** Requests that wait for those before them: beyond this, more input has to wait. */
 const MAX_BACKLOGGED_BYTES = 16_384;
 
+type Line = Extract<Effect, { readonly type: "send" }>;
+
 /** The session of one client on a socket. */
 export class ClientSession extends Session {
   protected readonly machine: SocketSession;
@@ -24,7 +26,7 @@ export class ClientSession extends Session {
   #input: Input | undefined;
   #arrival: ClientEntry | undefined;
   /** Lines to be sent once the batch is durable. */
-  #unsent: string[] = [];
+  #unsent: Line[] = [];
   readonly #window = new ReceiveWindow();
   #received = 0;
   #acknowledged = 0;
@@ -137,7 +139,7 @@ export class ClientSession extends Session {
     switch (effect.type) {
       case "send":
         if (this.#unsent.length === 0) this.#flushAfterwards();
-        this.#unsent.push(effect.line);
+        this.#unsent.push(effect);
         break;
       case "close": {
         const carrier = this.#carrier;
@@ -212,7 +214,8 @@ export class ClientSession extends Session {
       () => {
         const lines = this.#unsent;
         this.#unsent = [];
-        carrier?.send(lines);
+        const now = this.host.now();
+        carrier?.send(lines.map(({ line, expires }) => (expires && expires.at <= now ? expires.line : line)));
       },
       () => {
         this.#unsent = [];

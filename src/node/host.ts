@@ -130,6 +130,7 @@ export class NodeHost implements SessionHost {
       batch: this.batch,
       keys: this.keys,
       randomHex: (bytes) => runtime.randomHex(bytes),
+      now: () => this.now(),
       after: (ms, callback) => this.after(ms, callback),
       isWell: () => this.#isWell,
       answered: (answer) => this.#keyMeter.answered(answer),

@@ -1,4 +1,4 @@
-import type { Outcome } from "../core/protocols/statuses.ts";
+import { expiredStatus, type Outcome } from "../core/protocols/statuses.ts";
 import type { Effect, Notice } from "../core/session/effects.ts";
 import type { KeyRequest } from "../core/session/key-calls.ts";
 import { PolledSession } from "../core/session/polled-session.ts";
@@ -104,8 +104,10 @@ export class RestSession extends Session {
   protected handle(effect: Effect): void {
     switch (effect.type) {
       case "reply":
-      case "tell":
         this.#tell(effect.id, effect.outcome);
+        break;
+      case "tell":
+        this.#tell(effect.id, effect.outcome, effect.expiresAt);
         break;
       case "relabel":
         this.label = effect.label;
@@ -124,7 +126,7 @@ export class RestSession extends Session {
   }
 
   /** Hands the answer over once it is durable, unless the client has hung up by then. */
-  #tell(id: string, outcome: Outcome | "gone" | "waits" | "lost"): void {
+  #tell(id: string, outcome: Outcome | "gone" | "waits" | "lost", expiresAt?: number): void {
     const { batch } = this.host;
     const asked = this.#asked.get(id);
     if (!asked) return;
@@ -133,9 +135,14 @@ export class RestSession extends Session {
       () => {
         // Withdrawn meanwhile.
         if (!this.#asked.delete(id)) return;
-        asked.resolve(isAnswer ? outcome : GONE);
-        if (!isAnswer) return;
-        this.host.count({ type: "answered", status: outcome.status }, "http");
+        if (!isAnswer) {
+          asked.resolve(GONE);
+          return;
+        }
+        const isExpired = expiresAt !== undefined && this.host.now() >= expiresAt;
+        const answer = isExpired ? { status: expiredStatus(outcome) } : outcome;
+        asked.resolve(answer);
+        this.host.count({ type: "answered", status: answer.status }, "http");
         batch.enter(() => this.run(() => this.machine.delivered(id)));
       },
       (error) => {

@@ -1,4 +1,4 @@
-import { type Outcome, wireReply, wireReplyOf } from "../../protocols/statuses.ts";
+import { expiredStatus, type Outcome, wireReply, wireReplyOf } from "../../protocols/statuses.ts";
 import type { SessionContext } from "../context.ts";
 import type { Loss } from "../effects.ts";
 import { FAILURES } from "./protocol.ts";
@@ -18,8 +18,7 @@ export class Replies {
   }
 
   say(tag: string | undefined, line: string): void {
-    if (this.#isHushed) return;
-    this.#context.emit({ type: "send", line: tag === undefined ? `${line}\n` : `@${tag} ${line}\n` });
+    if (!this.#isHushed) this.#context.emit({ type: "send", line: lineOf(tag, line) });
   }
 
   ok(tag: string | undefined): void {
@@ -28,7 +27,12 @@ export class Replies {
 
   answer(tag: string | undefined, outcome: Outcome): void {
     this.#context.emit({ type: "count", happening: { type: "answered", status: outcome.status } });
-    this.say(tag, wireReplyOf(outcome));
+    const at = this.#context.expiryOf(outcome);
+    if (at === undefined) this.say(tag, wireReplyOf(outcome));
+    else if (!this.#isHushed) {
+      const expires = { at, line: lineOf(tag, wireReply(expiredStatus(outcome))) };
+      this.#context.emit({ type: "send", line: lineOf(tag, wireReplyOf(outcome)), expires });
+    }
   }
 
   /** Answers a malformed request; `code` says what is wrong with it. */
@@ -47,3 +51,5 @@ export class Replies {
     this.say(undefined, `! lost ${key} ${token} ${reason}`);
   }
 }
+
+const lineOf = (tag: string | undefined, line: string) => (tag === undefined ? `${line}\n` : `@${tag} ${line}\n`);
