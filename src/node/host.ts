@@ -121,6 +121,7 @@ export class NodeHost implements SessionHost {
         this.batch.afterwards(() => {
           this.#keyMeter.pruned();
           this.histories.forget(key.name);
+          if (!this.keys.get(key.name)) this.names.removed(key.name);
         }),
     });
     this.names = new KeyNames(this.keys);

@@ -14,6 +14,7 @@ export class VirtualRuntime implements Runtime {
   #looked = 0;
   /** How much time passes for those who look at `elapsed`: what a turn may take is used up sooner. */
   msPerLook = 0;
+  longestTimerMs = 0;
 
   now(): number {
     return this.#now;
@@ -29,6 +30,7 @@ export class VirtualRuntime implements Runtime {
   }
 
   after(ms: number, callback: () => void): () => void {
+    this.longestTimerMs = Math.max(this.longestTimerMs, ms);
     const timer = { at: this.#now + ms, callback };
     this.#timers.add(timer);
     return () => this.#timers.delete(timer);

@@ -3,7 +3,7 @@ import type { Carrier, Connection } from "../../../src/node/clients.ts";
 import { NodeHost } from "../../../src/node/host.ts";
 import { serviceOf } from "../../../src/node/service.ts";
 import { VOLATILE_STORE } from "../../../src/node/store/memory.ts";
-import { SqliteStore } from "../../../src/node/store/sqlite.ts";
+import { SqliteStore, type StoreOptions } from "../../../src/node/store/sqlite.ts";
 import type { Rows, Store } from "../../../src/node/store/store.ts";
 import type { ClientEntry, Credential, Service } from "../../../src/service.ts";
 import { VirtualRuntime } from "./virtual-runtime.ts";
@@ -11,12 +11,16 @@ import { VirtualRuntime } from "./virtual-runtime.ts";
 /** A database whose commits fail while it is told to. */
 export class FragileStore implements Store {
   readonly isVolatile = false;
-  readonly #store = SqliteStore.open(":memory:");
+  readonly #store: SqliteStore;
   fails = false;
   failsToRead = false;
   commits = 0;
   /** Runs while a commit is under way. */
   committing = () => {};
+
+  constructor(options: StoreOptions = {}) {
+    this.#store = SqliteStore.open(":memory:", options);
+  }
 
   load() {
     return this.#store.load();
@@ -118,14 +122,18 @@ export function credentialOf({ lines }: Client): Credential {
 /** One Node host in virtual time, on a real database. */
 export class World {
   readonly runtime = new VirtualRuntime();
-  readonly store = new FragileStore();
+  readonly store: FragileStore;
   readonly logged: string[] = [];
   readonly faults: unknown[] = [];
   readonly #variables: Readonly<Record<string, string>>;
   readonly #isVolatile: boolean;
   host: NodeHost;
 
-  constructor(variables: Readonly<Record<string, string>> = {}, { isVolatile = false } = {}) {
+  constructor(
+    variables: Readonly<Record<string, string>> = {},
+    { isVolatile = false, ...options }: StoreOptions & { readonly isVolatile?: boolean } = {},
+  ) {
+    this.store = new FragileStore(options);
     this.#variables = variables;
     this.#isVolatile = isVolatile;
     this.host = this.#start();
