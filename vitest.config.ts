@@ -24,6 +24,16 @@ const CAPPED = {
 /** The platform's own rate limiter, asked only where a test sets a rate. */
 const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, period: 60 as const } } };
 
+/**
+ * workerd's verbose log has a stack trace for every call that is rejected, and tests lose calls on purpose. The caller
+ * gets the error anyway; `test/cloudflare/uncaught.ts` finds the errors that no caller gets.
+ */
+const QUIET = { verbose: false };
+
+/** A line in the log that its test does not expect fails it (`test/support/expected-logs.ts`). */
+const WATCH_LOGS = "./test/support/watch-logs.ts";
+const WATCH_OBJECTS = [WATCH_LOGS, "./test/cloudflare/uncaught.ts"];
+
 /** The default of one second is too short for a busy machine. */
 const PATIENT_POLLS = { poll: { timeout: 10_000 } };
 
@@ -57,7 +67,7 @@ const WAITING = CORES + 1;
  */
 export default defineConfig({
   test: {
-    reporters: ["default", new SlowestFiles()],
+    reporters: ["dot", new SlowestFiles()],
     projects: [
       {
         test: {
@@ -68,7 +78,6 @@ export default defineConfig({
             "test/simulation/*.test.ts",
             "test/protocols/**/*.test.ts",
             "test/relay/*.test.ts",
-            "test/node/**/*.test.ts",
             "test/contract/engine.test.ts",
             "test/http/**/*.test.ts",
             "test/node/**/*.test.ts",
@@ -79,21 +88,23 @@ export default defineConfig({
             "test/client/pure/*.test.ts",
             "test/console/pure/*.test.ts",
             "test/bench/*.test.ts",
+            "test/support/*.test.ts",
           ],
+          setupFiles: WATCH_LOGS,
           isolate: false,
           testTimeout: 60_000,
           maxWorkers: CORES,
         },
       },
       {
-        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
+        plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
           include: [
             "test/cloudflare/*.test.ts",
             "test/cloudflare/!(capped|cost|directory|metrics|pacing|reports)/!(session-end|http-session-life).test.ts",
           ],
-          setupFiles: "./test/cloudflare/new-service.ts",
+          setupFiles: [...WATCH_OBJECTS, "./test/cloudflare/new-service.ts"],
           isolate: false,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
@@ -102,7 +113,7 @@ export default defineConfig({
         },
       },
       {
-        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
+        plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "isolated",
           // About what all objects share: what all of them cost, lists of the whole service, the age of the process.
@@ -110,6 +121,7 @@ export default defineConfig({
             "test/cloudflare/{cost,directory,metrics,pacing,reports}/*.test.ts",
             "test/cloudflare/*session/{session-end,http-session-life}.test.ts",
           ],
+          setupFiles: WATCH_OBJECTS,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
@@ -118,6 +130,7 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
+            ...QUIET,
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: { bindings: CAPPED, ratelimits: GUARD },
           }),
@@ -125,6 +138,7 @@ export default defineConfig({
         test: {
           name: "capped",
           include: ["test/cloudflare/capped/*.test.ts"],
+          setupFiles: WATCH_OBJECTS,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
@@ -133,6 +147,7 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
+            ...QUIET,
             wrangler: { configPath: "./examples/worker/wrangler.toml" },
             miniflare: { r2Buckets: ["BUCKET"] },
           }),
@@ -141,6 +156,7 @@ export default defineConfig({
         test: {
           name: "examples",
           include: ["test/examples/*.test.ts"],
+          setupFiles: WATCH_LOGS,
           globalSetup: "./test/support/locks-service.ts",
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
@@ -151,6 +167,7 @@ export default defineConfig({
         test: {
           name: "server",
           include: SERVER_TESTS.map((folder) => `test/${folder}/*.test.ts`),
+          globalSetup: "./test/support/worker.ts",
           exclude: ["**/*.long.test.ts", "test/contract/engine.test.ts", ...CONCURRENT_TESTS],
           isolate: false,
           testTimeout: 60_000,
@@ -164,6 +181,7 @@ export default defineConfig({
         test: {
           name: "concurrent",
           include: CONCURRENT_TESTS,
+          globalSetup: "./test/support/worker.ts",
           testTimeout: 60_000,
           hookTimeout: 60_000,
           expect: PATIENT_POLLS,
@@ -176,6 +194,7 @@ export default defineConfig({
         test: {
           name: "long",
           include: SERVER_TESTS.map((folder) => `test/${folder}/*.long.test.ts`),
+          globalSetup: "./test/support/worker.ts",
           testTimeout: 60_000,
           hookTimeout: 60_000,
           expect: PATIENT_POLLS,

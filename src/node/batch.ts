@@ -3,12 +3,18 @@ export interface BatchStore {
   /** Makes everything that the commands of this batch have changed durable. Throws if nothing of it was stored. */
   commit(): void;
   /**
-   * Nothing of this batch counts: what it has touched is read again. What is entered meanwhile runs before everything
-   * that waits. False if nothing can be taken back: then the batch counts as it is.
+   * Nothing of this batch counts: what it has touched is read again. False if there is nothing to read it from: then the
+   * batch counts as it is.
    */
   takeBack(error: unknown): boolean;
   /** Somebody could not be told. */
   untold(error: unknown): void;
+}
+
+interface Work {
+  readonly run: () => void;
+  /** The batch whose commands have caused it; undefined if it came from outside, or from a batch that was stored. */
+  readonly cause: number | undefined;
 }
 
 interface Step {
@@ -16,8 +22,6 @@ interface Step {
   readonly failed: ((error: unknown) => void) | undefined;
 }
 
-/** The cause of a command that comes from outside. */
-const OUTSIDE = -1;
 /** Commands run before other connections get their turn, at the most, in ms. */
 const TURN_MS = 20;
 
@@ -30,15 +34,14 @@ export class Batch {
   readonly #store: BatchStore;
   readonly #schedule: (turn: () => void) => void;
   readonly #elapsed: () => number;
-  #work: (() => void)[] = [];
-  /** For each command in `#work` the batch in which another command has caused it, or `OUTSIDE`. */
-  #causes: number[] = [];
+  #work: Work[] = [];
   /** The next command in `#work`. */
   #next = 0;
   #steps: Step[] = [];
   #callbacks: (() => void)[] = [];
   #isRunning = false;
-  #isTakingBack = false;
+  /** A batch is being stored and told: commands wait, or what they say could leave with what is told. */
+  #isSettling = false;
   #isScheduled = false;
   #turnEndsAt = 0;
   #turn = 0;
@@ -62,28 +65,12 @@ export class Batch {
     return this.#work.length - this.#next;
   }
 
-  /**
-   * Runs a command now, or after those before it. One that is entered by another command does not count if that one's
-   * batch fails.
-   */
+  /** Runs a command now, or after those before it. */
   enter(command: () => void): void {
     if (this.#isStopped) return;
-    this.#work.push(command);
-    this.#causes.push(this.#isRunning ? this.#turn : OUTSIDE);
+    this.#work.push({ run: command, cause: this.#isRunning ? this.#turn : undefined });
     this.#arm();
-    if (!this.#isRunning && !this.#isTakingBack) this.#run();
-  }
-
-  /** Like `enter`. If the command throws, `failed` is told. */
-  attempt(command: () => void, failed: (error: unknown) => void): void {
-    this.enter(() => {
-      try {
-        command();
-      } catch (error) {
-        failed(error);
-        throw error;
-      }
-    });
+    if (!this.#isRunning && !this.#isSettling) this.#run();
   }
 
   /** Runs a step once this batch is durable, or `failed` if it cannot be made so. Only for commands that run. */
@@ -92,13 +79,14 @@ export class Batch {
     this.#arm();
   }
 
-  /** The outcome of a command, once it and everything it may depend on is durable. */
+  /** The outcome of a command, once it and everything it may depend on is durable. Rejects if its batch fails. */
   ask<Result>(command: () => Result): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
-    this.attempt(() => {
-      const result = command();
-      this.afterwards(() => resolve(result), reject);
-    }, reject);
+    this.enter(() => {
+      let result: Result | undefined;
+      this.afterwards(() => resolve(result as Result), reject);
+      result = command();
+    });
     return promise;
   }
 
@@ -112,17 +100,19 @@ export class Batch {
   settle(): void {
     if (this.#isStopped) return;
     this.#isScheduled = false;
+    this.#isSettling = true;
     const [steps, callbacks] = [this.#steps, this.#callbacks];
     this.#steps = [];
     this.#callbacks = [];
     const fault = this.#fault ?? this.#commit();
     this.#fault = undefined;
-    this.#turn += 1;
     if (fault && this.#takeBack(fault.error)) {
       for (const { failed } of steps) if (failed) this.#tell(() => failed(fault.error));
     } else for (const { done } of steps) this.#tell(done);
+    this.#turn += 1;
     this.#turnEndsAt = 0;
     for (const callback of callbacks) callback();
+    this.#isSettling = false;
     if (this.backlog > 0) {
       this.#arm();
       this.#run();
@@ -143,23 +133,12 @@ export class Batch {
     }
   }
 
-  /** Drops what the batch that has failed would still have done. */
+  /** What the commands of a failed batch have caused does not happen, such as the news of a grant. */
   #takeBack(error: unknown): boolean {
-    const waiting = this.#work.slice(this.#next);
-    const causes = this.#causes.slice(this.#next);
-    this.#work = [];
-    this.#causes = [];
+    if (!this.#store.takeBack(error)) return false;
+    this.#work = this.#work.slice(this.#next).filter(({ cause }) => cause !== this.#turn);
     this.#next = 0;
-    this.#isTakingBack = true;
-    const isTakenBack = this.#store.takeBack(error);
-    this.#isTakingBack = false;
-    for (const [index, command] of waiting.entries()) {
-      const cause = causes[index] ?? OUTSIDE;
-      if (isTakenBack && cause === this.#turn - 1) continue;
-      this.#work.push(command);
-      this.#causes.push(cause);
-    }
-    return isTakenBack;
+    return true;
   }
 
   /** Whoever cannot be told keeps nobody else from being told. */
@@ -186,22 +165,18 @@ export class Batch {
     this.#isRunning = true;
     try {
       for (let count = 1; this.#next < this.#work.length; count += 1) {
-        const command = this.#work[this.#next] as () => void;
+        const { run } = this.#work[this.#next] as Work;
         this.#next += 1;
-        command();
+        run();
         if (count % 16 === 0 && this.#elapsed() > this.#turnEndsAt) break;
       }
     } catch (error) {
       this.#fault = { error };
     }
     this.#isRunning = false;
-    if (this.#next === this.#work.length) {
-      this.#work = [];
-      this.#causes = [];
-    } else if (this.#next > 1_000) {
-      this.#work.splice(0, this.#next);
-      this.#causes.splice(0, this.#next);
-    } else return;
+    if (this.#next === this.#work.length) this.#work = [];
+    else if (this.#next > 1_000) this.#work.splice(0, this.#next);
+    else return;
     this.#next = 0;
   }
 }

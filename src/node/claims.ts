@@ -6,9 +6,6 @@ import type { Key, Keys } from "./keys.ts";
 
 const LEFT: Left = { status: "left" };
 
-/** A withdrawal that could not be stored is made again after this time. */
-const TRY_AGAIN_MS = 1_000;
-
 interface Waiting {
   readonly key: string;
   resolve(end: ClaimEnd): void;
@@ -21,7 +18,6 @@ interface ClaimsParts {
   readonly keys: Keys;
   randomHex(bytes: number): string;
   now(): number;
-  after(ms: number, callback: () => void): void;
   /** Whether anything new can be stored. */
   isWell(): boolean;
   /** What was said to a notice, for the metrics. */
@@ -33,6 +29,8 @@ export class Claims {
   readonly #parts: ClaimsParts;
   /** By request. */
   readonly #waiting = new Map<string, Waiting>();
+  /** Keys of claims that nobody waits for any more, and that may be in the queue, by request. */
+  readonly #abandoned = new Map<string, string>();
 
   constructor(parts: ClaimsParts) {
     this.#parts = parts;
@@ -47,18 +45,19 @@ export class Claims {
     const waiting = { key, resolve, reject };
     const hungUp = () => {
       resolve(LEFT);
-      if (this.#waiting.delete(request)) this.#withdraw(key, request);
+      if (this.#waiting.delete(request)) batch.enter(() => this.#withdraw(request, key));
     };
     signal.addEventListener("abort", hungUp);
-    batch.attempt(() => {
+    batch.enter(() => {
       if (signal.aborted) resolve(LEFT);
       else if (!isWell()) resolve({ status: "unavailable" });
       else {
         this.#waiting.set(request, waiting);
+        this.#rejectIfFailed(request, waiting);
         const command = { session, request, leaseSeconds, waitMs, sessionless };
         this.#answer(request, keys.ask(key, { type: "claim", command }), waiting);
       }
-    }, reject);
+    });
     return promise.finally(() => signal.removeEventListener("abort", hungUp));
   }
 
@@ -67,7 +66,10 @@ export class Claims {
     const { batch, keys } = this.#parts;
     const waiting = this.#waiting.get(request);
     const answer = waiting ? "taken" : "gone";
-    if (waiting) this.#answer(request, keys.ask(key.name, { type: "collect", request }), waiting);
+    if (waiting) {
+      this.#rejectIfFailed(request, waiting);
+      this.#answer(request, keys.ask(key.name, { type: "collect", request }), waiting);
+    }
     batch.enter(() => {
       const current = keys.get(key.name);
       if (current) keys.answer(current, request, answer);
@@ -75,37 +77,42 @@ export class Claims {
     batch.afterwards(() => this.#parts.answered(answer));
   }
 
+  /** Withdraws the claims that a failed batch has left behind. Part of a batch. */
+  withdrawAbandoned(): void {
+    const abandoned = [...this.#abandoned];
+    this.#abandoned.clear();
+    for (const [request, key] of abandoned) this.#withdraw(request, key);
+  }
+
+  #withdraw(request: string, key: string): void {
+    const { batch, keys } = this.#parts;
+    batch.afterwards(
+      () => {},
+      () => this.#abandoned.set(request, key),
+    );
+    keys.ask(key, { type: "cancel", request });
+  }
+
+  #rejectIfFailed(request: string, { key, reject }: Waiting): void {
+    this.#parts.batch.afterwards(
+      () => {},
+      (error) => {
+        this.#waiting.delete(request);
+        this.#abandoned.set(request, key);
+        reject(error);
+      },
+    );
+  }
+
   /** Tells the outcome once it is durable. If its client has hung up by then, the claim is withdrawn. */
-  #answer(request: string, outcome: ClaimOutcome, { key, resolve, reject }: Waiting): void {
-    const { batch } = this.#parts;
-    const failed = (error: unknown) => {
-      // It may have been in the queue before.
-      if (this.#waiting.delete(request)) this.#withdraw(key, request);
-      reject(error);
-    };
-    if (outcome.status === "queued") {
-      batch.afterwards(() => {}, failed);
-      return;
-    }
-    batch.afterwards(() => {
+  #answer(request: string, outcome: ClaimOutcome, { resolve }: Waiting): void {
+    if (outcome.status === "queued") return;
+    this.#parts.batch.afterwards(() => {
       // Aborted meanwhile, and withdrawn.
-      if (this.#waiting.delete(request)) resolve(this.#isExpired(outcome) ? { status: "lease_expired" } : outcome);
-    }, failed);
-  }
-
-  /** Its lease has run out during the commit. */
-  #isExpired(outcome: ClaimOutcome): boolean {
-    const isHeld = outcome.status === "granted" || outcome.status === "standing";
-    return isHeld && outcome.hold.expiresAt <= this.#parts.now();
-  }
-
-  /** Nobody wants the claim any longer: it must not hold or wait, even if that cannot be stored now. */
-  #withdraw(key: string, request: string): void {
-    const { batch, keys, after } = this.#parts;
-    const again = () => after(TRY_AGAIN_MS, () => this.#withdraw(key, request));
-    batch.attempt(() => {
-      keys.ask(key, { type: "cancel", request });
-      batch.afterwards(() => {}, again);
-    }, again);
+      if (!this.#waiting.delete(request)) return;
+      // The commit may have taken longer than the lease.
+      const isLate = outcome.status === "granted" && outcome.hold.expiresAt <= this.#parts.now();
+      resolve(isLate ? { status: "lease_expired" } : outcome);
+    });
   }
 }

@@ -13,10 +13,8 @@ import type { SessionHost } from "./session-host.ts";
 
 /** Tells a client that a fault of ours has cost it its connection: it may resume. */
 const FAULT = 1012;
-/** Requests that wait for those before them: beyond this, more input has to wait. */
-const MAX_BACKLOGGED_BYTES = 16_384;
-
-type Line = Extract<Effect, { readonly type: "send" }>;
+/** Requests that wait for their turn: beyond this, the next piece of input waits. */
+const MAX_BACKLOG_BYTES = 16_384;
 
 /** The session of one client on a socket. */
 export class ClientSession extends Session {
@@ -26,7 +24,7 @@ export class ClientSession extends Session {
   #input: Input | undefined;
   #arrival: ClientEntry | undefined;
   /** Lines to be sent once the batch is durable. */
-  #unsent: Line[] = [];
+  #unsent: (() => string)[] = [];
   readonly #window = new ReceiveWindow();
   #received = 0;
   #acknowledged = 0;
@@ -55,6 +53,8 @@ export class ClientSession extends Session {
 
   /** The client's connection is open. */
   attach(carrier: Carrier, arrival: ClientEntry): Connection {
+    // Its batch has failed since the client was let in.
+    if (this.isDropped) carrier.close(FAULT);
     this.#carrier = carrier;
     this.#arrival = arrival;
     this.#received = 0;
@@ -103,10 +103,11 @@ export class ClientSession extends Session {
     return this.machine.conversation !== undefined;
   }
 
-  /** The service has started again, and the session has lost its socket. */
+  /** The session was read again, and has lost its socket. Its client may be back already. */
   revive(): void {
     this.run(() => {
-      if (this.machine.resumption.isOn && !this.machine.isOver) this.machine.loseSocket();
+      const { resumption, isOver, hasClient } = this.machine;
+      if (resumption.isOn && !isOver && !hasClient) this.machine.loseSocket();
     });
     this.run(() => this.machine.wake());
   }
@@ -139,7 +140,7 @@ export class ClientSession extends Session {
     switch (effect.type) {
       case "send":
         if (this.#unsent.length === 0) this.#flushAfterwards();
-        this.#unsent.push(effect);
+        this.#unsent.push(this.#lineOf(effect));
         break;
       case "close": {
         const carrier = this.#carrier;
@@ -203,9 +204,10 @@ export class ClientSession extends Session {
     this.host.batch.afterwards(() => carrier.acknowledge(frame));
   }
 
+  /** A long line that is still incomplete does not count: it ends only if more is read. */
   get #isBehind(): boolean {
     const { conversation, requests } = this.machine;
-    return conversation !== undefined && conversation.backlogged > MAX_BACKLOGGED_BYTES && !requests.table.isBlocked;
+    return conversation !== undefined && conversation.backlogBytes > MAX_BACKLOG_BYTES && !requests.table.isBlocked;
   }
 
   #flushAfterwards(): void {
@@ -214,13 +216,18 @@ export class ClientSession extends Session {
       () => {
         const lines = this.#unsent;
         this.#unsent = [];
-        const now = this.host.now();
-        carrier?.send(lines.map(({ line, expires }) => (expires && expires.at <= now ? expires.line : line)));
+        carrier?.send(lines.map((line) => line()));
       },
       () => {
         this.#unsent = [];
       },
     );
+  }
+
+  #lineOf({ line, grant }: Extract<Effect, { readonly type: "send" }>): () => string {
+    if (!grant) return () => line;
+    const runs = this.leaseOf(grant.key, grant.token);
+    return () => (runs() ? line : grant.lateLine);
   }
 
   /** The client has closed its connection, or has lost it. */

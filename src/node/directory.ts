@@ -52,7 +52,6 @@ export class KeyNames {
 
 /** What the directory needs of its host. */
 interface Looking {
-  readonly keys: Keys;
   readonly names: KeyNames;
   /** The key as it is now; undefined if it counts as deleted. */
   report(name: string, detail: boolean): KeyReport | undefined;
@@ -76,13 +75,10 @@ export function pageOf(range: KeyRange, { names, report }: Looking): Pick<KeyPag
   return { keys, unreachable: [], next: undefined };
 }
 
-/** The state of all keys in numbers. */
-export function totalsOf({ keys, report }: Looking): KeyTotals {
+/** The state of all keys in numbers. Those that count as deleted are left out. */
+export function totalsOf(keys: Keys, times: { readonly now: number; readonly gcMaxIdleMs: number }): KeyTotals {
   const totals = new KeyTotals();
-  for (const { name } of keys) {
-    const view = report(name, false);
-    if (view) totals.add(view);
-  }
+  for (const { engine } of keys) if (!engine.isPrunable(times)) totals.add(engine.counts);
   return totals;
 }
 

@@ -16,10 +16,21 @@ export class Histories {
     this.#labelOf = labelOf;
   }
 
+  /** The service has started again. The end of a hold is remembered only if the hold is. */
+  recall(keys: Iterable<Key>): void {
+    for (const key of keys) {
+      const history = currentHolds(key);
+      if (history.size === 0) continue;
+      if (this.#remembered + history.size > MAX_REMEMBERED) return;
+      this.#byKey.set(key.name, history);
+      this.#remembered += history.size;
+    }
+  }
+
   note(key: Key, observations: readonly Observation[]): void {
     const isGrant = observations.some(({ type }) => type === "granted");
     const known = this.#byKey.get(key.name);
-    const history = known ?? (isGrant ? new History() : undefined);
+    const history = known ?? (isGrant ? currentHolds(key) : undefined);
     if (!history) return;
     const before = known ? history.size : 0;
     history.note(observations, this.#labelOf);
@@ -31,11 +42,7 @@ export class Histories {
   }
 
   of(key: Key, now: number): HistoryView {
-    const history = this.#byKey.get(key.name);
-    if (history) return history.at(now);
-    const current = new History();
-    current.recall(key.engine.newestHolds(MAX_GRANTS));
-    return current.at(now);
+    return (this.#byKey.get(key.name) ?? currentHolds(key)).at(now);
   }
 
   forget(name: string): void {
@@ -47,4 +54,10 @@ export class Histories {
     const [oldest] = this.#byKey.keys();
     if (oldest !== undefined) this.forget(oldest);
   }
+}
+
+function currentHolds(key: Key): History {
+  const history = new History();
+  history.recall(key.engine.newestHolds(MAX_GRANTS));
+  return history;
 }

@@ -34,7 +34,7 @@ export interface KeysParts {
   /** An idle key may be kept for this much longer than necessary. */
   readonly graceMs: number;
   schedule(key: Key): void;
-  /** It is there, for the first time or again. */
+  /** A key is there that was not, or it was deleted in a batch that has failed. */
   created(key: Key): void;
   /** Something has to be told to a session, a claim or the relay. */
   tell(key: Key, event: KeyEvent): void;
@@ -170,6 +170,10 @@ export class Keys {
   run<Outcome>(key: Key, decide: (engine: KeyEngine) => Outcome): Outcome {
     try {
       return decide(key.engine);
+    } catch (error) {
+      // It may be half changed.
+      this.#changed.add(key);
+      throw error;
     } finally {
       this.#spread(key);
     }

@@ -1,4 +1,4 @@
-import { expiredStatus, type Outcome } from "../core/protocols/statuses.ts";
+import type { Outcome } from "../core/protocols/statuses.ts";
 import type { Effect, Notice } from "../core/session/effects.ts";
 import type { KeyRequest } from "../core/session/key-calls.ts";
 import { PolledSession } from "../core/session/polled-session.ts";
@@ -8,6 +8,7 @@ import type { SessionHost } from "./session-host.ts";
 
 const GONE: Gone = { status: "gone" };
 const LEFT: Left = { status: "left" };
+const LATE: Outcome = { status: "lease_expired" };
 
 /** A request whose client waits for the answer. */
 interface Asked {
@@ -16,10 +17,15 @@ interface Asked {
   reject(error: unknown): void;
 }
 
-/** Somebody who waits until everything that the session held is free. */
+/** Hears that the session has left all its keys, or that this is not certain. */
 interface Leaver {
   left(): void;
   failed(error: unknown): void;
+}
+
+interface Abandoned {
+  readonly id: string;
+  readonly key: string;
 }
 
 /** The session of a client that makes HTTP requests. */
@@ -28,7 +34,9 @@ export class RestSession extends Session {
   readonly #asked = new Map<string, Asked>();
   #lastId = 0;
   readonly #prefix: string;
+  /** Those who wait until everything that the session held is free. */
   readonly #leavers: Leaver[] = [];
+  #abandoned: readonly Abandoned[] = [];
 
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
@@ -51,15 +59,30 @@ export class RestSession extends Session {
     return isThere && !this.isDropped;
   }
 
-  /** Ends the session; `left` is called once everything it held is free, `failed` if that has to begin again. */
+  /** Ends the session; `left` is called once everything it held is free, and that is stored. */
   end(leaver: Leaver): void {
     this.#leavers.push(leaver);
     this.run(() => this.machine.end());
   }
 
-  /** The service has started again. */
+  /** The session was read again. */
   revive(): void {
+    const { batch } = this.host;
+    const abandoned = this.#abandoned;
+    batch.afterwards(() => {
+      this.#abandoned = [];
+    });
+    for (const { id, key } of abandoned) this.run(() => this.machine.withdraw(id, key, { hasLeft: false }));
     this.run(() => this.machine.wake());
+  }
+
+  /** The requests of a session that was dropped. Their clients were told that they have failed: they are withdrawn. */
+  get abandoned(): readonly Abandoned[] {
+    return this.#abandoned;
+  }
+
+  abandon(requests: readonly Abandoned[]): void {
+    this.#abandoned = requests;
   }
 
   /** Carries a request out. Once the signal is aborted, its answer reaches nobody, and it is withdrawn. */
@@ -84,6 +107,8 @@ export class RestSession extends Session {
   override drop(): void {
     super.drop();
     const error = new Error("the session was read again");
+    const asked = Array.from(this.#asked, ([id, { request }]) => ({ id, key: request.key }));
+    this.#abandoned = [...this.#abandoned, ...asked];
     for (const { reject } of this.#asked.values()) reject(error);
     this.#asked.clear();
     for (const { failed } of this.#leavers.splice(0)) failed(error);
@@ -104,10 +129,8 @@ export class RestSession extends Session {
   protected handle(effect: Effect): void {
     switch (effect.type) {
       case "reply":
-        this.#tell(effect.id, effect.outcome);
-        break;
       case "tell":
-        this.#tell(effect.id, effect.outcome, effect.expiresAt);
+        this.#tell(effect.id, effect.outcome);
         break;
       case "relabel":
         this.label = effect.label;
@@ -122,27 +145,25 @@ export class RestSession extends Session {
   }
 
   protected override allLeft(): void {
-    for (const { left } of this.#leavers.splice(0)) left();
+    for (const { left, failed } of this.#leavers.splice(0)) this.host.batch.afterwards(left, failed);
   }
 
   /** Hands the answer over once it is durable, unless the client has hung up by then. */
-  #tell(id: string, outcome: Outcome | "gone" | "waits" | "lost", expiresAt?: number): void {
+  #tell(id: string, outcome: Outcome | "gone" | "waits" | "lost"): void {
     const { batch } = this.host;
     const asked = this.#asked.get(id);
     if (!asked) return;
     const isAnswer = typeof outcome !== "string";
+    const { token } = isAnswer ? outcome : {};
+    const runs = token === undefined ? () => true : this.leaseOf(asked.request.key, token);
     batch.afterwards(
       () => {
         // Withdrawn meanwhile.
         if (!this.#asked.delete(id)) return;
-        if (!isAnswer) {
-          asked.resolve(GONE);
-          return;
-        }
-        const isExpired = expiresAt !== undefined && this.host.now() >= expiresAt;
-        const answer = isExpired ? { status: expiredStatus(outcome) } : outcome;
-        asked.resolve(answer);
-        this.host.count({ type: "answered", status: answer.status }, "http");
+        const told = runs() ? outcome : LATE;
+        asked.resolve(typeof told === "string" ? GONE : told);
+        if (typeof told === "string") return;
+        this.host.count({ type: "answered", status: told.status }, "http");
         batch.enter(() => this.run(() => this.machine.delivered(id)));
       },
       (error) => {

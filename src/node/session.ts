@@ -169,6 +169,13 @@ export abstract class Session implements Timed {
   /** A command has been run. */
   protected progressed(): void {}
 
+  /** A commit may take long: tells, when the grant is handed over, whether its lease still runs. */
+  protected leaseOf(key: string, token: string): () => boolean {
+    const { host } = this;
+    const ends = host.leaseEnd(key, token) ?? Number.POSITIVE_INFINITY;
+    return () => (host.leaseEnd(key, token) ?? ends) > host.now();
+  }
+
   /** Wakes the state machine at this time, unless it wakes earlier. */
   protected wakeBy(time: number): void {
     if (time < this.#wakeAt) this.#wakeAt = time;

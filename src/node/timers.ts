@@ -20,8 +20,7 @@ export class Timers {
   #cancel = () => {};
   /** When the timer fires; -Infinity while it must not be set. */
   #firesAt = Number.POSITIVE_INFINITY;
-  /** After a fault. */
-  #pausesUntil = 0;
+  #isPaused = false;
 
   constructor(runtime: Runtime, enter: (command: () => void) => void) {
     this.#runtime = runtime;
@@ -34,43 +33,42 @@ export class Timers {
     if (subject.scheduledAt < this.#firesAt) this.#arm(subject.scheduledAt);
   }
 
-  stop(): void {
+  /** Nothing fires until `resume`. */
+  pause(): void {
     this.#cancel();
+    this.#isPaused = true;
     this.#firesAt = Number.NEGATIVE_INFINITY;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.#arm(this.#deadlines.earliest());
   }
 
   #arm(time: number): void {
     this.#cancel();
     this.#firesAt = time;
     if (time === Number.POSITIVE_INFINITY) return;
-    const now = this.#runtime.now();
-    const delayMs = Math.max(time - now, this.#pausesUntil - now, 0);
-    this.#cancel = this.#runtime.after(Math.min(delayMs, LOOK_EVERY_MS), () => this.#enter(() => this.#fire()));
+    const delayMs = Math.min(Math.max(time - this.#runtime.now(), 0), LOOK_EVERY_MS);
+    this.#cancel = this.#runtime.after(delayMs, () => this.#enter(() => this.#fire()));
   }
 
   #fire(): void {
+    if (this.#isPaused) return;
     const now = this.#runtime.now();
     this.#firesAt = Number.NEGATIVE_INFINITY;
     try {
       for (let count = 0; count < MAX_AT_ONCE; count += 1) {
         const due = this.#deadlines.takeDue(now);
         if (!due) break;
-        this.#fireOne(due, now);
+        try {
+          due.fire(now);
+        } finally {
+          this.#deadlines.schedule(due);
+        }
       }
     } finally {
       this.#arm(this.#deadlines.earliest());
-    }
-  }
-
-  #fireOne(due: Timed, now: number): void {
-    try {
-      due.fire(now);
-    } catch (error) {
-      // At once, it would fail again, and everybody's batch with it.
-      this.#pausesUntil = now + LOOK_EVERY_MS;
-      throw error;
-    } finally {
-      this.#deadlines.schedule(due);
     }
   }
 }

@@ -1,5 +1,6 @@
 /** The contract's sessions over the REST API: one HTTP session each, and for every request a connection of its own. */
-import { HANG_UPS, type HttpExchange, type HttpReply } from "../support/http-client.ts";
+import type { HttpExchange, HttpReply } from "../support/http-client.ts";
+
 import { sleep } from "../support/poll.ts";
 import { Api, type RestSession } from "../support/rest.ts";
 import type { AcquireOptions, Harness, Outcome, Refusal, ReleaseOutcome, RenewOutcome, Session } from "./contract.ts";
@@ -145,7 +146,7 @@ function cancellable(asked: HttpExchange, signal: AbortSignal | undefined): Prom
   if (!signal) return asked.reply;
   const cancelled = Promise.withResolvers<undefined>();
   signal.addEventListener("abort", () => {
-    asked[HANG_UPS[0]]();
+    asked.reset();
     cancelled.resolve(undefined);
   });
   return Promise.race([asked.reply, cancelled.promise]);

@@ -1,14 +1,16 @@
 /** The process is killed without warning and started on the same storage. */
 import { describe, expect, it } from "vitest";
 import { Clients } from "../support/clients.ts";
+import { HOSTS } from "../support/hosts.ts";
 import { poll, sleep } from "../support/poll.ts";
-import { startServer } from "../support/server.ts";
 import { readStats } from "../support/stats.ts";
 import { ask, joinQueue, lock, TRANSPORTS, tokenOf } from "../support/wire-client.ts";
 
-describe.concurrent.each(TRANSPORTS)("after a kill -9, over %s", (transport) => {
+const cases = HOSTS.flatMap((host) => TRANSPORTS.map((transport) => ({ host, transport })));
+
+describe.concurrent.each(cases)("after a kill -9 on $host.name, over $transport", ({ host, transport }) => {
   it("holders still hold, and their tokens still renew and release", async ({ expect }) => {
-    await using server = await startServer();
+    await using server = await host.start();
     using before = new Clients(server);
     const holder = await before.open(transport);
     const token = await lock(holder, "held", "0 60");
@@ -30,7 +32,7 @@ describe.concurrent.each(TRANSPORTS)("after a kill -9, over %s", (transport) => 
   });
 
   it("the fence of every key goes on rising", async ({ expect }) => {
-    await using server = await startServer();
+    await using server = await host.start();
     const keys = Array.from({ length: 20 }, (_, index) => `fence-${index}`);
     const last = new Map<string, string>();
     for (let life = 0; life < 3; life += 1) {
@@ -47,7 +49,7 @@ describe.concurrent.each(TRANSPORTS)("after a kill -9, over %s", (transport) => 
   });
 
   it("a lease that ran out meanwhile has passed on", async ({ expect }) => {
-    await using server = await startServer();
+    await using server = await host.start();
     using before = new Clients(server);
     const [holder, waiter] = [await before.open(transport), await before.open(transport)];
     const short = await lock(holder, "short", "0 1");
@@ -66,7 +68,7 @@ describe.concurrent.each(TRANSPORTS)("after a kill -9, over %s", (transport) => 
   });
 
   it("waiters whose connection is gone hold nobody up", async ({ expect }) => {
-    await using server = await startServer();
+    await using server = await host.start();
     using before = new Clients(server);
     const holder = await before.open(transport);
     const token = await lock(holder, "queue", "0 60");
@@ -82,7 +84,7 @@ describe.concurrent.each(TRANSPORTS)("after a kill -9, over %s", (transport) => 
   });
 
   it("only live connections are counted", async ({ expect }) => {
-    await using server = await startServer();
+    await using server = await host.start();
     using before = new Clients(server);
     for (let index = 0; index < 10; index += 1) await lock(await before.open(transport), `counted-${index}`);
     await server.restart();
@@ -97,7 +99,7 @@ describe.concurrent.each(TRANSPORTS)("after a kill -9, over %s", (transport) => 
   });
 
   it("places under MAX_CONNECTIONS return", async ({ expect }) => {
-    await using server = await startServer({ variables: { MAX_CONNECTIONS: "2" } });
+    await using server = await host.start({ variables: { MAX_CONNECTIONS: "2" } });
     using before = new Clients(server);
     for (const client of [await before.open(transport), await before.open(transport)]) {
       expect(await ask(client, "ping", "_", "_")).toBe("ok");
@@ -115,7 +117,7 @@ describe.concurrent.each(TRANSPORTS)("after a kill -9, over %s", (transport) => 
   });
 
   it("expiry and pruning need nobody's request", async ({ expect }) => {
-    await using server = await startServer({ variables: { MAX_LOCKS: "1", GC_MAX_IDLE_S: "1", GC_INTERVAL_S: "1" } });
+    await using server = await host.start({ variables: { MAX_LOCKS: "1", GC_MAX_IDLE_S: "1", GC_INTERVAL_S: "1" } });
     using before = new Clients(server);
     const holder = await before.open(transport);
     await lock(holder, "forgotten", "0 2");
@@ -128,9 +130,9 @@ describe.concurrent.each(TRANSPORTS)("after a kill -9, over %s", (transport) => 
   });
 });
 
-describe("many kills in a row", () => {
+describe.each(HOSTS)("many kills in a row on $name", (host) => {
   it("never give a key to two holders", async () => {
-    await using server = await startServer();
+    await using server = await host.start();
     let token: string | undefined;
     for (let life = 0; life < 5; life += 1) {
       using clients = new Clients(server);

@@ -1,30 +1,32 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { startServer, type TestServer } from "../support/server.ts";
+import { retold } from "../support/retold.ts";
+import type { TestServer } from "../support/server.ts";
 import { Slots } from "../support/slots.ts";
-import { Player } from "./play.ts";
+import { EVERY_WAY, Player } from "./play.ts";
 import { readTranscripts } from "./transcript.ts";
 
 const transcripts = readTranscripts("client");
+const plays = new Slots(16);
 
-describe.each(["tcp", "ws"] as const)("a godistlock client over %s", { concurrent: true }, (transport) => {
+describe.each(EVERY_WAY)("a godistlock client over $transport, on $host.name", { concurrent: true }, (way) => {
+  const { host, transport } = way;
   /** One server for all cases with the same variables: they use locks of their own. */
   const servers = new Map<string, Promise<TestServer>>();
   afterAll(() => Promise.all(Array.from(servers.values(), async (server) => (await server).stop())));
 
-  const plays = new Slots(8);
-
   it.each(transcripts)("$id $title", async (transcript) => {
-    const player = new Player(transcript, transport);
-    const variables = await player.prepare();
+    const { variables } = transcript;
     const name = JSON.stringify(variables);
-    const starting = servers.get(name) ?? startServer({ variables });
-    servers.set(name, starting);
-    const server = await starting;
-    try {
-      await plays.use(() => player.play(server));
-    } catch (error) {
-      throw new Error(`${String(error)}\n${server.log}`, { cause: error });
-    }
+    const sharing = servers.get(name) ?? host.start({ variables });
+    servers.set(name, sharing);
+    await sharing;
+    await plays.use(() =>
+      retold(async (attempt) => {
+        if (attempt === 1) return new Player(transcript, transport).play(await sharing);
+        await using server = await host.start({ variables });
+        return new Player(transcript, transport).play(server);
+      }),
+    );
   });
 });
 

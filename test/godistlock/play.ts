@@ -1,6 +1,8 @@
 /** Plays a transcript against a running server. */
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
+import { HOSTS } from "../support/hosts.ts";
+import { Silence } from "../support/silence.ts";
 import { type Listening, listenAs, type Place, type Speaker, speakTo, type Transport } from "./speaker.ts";
 import type { Step, Transcript, Use } from "./transcript.ts";
 
@@ -16,12 +18,16 @@ export interface Ports {
   readonly godistlockPort: number;
 }
 
+/** Every transcript is played over both transports, on both hosts. */
+export const EVERY_WAY = HOSTS.flatMap((host) => (["tcp", "ws"] as const).map((transport) => ({ host, transport })));
+
 export class Player {
   readonly #transcript: Transcript;
   readonly #transport: Transport;
   readonly #speakers = new Map<string, Speaker>();
   readonly #listening = new Map<string, Listening>();
   readonly #bound = new Map<string, string>();
+  readonly #silence = new Silence();
   #ports: Ports | undefined;
 
   constructor(transcript: Transcript, transport: Transport) {
@@ -62,8 +68,11 @@ export class Player {
 
   async #take(step: Step): Promise<void> {
     const listening = "who" in step && !this.#speakers.has(step.who) ? this.#listening.get(step.who) : undefined;
-    if (step.do === "sleep") await sleep(step.ms);
-    else if (step.do === "expectNothing" && listening) {
+    if (step.do === "sleep") {
+      this.#silence.pauses(step.ms);
+      await sleep(step.ms);
+    } else if (step.do === "expectNothing" && listening) {
+      this.#silence.pauses(step.ms);
       await sleep(step.ms);
       assert.equal(listening.hasCaller, false, `${step.who} expects nobody to connect`);
     } else if (step.do === "compare") this.#compare(step);
@@ -71,6 +80,7 @@ export class Player {
       const speaker = await this.#speaker(step.who);
       switch (step.do) {
         case "send":
+          this.#silence.acts();
           speaker.send(new TextEncoder().encode(this.#filled(step.text) + (step.isRaw ? "" : "\n")));
           break;
         case "expect":
@@ -80,19 +90,21 @@ export class Player {
           await this.#skip(speaker, step);
           break;
         case "expectNothing": {
-          const arrival = await speaker.inbox.take(step.ms);
+          const arrival = await speaker.inbox.takeBefore(this.#silence.pauses(step.ms));
           assert.equal(arrival && JSON.stringify(arrival), undefined, `${step.who} expects nothing`);
           break;
         }
         case "expectClosed": {
-          const arrival = await speaker.inbox.take(CLOSED_WITHIN_MS);
+          const arrival = await this.#silence.awaits(speaker.inbox.take(CLOSED_WITHIN_MS));
           assert.equal(arrival?.kind, "end", `${step.who} is closed, not ${JSON.stringify(arrival)}`);
           break;
         }
         case "close":
+          this.#silence.acts();
           speaker.close();
           break;
         case "endInput":
+          this.#silence.acts();
           speaker.endInput();
       }
     }
@@ -114,7 +126,7 @@ export class Player {
     const unread = this.#unread.get(speaker);
     this.#unread.delete(speaker);
     if (unread !== undefined) return unread;
-    const arrival = await speaker.inbox.take(withinMs + TOLERANCE_MS);
+    const arrival = await this.#silence.awaits(speaker.inbox.take(withinMs + TOLERANCE_MS));
     assert.equal(arrival?.kind, "line", `${who} expects ${what}, not ${JSON.stringify(arrival)}`);
     return arrival.kind === "line" ? arrival.line : "";
   }

@@ -1,26 +1,27 @@
 import { describe, expect, it } from "vitest";
-import { startServer } from "../support/server.ts";
+import { retold } from "../support/retold.ts";
 import { Slots } from "../support/slots.ts";
-import { Player } from "./play.ts";
+import { EVERY_WAY, Player } from "./play.ts";
 import { readTranscripts } from "./transcript.ts";
 
 const transcripts = [...readTranscripts("relay-asked"), ...readTranscripts("relay-asking")];
+const servers = new Slots(8);
 
-describe.each(["tcp", "ws"] as const)("a deployment among others, over %s", { concurrent: true }, (transport) => {
-  const servers = new Slots(3);
+describe.each(EVERY_WAY)("a deployment among others, over $transport, on $host.name", { concurrent: true }, (way) => {
+  const { host, transport } = way;
 
   it.each(transcripts)("$id $title", (transcript) =>
-    servers.use(async () => {
-      const player = new Player(transcript, transport);
-      await using server = await startServer({ variables: await player.prepare(), hasRelay: true });
-      try {
-        await player.play(server);
-      } catch (error) {
-        throw new Error(`${String(error)}\n${server.log}`, { cause: error });
-      } finally {
-        await player.end();
-      }
-    }),
+    servers.use(() =>
+      retold(async () => {
+        const player = new Player(transcript, transport);
+        await using server = await host.start({ variables: await player.prepare(), hasRelay: true });
+        try {
+          await player.play(server);
+        } finally {
+          await player.end();
+        }
+      }),
+    ),
   );
 });
 

@@ -37,8 +37,8 @@ function tcpSpeaker(socket: Socket): Speaker {
   socket.setNoDelay(true);
   socket.on("data", feed);
   socket.on("error", () => {});
-  socket.on("end", () => inbox.add({ kind: "end", code: undefined, at: performance.now() }));
-  socket.on("close", () => inbox.add({ kind: "end", code: undefined, at: performance.now() }));
+  socket.on("end", () => inbox.add({ kind: "end", code: undefined }));
+  socket.on("close", () => inbox.add({ kind: "end", code: undefined }));
   return {
     inbox,
     send: (bytes) => void socket.write(bytes),
@@ -61,7 +61,7 @@ function webSocketSpeaker(socket: WebSocket): Speaker {
   const feed = lineFeed(inbox);
   socket.on("message", (data) => feed(Buffer.isBuffer(data) ? data : Buffer.concat(data as Buffer[])));
   socket.on("error", () => {});
-  socket.on("close", (code) => inbox.add({ kind: "end", code, at: performance.now() }));
+  socket.on("close", (code) => inbox.add({ kind: "end", code }));
   return {
     inbox,
     send: (bytes) => socket.send(Buffer.from(bytes).toString()),

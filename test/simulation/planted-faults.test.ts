@@ -158,8 +158,8 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a key that has lost its memory denies a release that it has carried out",
     file: "../engine/releases.ts",
-    code: "for (const [id, fence] of releases) this.#fences.set(id, fence);",
-    planted: "for (const [id, fence] of releases.slice(releases.length)) this.#fences.set(id, fence);",
+    code: "for (const [id, fence] of releases) this.#set(id, fence);",
+    planted: "for (const [id, fence] of releases.slice(releases.length)) this.#set(id, fence);",
   },
   {
     what: "a call overtakes one that is made again",

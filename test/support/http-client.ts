@@ -29,9 +29,6 @@ export interface HttpReply {
   readonly livedMs: number;
 }
 
-/** The ways to hang up of which the service hears at once. */
-export const HANG_UPS = ["reset"] as const;
-
 /** A request under way. */
 export interface HttpExchange {
   /** Rejects when the connection ends without a whole reply, or none comes in time. */

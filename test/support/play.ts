@@ -2,6 +2,7 @@
 import type { Operand, Step, Transcript, Transport, Variables } from "../transcripts/parse.ts";
 import { encodePayload, matchPayload, type Payload } from "../transcripts/payload.ts";
 import { sleep } from "./poll.ts";
+import { Silence } from "./silence.ts";
 import { openClient, type Ports, type WireClient } from "./wire-client.ts";
 
 export interface Stage extends Ports {
@@ -34,6 +35,7 @@ class Play {
   private readonly clients = new Map<string, WireClient>();
   private readonly tokens = new Map<string, string>();
   private deadlineMs = FIRST_DEADLINE_SECONDS * 1000;
+  private readonly silence = new Silence();
 
   constructor(transport: Transport, stage: Stage) {
     this.transport = transport;
@@ -44,34 +46,41 @@ class Play {
     switch (step.kind) {
       case "open":
         await this.client(step.session);
+        this.silence.acts();
         return;
       case "send": {
         const client = await this.client(step.session);
         const bytes = encodePayload(step.payload, this.tokens);
+        this.silence.acts();
         return client.send(bytes, step.frame === "binary" ? { binary: true } : {});
       }
       case "send-empty-text":
         return (await this.client(step.session)).send("");
       case "receive":
-        return this.receive(await this.client(step.session), step.anyOrder);
+        return this.silence.awaits(this.receive(await this.client(step.session), step.anyOrder));
       case "silence":
-        return (await this.client(step.session)).silence(step.seconds * 1000);
+        return (await this.client(step.session)).silenceUntil(this.silence.pauses(step.seconds * 1000));
       case "closed": {
-        const { msAfterLastSend } = await (await this.client(step.session)).closed(this.deadlineMs);
+        const closed = (await this.client(step.session)).closed(this.deadlineMs);
+        const { msAfterLastSend } = await this.silence.awaits(closed);
         if (step.minSeconds === 0 || msAfterLastSend >= step.minSeconds * 1000) return;
         throw new Error(`a close ${msAfterLastSend} ms after the last bytes were sent`);
       }
       case "close":
+        this.silence.acts();
         return (await this.client(step.session)).close();
       case "halfclose":
+        this.silence.acts();
         return (await this.client(step.session)).halfclose();
       case "sleep":
+        this.silence.pauses(step.seconds * 1000);
         return sleep(step.seconds);
       case "deadline":
         this.deadlineMs = step.seconds * 1000;
         return;
       case "restart":
         await this.stage.restart(step.variables);
+        this.silence.acts();
         return this.closeAll();
       case "assert-less": {
         const [left, right] = [this.textOf(step.left), this.textOf(step.right)];

@@ -1,12 +1,14 @@
+import { stopwatch } from "./stopwatch.ts";
+
 export const sleep = (seconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, seconds * 1000));
 
-/** Asks again until the answer is not undefined; fails after `deadlineMs`, saying what it waited for. */
+/** Asks again until the answer is not undefined; fails after `deadlineMs` in which the machine did not stall, saying what it waited for. */
 export async function poll<T>(what: string, deadlineMs: number, attempt: () => Promise<T | undefined>): Promise<T> {
-  const end = performance.now() + deadlineMs;
+  const elapsed = stopwatch();
   for (;;) {
     const result = await attempt();
     if (result !== undefined) return result;
-    if (performance.now() > end) throw new Error(`gave up after ${deadlineMs} ms waiting for ${what}`);
+    if (elapsed() > deadlineMs) throw new Error(`gave up after ${deadlineMs} ms waiting for ${what}`);
     await sleep(0.05);
   }
 }

@@ -1,11 +1,10 @@
-/** Starts the real server in this process, on free ports and a data directory of its own. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+/** Starts the Node host in this process, on free ports and a data directory of its own. */
+import { readFile, rm } from "node:fs/promises";
 import { serve } from "../../src/node/index.ts";
 import { poll } from "./poll.ts";
+import { storageFolder } from "./storage.ts";
 
-const START_DEADLINE_MS = 20_000;
+export const START_DEADLINE_MS = 20_000;
 
 export interface ServerOptions {
   readonly variables?: Readonly<Record<string, string>>;
@@ -21,8 +20,10 @@ export interface TestServer extends AsyncDisposable {
   readonly relayPort: number;
   readonly godistlockPort: number;
   readonly dataDir: string;
-  /** The process id of the server. */
+  /** The process id of the server. On Node that is the test's own process. */
   readonly pid: number;
+  /** The server stands still for a while, as on a machine that is overloaded or asleep. */
+  stall(seconds: number): Promise<void>;
   /** Ends the server as a crash would: whatever has not been stored is lost, and no client is told. */
   kill9(): Promise<void>;
   /** Everything the server has logged so far. */
@@ -34,7 +35,7 @@ export interface TestServer extends AsyncDisposable {
 }
 
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
-  const dataDir = await mkdtemp(join(tmpdir(), "holdfast-test-"));
+  const dataDir = storageFolder();
   const variables: Record<string, string> = { ...options.variables };
   const hasRelay = options.hasRelay === true || options.relayPort !== undefined;
   let log = "";
@@ -54,7 +55,10 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     await poll("the server to answer /health", START_DEADLINE_MS, () => isHealthy(started.httpPort));
     return started;
   };
-  let current = await start();
+  let current = await start().catch(async (error: unknown) => {
+    await rm(dataDir, { recursive: true, force: true });
+    throw error;
+  });
   let isRunning = true;
 
   const kill9 = async () => {
@@ -83,6 +87,9 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     get pid() {
       return process.pid;
     },
+    async stall(seconds) {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, seconds * 1000);
+    },
     get log() {
       return log;
     },
@@ -105,7 +112,7 @@ export async function residentBytes(pid: number): Promise<number> {
   return Number(match[1]) * 1024;
 }
 
-async function isHealthy(httpPort: number): Promise<true | undefined> {
+export async function isHealthy(httpPort: number): Promise<true | undefined> {
   const response = await fetch(`http://127.0.0.1:${httpPort}/health`).catch(() => undefined);
   await response?.arrayBuffer();
   return response?.ok ? true : undefined;

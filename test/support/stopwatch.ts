@@ -12,6 +12,12 @@ function livedMs(): number {
   return lived;
 }
 
+/** How long this process has stood still while it wanted to run. */
+export function stalledMs(): number {
+  const now = performance.now();
+  return now - livedMs();
+}
+
 /**
  * Starts a stopwatch and returns a function that reads it, in milliseconds. Use it for upper limits. It leaves out time
  * in which this process did not run at all, because then the whole machine stalled and the service could not run either.

@@ -43,8 +43,13 @@ export abstract class WireClient {
 
   /** Nothing arrives for `ms` and the connection stays open. */
   async silence(ms: number): Promise<void> {
-    const arrival = await this.inbox.take(ms);
-    if (arrival) throw new Error(`expected silence, got ${describeArrival(arrival, ms)}`);
+    await this.silenceUntil(performance.now() + ms);
+  }
+
+  /** The same until a time of `performance.now()`. */
+  async silenceUntil(time: number): Promise<void> {
+    const arrival = await this.inbox.takeBefore(time);
+    if (arrival) throw new Error(`expected silence, got ${describeArrival(arrival, 0)}`);
   }
 
   /**
@@ -123,7 +128,7 @@ export class TcpClient extends WireClient {
   private end(): void {
     if (this.partial !== "") this.inbox.add({ kind: "violation", problem: `ended within the line ${this.partial}` });
     this.partial = "";
-    this.inbox.add({ kind: "end", code: undefined, at: performance.now() });
+    this.inbox.add({ kind: "end", code: undefined });
   }
 }
 
@@ -153,7 +158,7 @@ export class WsClient extends WireClient {
     super();
     this.socket = socket;
     socket.on("message", (data: Buffer, isBinary: boolean) => this.read(data, isBinary));
-    socket.on("close", (code) => this.inbox.add({ kind: "end", code, at: performance.now() }));
+    socket.on("close", (code) => this.inbox.add({ kind: "end", code }));
     socket.on("error", (error) => this.inbox.add({ kind: "violation", problem: error.message }));
   }
 

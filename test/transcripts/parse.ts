@@ -6,6 +6,7 @@ import { VARIABLES } from "../../src/core/config/config.ts";
 import { type Payload, parsePayload } from "./payload.ts";
 
 export type Transport = "tcp" | "ws";
+export type HostName = "Node" | "Cloudflare";
 
 export type Action =
   | { readonly kind: "open"; readonly session: string }
@@ -31,6 +32,7 @@ export interface Transcript {
   readonly title: string;
   readonly file: string;
   readonly transports: readonly Transport[];
+  readonly hosts: readonly HostName[];
   readonly variables: Variables;
   /** The case must not share its server with others. */
   readonly needsOwnServer: boolean;
@@ -76,6 +78,7 @@ class CaseParser {
   private readonly steps: Step[] = [];
   private isFresh = false;
   private only: Transport | undefined;
+  private onlyOn: HostName | undefined;
   private at: SourceLine;
 
   constructor(file: string, header: SourceLine) {
@@ -104,6 +107,7 @@ class CaseParser {
       title: title[2] as string,
       file: this.file,
       transports: this.only ? [this.only] : ["tcp", "ws"],
+      hosts: this.onlyOn ? [this.onlyOn] : ["Node", "Cloudflare"],
       variables: this.variables,
       needsOwnServer: this.isFresh || isRestarted,
       steps: this.steps,
@@ -116,12 +120,13 @@ class CaseParser {
 
   private readSetting(text: string): boolean {
     const [word, ...rest] = text.split(" ");
-    if (word !== "config" && word !== "fresh" && word !== "transport") return false;
+    if (word !== "config" && word !== "fresh" && word !== "transport" && word !== "host") return false;
     if (this.steps.length > 0) this.fail("settings come first in a case");
     const value = rest.join(" ");
     if (word === "config") Object.assign(this.variables, this.readVariable(value, this.variables));
     else if (word === "fresh" && value === "" && !this.isFresh) this.isFresh = true;
     else if (word === "transport" && (value === "tcp" || value === "ws") && !this.only) this.only = value;
+    else if (word === "host" && (value === "Node" || value === "Cloudflare") && !this.onlyOn) this.onlyOn = value;
     else this.fail("malformed or repeated setting");
     return true;
   }

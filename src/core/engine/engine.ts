@@ -350,6 +350,11 @@ export class KeyEngine {
     return this.#holds.get(token) !== undefined;
   }
 
+  /** When the lease of this hold ends; undefined if there is no such hold. */
+  leaseEnd(token: string): number | undefined {
+    return this.#holds.get(token)?.expiresAt;
+  }
+
   /** When the key was last used, if nobody holds it or waits for it. */
   get idleSince(): number | undefined {
     return this.#idleness.since;
@@ -385,6 +390,11 @@ export class KeyEngine {
       queue: detail ? waiterViews(this.#queue) : [],
       lastActivity: this.#books.lastActivity,
     };
+  }
+
+  /** The key in numbers. */
+  get counts(): Pick<KeyView, "limit" | "holderCount" | "waiters"> {
+    return { limit: this.limit, holderCount: this.#holds.count, waiters: this.#queue.length };
   }
 
   /** The newest holds whose clients have the token, at most `max` of them, in hand-over order. */

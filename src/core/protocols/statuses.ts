@@ -37,12 +37,6 @@ export interface Outcome {
   readonly refusal?: { readonly status: "refused" | "no_quorum"; readonly fence: bigint };
 }
 
-/** What is answered instead if the lease has run out before that leaves. */
-export function expiredStatus({ status, token }: Outcome): Status {
-  if (token === undefined) return "not_held";
-  return status === "ok" ? "lease_expired" : "error";
-}
-
 /** A reply line of the wire protocol without its line feed and without a tag. */
 export function wireReply(status: Status, ...fields: readonly (string | number)[]): string {
   const { wire } = STATUSES[status];

@@ -13,8 +13,6 @@ export type SessionConfig = Pick<
   };
 
 interface PendingCall {
-  /** When it was made. */
-  readonly at: number;
   answered(outcome: KeyOutcome): void;
   failed(error: string): void;
   isWanted(): boolean;
@@ -53,8 +51,6 @@ export class SessionContext {
   #effects: Effect[] = [];
   readonly #calls = new Map<number, PendingCall>();
   #lastCall = 0;
-  /** When the call was made whose answer is being processed. */
-  #askedAt: number | undefined;
 
   constructor({ session, config, records, random, isStorageWell, now }: SessionOrigin) {
     this.session = session;
@@ -82,8 +78,7 @@ export class SessionContext {
   ): void {
     this.#lastCall += 1;
     const call = this.#lastCall;
-    const { now: at } = this;
-    this.#calls.set(call, { at, answered: answered as PendingCall["answered"], failed, isWanted, isRepeatable });
+    this.#calls.set(call, { answered: answered as PendingCall["answered"], failed, isWanted, isRepeatable });
     this.emit({ type: "callKey", call, key, ask });
   }
 
@@ -99,19 +94,7 @@ export class SessionContext {
   }
 
   keyAnswered(call: number, outcome: KeyOutcome): void {
-    const pending = this.#take(call);
-    this.#askedAt = pending?.at;
-    pending?.answered(outcome);
-    this.#askedAt = undefined;
-  }
-
-  /**
-   * When a lease of which a key tells in its answer has run out, if that answer is being processed. A lease that comes
-   * with a notice begins when its client has been told.
-   */
-  expiryOf({ leaseSeconds }: { readonly leaseSeconds?: number }): number | undefined {
-    if (leaseSeconds === undefined || this.#askedAt === undefined) return undefined;
-    return this.#askedAt + leaseSeconds * 1000;
+    this.#take(call)?.answered(outcome);
   }
 
   keyFailed(call: number, error: string): void {

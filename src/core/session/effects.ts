@@ -38,6 +38,14 @@ export type Happening =
   | { readonly type: "protocol_error"; readonly code: number }
   | { readonly type: "auth_failed" };
 
+/** A hold of which a client is told. */
+export interface ToldGrant {
+  readonly key: string;
+  readonly token: string;
+  /** Says that the lease has ended. */
+  readonly lateLine: string;
+}
+
 /** Values that a session stores besides its keys. */
 export type RecordName = "ending" | "resumption" | "steals" | "losses" | "life";
 
@@ -60,8 +68,8 @@ export type Effect =
   | { readonly type: "put"; readonly name: RecordName; readonly value: unknown }
   /** Sets the alarm: `by`, to this time unless it is set to an earlier one; `at`, to exactly this time. */
   | { readonly type: "wake"; readonly by?: number; readonly at?: number }
-  /** `expires`: if the line leaves at this time or later, its lease has run out, and this line is sent instead. */
-  | { readonly type: "send"; readonly line: string; readonly expires?: { readonly at: number; readonly line: string } }
+  /** `grant`: the line tells of a hold. A host that sends it after the lease has ended sends `lateLine` instead. */
+  | { readonly type: "send"; readonly line: string; readonly grant?: ToldGrant }
   | { readonly type: "close"; readonly code: number }
   /** The client has proved who it is. */
   | { readonly type: "known" }
@@ -80,8 +88,8 @@ export type Effect =
   | { readonly type: "reply"; readonly id: string; readonly outcome: Outcome | "gone" | "waits" | "lost" }
   /** Such a request is polled for: its answer will follow. */
   | { readonly type: "park"; readonly id: string; readonly key: string; readonly wait: "acquire" | "wait" }
-  /** The answer to a request that was parked. `expiresAt`: when the lease that it tells of has run out. */
-  | { readonly type: "tell"; readonly id: string; readonly outcome: Outcome | "gone"; readonly expiresAt?: number }
+  /** The answer to a request that was parked. */
+  | { readonly type: "tell"; readonly id: string; readonly outcome: Outcome | "gone" }
   /** A request that the host asked to withdraw has been, or the first attempt has failed. */
   | { readonly type: "withdrawn"; readonly id: string }
   | { readonly type: "relabel"; readonly label: string }

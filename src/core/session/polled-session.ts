@@ -226,10 +226,8 @@ export class PolledSession implements RequestOwner {
     if (!this.#isOver) this.#life.saw();
     const { id, poll, state, timer } = entry;
     if (poll === "due") entry.kept = outcome;
-    else if (poll === "open") {
-      const expiresAt = this.context.expiryOf(outcome);
-      this.context.emit({ type: "tell", id, outcome, ...(expiresAt !== undefined && { expiresAt }) });
-    } else {
+    else if (poll === "open") this.context.emit({ type: "tell", id, outcome });
+    else {
       if (state !== "withdrawing") this.context.timers.stop(timer);
       this.context.emit({ type: "reply", id, outcome });
     }

@@ -34,8 +34,8 @@ export interface SocketConversation extends RequestOwner {
   readonly weight: number;
   /** Bytes received but not yet processed. */
   readonly unconsumed: number;
-  /** Bytes of whole requests that wait for those before them. */
-  readonly backlogged: number;
+  /** Bytes of complete requests that wait for their turn. */
+  readonly backlogBytes: number;
   /** When the client must have sent more; Infinity while nothing is expected of it. */
   readonly readDeadline: number;
   receive(bytes: Uint8Array): void;

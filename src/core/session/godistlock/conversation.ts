@@ -106,12 +106,12 @@ export class GodistlockConversation implements SocketConversation {
     return this.#reader.partial.length + 128 * (this.#locks.holds.length + this.#locks.parked.length);
   }
 
-  get backlogged(): number {
-    return this.#backlogBytes;
-  }
-
   get unconsumed(): number {
     return this.#backlogBytes + this.#reader.partial.length;
+  }
+
+  get backlogBytes(): number {
+    return this.#backlogBytes;
   }
 
   get readDeadline(): number {

@@ -1,4 +1,4 @@
-import { expiredStatus, type Outcome, wireReply, wireReplyOf } from "../../protocols/statuses.ts";
+import { type Outcome, wireReply, wireReplyOf } from "../../protocols/statuses.ts";
 import type { SessionContext } from "../context.ts";
 import type { Loss } from "../effects.ts";
 import { FAILURES } from "./protocol.ts";
@@ -18,20 +18,21 @@ export class Replies {
   }
 
   say(tag: string | undefined, line: string): void {
-    if (!this.#isHushed) this.#context.emit({ type: "send", line: lineOf(tag, line) });
+    if (!this.#isHushed) this.#context.emit({ type: "send", line: tagged(tag, line) });
   }
 
   ok(tag: string | undefined): void {
     this.say(tag, wireReply("ok"));
   }
 
-  answer(tag: string | undefined, outcome: Outcome): void {
-    this.#context.emit({ type: "count", happening: { type: "answered", status: outcome.status } });
-    const at = this.#context.expiryOf(outcome);
-    if (at === undefined) this.say(tag, wireReplyOf(outcome));
-    else if (!this.#isHushed) {
-      const expires = { at, line: lineOf(tag, wireReply(expiredStatus(outcome))) };
-      this.#context.emit({ type: "send", line: lineOf(tag, wireReplyOf(outcome)), expires });
+  /** `key`: the one that the request is about. */
+  answer(tag: string | undefined, outcome: Outcome, key?: string): void {
+    const { status, token } = outcome;
+    this.#context.emit({ type: "count", happening: { type: "answered", status } });
+    if (key === undefined || token === undefined || this.#isHushed) this.say(tag, wireReplyOf(outcome));
+    else {
+      const grant = { key, token, lateLine: tagged(tag, wireReply("lease_expired")) };
+      this.#context.emit({ type: "send", line: tagged(tag, wireReplyOf(outcome)), grant });
     }
   }
 
@@ -52,4 +53,6 @@ export class Replies {
   }
 }
 
-const lineOf = (tag: string | undefined, line: string) => (tag === undefined ? `${line}\n` : `@${tag} ${line}\n`);
+function tagged(tag: string | undefined, line: string): string {
+  return tag === undefined ? `${line}\n` : `@${tag} ${line}\n`;
+}

@@ -1,0 +1,50 @@
+/** Bundles the Worker, once for all suites that run it on workerd over real sockets. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import type { TestProject } from "vitest/node";
+import { readWranglerConfig } from "../../scripts/dev-config.ts";
+
+/** The Worker as workerd needs it: its code, and what `wrangler.toml` says about it. */
+export interface Worker {
+  readonly script: string;
+  readonly compatibilityDate: string;
+  readonly compatibilityFlags: readonly string[];
+  readonly objects: readonly { readonly name: string; readonly class_name: string }[];
+}
+
+const fileOf = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+
+export default async function setup(project: TestProject): Promise<() => void> {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-worker-"));
+  const config = readWranglerConfig(fileOf("wrangler.toml"));
+  const script = join(folder, "worker.js");
+  await build({
+    entryPoints: [fileOf(config.main)],
+    outfile: script,
+    bundle: true,
+    format: "esm",
+    target: "es2024",
+    platform: "neutral",
+    mainFields: ["module", "main"],
+    conditions: ["workerd", "worker", "browser"],
+    external: ["cloudflare:*", "node:*"],
+    jsx: "automatic",
+    logLevel: "error",
+  });
+  project.provide("worker", {
+    script,
+    compatibilityDate: config.compatibility_date as string,
+    compatibilityFlags: config.compatibility_flags as string[],
+    objects: (config.durable_objects as { bindings: Worker["objects"] }).bindings,
+  });
+  return () => rmSync(folder, { recursive: true, force: true });
+}
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    readonly worker: Worker;
+  }
+}
