@@ -75,7 +75,7 @@ export default defineConfig({
           include: [
             "test/engine/**/*.test.ts",
             "test/session/**/*.test.ts",
-            "test/simulation/*.test.ts",
+            "test/simulation/**/*.test.ts",
             "test/protocols/**/*.test.ts",
             "test/relay/*.test.ts",
             "test/contract/engine.test.ts",

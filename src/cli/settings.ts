@@ -30,7 +30,7 @@ const SERVED: Record<ServedVariable, string> = {
   READ_TIMEOUT_S: "seconds a client may take for one request",
   WRITE_TIMEOUT_S: "seconds a client may leave replies unread, 0 = for ever",
   DEFAULT_LEASE_TTL_S: "lease in seconds when a client names none",
-  LEASE_SWEEP_INTERVAL_S: "seconds between looks for expired leases",
+  LEASE_SWEEP_INTERVAL_S: "accepted for dflockd's sake, without effect: a lease ends when it ends",
   GC_INTERVAL_S: "seconds between looks for idle keys",
   GC_MAX_IDLE_S: "seconds for which an idle key is kept, at least",
   MAX_LOCKS: "most keys at a time, 0 = unlimited",

@@ -361,6 +361,7 @@ export class NodeHost implements SessionHost {
     // What is due would fail again, and again at once.
     this.#timers.pause();
     try {
+      this.metrics.takeBack();
       const keysOf = this.#keysBySession(this.keys.takeBack());
       for (const lost of this.sessions.takeBack(
         (session) => new Set([...session.keys, ...(keysOf.get(session.name) ?? [])]),

@@ -90,7 +90,8 @@ export class SimulatedFile implements Store {
       deleteWaiter: (id, place) => below(id, ({ waiters }) => waiters.delete(place)),
       putLapse: (id, session, at) => below(id, ({ lapsed }) => lapsed.set(session, at)),
       deleteLapse: (id, session) => below(id, ({ lapsed }) => lapsed.delete(session)),
-      putSession: (id, name, text) => changes.push(() => this.sessions.set(id, { name, text })),
+      putSession: (id, name, text) =>
+        changes.push(() => this.sessions.set(id, { name: this.sessions.get(id)?.name ?? name, text })),
       deleteSession: (id) => changes.push(() => this.sessions.delete(id)),
       putValue: (name, value) => changes.push(() => this.values.set(name, value)),
     });
@@ -117,6 +118,6 @@ function assembled(rows: KeyRows): StoredKey {
     lastActivity: at,
     slots: slotsOf(rows),
     waiters: [...rows.waiters.values()].sort((one, other) => one.place - other.place),
-    lapsed: [...rows.lapsed].sort(([, one], [, other]) => one - other),
+    lapsed: [...rows.lapsed].sort(([a, one], [b, other]) => one - other || (a < b ? -1 : 1)),
   });
 }

@@ -53,6 +53,7 @@ export class Ledger {
   /** Requests that may take a key from everybody at any time. */
   readonly #steals = new Map<string, Set<unknown>>();
   readonly #forced = new Set<string>();
+  readonly #givenUp = new Set<string>();
   #sums: Sums = {};
   grants = 0;
 
@@ -67,8 +68,8 @@ export class Ledger {
     if (other !== undefined && other !== claim) this.#fail(`${claim} and ${other} both believe in ${name}`);
     this.#claims.set(name, claim);
     if (other === undefined) this.grants += 1;
-    // It may have been taken away in the batch that granted it.
-    if (this.#isContested(key) || this.#forced.has(name)) return;
+    // It may have been taken away, or given back, in the batch that granted it.
+    if (this.#isContested(key) || this.#forced.has(name) || this.#givenUp.has(name)) return;
     const { now } = this.#world;
     const slot = this.#slot(key, fence);
     if (!slot) return this.#fail(`${holder.name} is told of ${name}, which is not stored`);
@@ -105,6 +106,7 @@ export class Ledger {
   gaveUp(key: string, fence: string): number {
     const belief = this.#beliefs.get(`${key} ${fence}`);
     this.#beliefs.delete(`${key} ${fence}`);
+    this.#givenUp.add(`${key} ${fence}`);
     return belief ? Math.min(belief.trulyUntil, belief.holder.awayUntil) : 0;
   }
 
@@ -332,7 +334,9 @@ export class Ledger {
     const promoted = new Set(slotsOf(rows).map((slot) => (isHeld(slot) ? slot.place : 0)));
     for (const waiter of rows.waiters.values()) {
       const isWaiting = waiter.outcome === null && (waiter.deadline ?? now + 1) > now && !promoted.has(waiter.place);
-      if (!isWaiting) continue;
+      // The end of a `wait` that was cut off is taken back: until then others move up.
+      const isPutBack = waiter.wait_request !== null && waiter.deadline === null;
+      if (!isWaiting || isPutBack) continue;
       const isOvertaken = place > 0 ? waiter.place < place : waiter.joined_at < since;
       if (isOvertaken) this.#fail(`${session} overtakes ${waiter.session} at ${rows.name}`);
     }

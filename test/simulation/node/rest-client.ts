@@ -20,6 +20,7 @@ export class RestClient implements SimulatedClient, Holder {
   readonly #keys: readonly string[];
   #id: string | undefined;
   #lastRequest = 0;
+  #answeredAt = 0;
   /** Requests without an answer. */
   readonly #asked = new Set<{ readonly what: string; readonly key: string; abort(): void }>();
   readonly #held = new Map<string, Held>();
@@ -121,6 +122,7 @@ export class RestClient implements SimulatedClient, Holder {
         if (!this.#asked.delete(asked) || typeof end !== "object" || end.result.status !== "opened") return;
         this.#world.ledger.session(httpSessionName(end.result.id), true);
         this.#id = end.result.id;
+        this.#answeredAt = this.#world.schedule.now;
       },
     );
   }
@@ -160,7 +162,10 @@ export class RestClient implements SimulatedClient, Holder {
       this.#forget();
       return;
     }
-    this.#world.fail(`the session of ${this.name} is gone`);
+    const { schedule, config } = this.#world;
+    if (schedule.now < this.#answeredAt + 2 * config.httpSessionIdleMs)
+      this.#world.fail(`the session of ${this.name} is gone`);
+    this.#forget();
   }
 
   #asks(what: string, key = "", abort = () => {}): { readonly what: string; readonly key: string; abort(): void } {
@@ -184,11 +189,11 @@ export class RestClient implements SimulatedClient, Holder {
   #renew(id: string, { key, token }: Held, leaseSeconds: number): void {
     const { ledger, now } = this.#world;
     const fence = token.slice(0, 16);
-    if (this.#renewing.has(fence)) return;
-    this.#renewing.add(fence);
+    if (this.#renewing.has(token)) return;
+    this.#renewing.add(token);
     ledger.renews(key, fence, leaseSeconds);
     this.#request(id, { type: "renew", key, token, leaseSeconds }, ({ status }) => {
-      this.#renewing.delete(fence);
+      this.#renewing.delete(token);
       if (status === "ok") ledger.renewed(key, fence, leaseSeconds, now);
       else {
         ledger.denied(this.name, key, fence, ledger.gaveUp(key, fence));
@@ -215,10 +220,17 @@ export class RestClient implements SimulatedClient, Holder {
 
   #wait(id: string, key: string, waitSeconds: number): void {
     const askedAt = this.#world.now;
-    for (const held of this.#held.values())
-      if (held.isPlace && held.key === key) this.#world.ledger.renews(key, held.token.slice(0, 16), held.leaseSeconds);
+    const { ledger } = this.#world;
+    for (const held of this.#held.values()) {
+      if (!held.isPlace || held.key !== key) continue;
+      if (this.#renewing.has(held.token)) ledger.gaveUp(key, held.token.slice(0, 16));
+      else ledger.renews(key, held.token.slice(0, 16), held.leaseSeconds);
+    }
     this.#request(id, { type: "wait", key, waitSeconds }, (outcome) => {
-      if (outcome.status !== "unavailable" && outcome.status !== "error") this.#places.delete(key);
+      const isOver = outcome.status !== "unavailable" && outcome.status !== "error";
+      // Of several, one has the place.
+      const isWaiting = [...this.#asked].some((asked) => asked.key === key && asked.what.startsWith("wait"));
+      if (isOver && !isWaiting) this.#places.delete(key);
       this.#granted(`place at ${key}`, key, outcome, askedAt);
     });
   }
@@ -254,8 +266,12 @@ export class RestClient implements SimulatedClient, Holder {
         if (end === "lost") this.#hasLost = true;
         if (typeof end === "string") return;
         const { result } = end;
-        if (result.status === "gone") this.#gone(id);
-        else if (result.status === "left") this.#world.fail(`${this.name} has not left`);
+        if (result.status === "gone") {
+          this.#gone(id);
+          return;
+        }
+        this.#answeredAt = schedule.now;
+        if (result.status === "left") this.#world.fail(`${this.name} has not left`);
         else if (id === this.#id) done(result, number);
       },
     );

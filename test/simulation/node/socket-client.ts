@@ -262,12 +262,13 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #lostSocket({ isFault, isGone }: { readonly isFault: boolean; readonly isGone: boolean }): void {
     this.#socket = undefined;
+    const wasEnding = this.#isEnding;
     this.#isEnding = false;
-    const mayResume = this.#credential !== undefined && !isGone;
+    const mayResume = this.#credential !== undefined && !isGone && !wasEnding;
     if (mayResume)
       this.awayUntil = Math.min(this.awayUntil, this.#world.schedule.now + this.#world.config.resumeGraceMs);
     // A fault of the service costs nobody a lock: whoever has its token has it until its lease ends.
-    else if (isFault && this.#manner !== "resumable") this.#forget({ keepsHolds: true });
+    else if (isFault && !wasEnding && this.#manner !== "resumable") this.#forget({ keepsHolds: true });
     else this.#forget();
     if (this.#isLeaving && (!mayResume || this.#isDone)) {
       // What it holds from before a fault ends with its lease.
@@ -310,15 +311,22 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #renew({ key, token }: Held, lease: number): void {
     const fence = token.slice(0, 16);
-    if ([...this.#asked.values()].some((asked) => asked.type === "renew" && asked.fence === fence)) return;
+    if ([...this.#asked.values()].some((asked) => asked.type === "renew" && asked.key === key && asked.fence === fence))
+      return;
     this.#world.ledger.renews(key, fence, lease);
     this.#ask("renew", key, `n\n${key}\n${token} ${lease}\n`, { fence, lease });
   }
 
   #wait(key: string): void {
     // It starts the lease of the grant again, which may be shorter than that of a renewal.
-    for (const held of this.#held.values())
-      if (held.isPlace && held.key === key) this.#world.ledger.renews(key, held.token.slice(0, 16), held.leaseSeconds);
+    const { ledger } = this.#world;
+    for (const held of this.#held.values()) {
+      if (!held.isPlace || held.key !== key) continue;
+      const fence = held.token.slice(0, 16);
+      const isRenewed = [...this.#asked.values()].some((asked) => asked.type === "renew" && asked.fence === fence);
+      if (isRenewed) ledger.gaveUp(key, fence);
+      else ledger.renews(key, fence, held.leaseSeconds);
+    }
     this.#ask("wait", key, `w\n${key}\n${this.#world.schedule.pick([0, 1, 20, 900])}\n`);
   }
 
@@ -362,7 +370,7 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     const [session = "", secret = ""] = credential.split(".");
     if (session === "") return this.#world.fail(`${this.name} may not resume`);
     this.#credential = { session, secret };
-    this.#world.ledger.resumable(session, secret);
+    if (!this.#isEnding) this.#world.ledger.resumable(session, secret);
   }
 
   #pushed([what, key = "", token = ""]: readonly string[]): void {
@@ -382,7 +390,8 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     if (status === "ok" && type === "renew") ledger.renewed(key, fence, Number(token), asked.askedAt);
     else if (type === "renew" && status === "error") {
       ledger.denied(this.name, key, fence, ledger.gaveUp(key, fence));
-      for (const held of this.#held.values()) if (held.token.startsWith(fence)) this.#held.delete(held.token);
+      for (const held of this.#held.values())
+        if (held.key === key && held.token.startsWith(fence)) this.#held.delete(held.token);
     } else if (type === "release" && status === "ok") ledger.released(key, fence);
     else if (type === "release" && asked.times === 1 && status === "error")
       ledger.denied(this.name, key, fence, asked.until);
