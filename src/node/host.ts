@@ -150,15 +150,8 @@ export class NodeHost implements SessionHost {
     this.keys.load(keys, values);
     this.metrics.load(values);
     this.histories.recall(this.keys);
-    const keysOf = new Map<string, string[]>();
-    for (const { name, engine } of this.keys) {
-      this.names.added(name);
-      for (const session of engine.sessions) {
-        const names = keysOf.get(session);
-        if (names) names.push(name);
-        else keysOf.set(session, [name]);
-      }
-    }
+    for (const { name } of this.keys) this.names.added(name);
+    const keysOf = this.#keysBySession(this.keys);
     for (const { id, name, records } of sessions) {
       this.sessions.restore(id, name, records, keysOf.get(name) ?? []);
       keysOf.delete(name);
@@ -280,6 +273,18 @@ export class NodeHost implements SessionHost {
     this.metrics.storeNow();
   }
 
+  /** For each session the keys on which it has something. */
+  #keysBySession(keys: Iterable<Key>): Map<string, string[]> {
+    const keysOf = new Map<string, string[]>();
+    for (const { name, engine } of keys)
+      for (const session of engine.sessions) {
+        const names = keysOf.get(session);
+        if (names) names.push(name);
+        else keysOf.set(session, [name]);
+      }
+    return keysOf;
+  }
+
   /** Brings what a key has to tell to whom it concerns, after the answer of the same command. */
   #tell(key: Key, event: KeyEvent): void {
     if (event.type === "round" || event.type === "round_over") this.group?.tell(key.name, event);
@@ -357,13 +362,11 @@ export class NodeHost implements SessionHost {
     this.#timers.pause();
     try {
       this.metrics.takeBack();
-      const keys = this.keys.takeBack();
-      const keysOf = (session: Session) =>
-        new Set([
-          ...session.keys,
-          ...keys.filter(({ engine }) => [...engine.sessions].includes(session.name)).map(({ name }) => name),
-        ]);
-      for (const lost of this.sessions.takeBack(keysOf)) this.#gone.set(lost.name, lost);
+      const keysOf = this.#keysBySession(this.keys.takeBack());
+      for (const lost of this.sessions.takeBack(
+        (session) => new Set([...session.keys, ...(keysOf.get(session.name) ?? [])]),
+      ))
+        this.#gone.set(lost.name, lost);
     } catch (fault) {
       // What is in memory is not what is stored, and cannot be made so.
       this.stop();
