@@ -16,15 +16,6 @@ describe("a commit that takes longer than a lease", () => {
     expect(ben.last).toMatch(/^ok /);
   });
 
-  it("is followed by an error instead of a renewal", () => {
-    const { world, slowly } = slowWorld();
-    const ann = world.connect();
-    ann.ask("l", "k", "10 30");
-    world.runtime.settle();
-    slowly(3_000, () => ann.ask("n", "k", `${ann.token} 2`));
-    expect(ann.last).toBe("error");
-  });
-
   it("is followed by a grant if the lease is longer", () => {
     const { world, slowly } = slowWorld();
     const ann = world.connect();

@@ -37,7 +37,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "waiters of lost sessions stay in the queue at the start",
     file: "host.ts",
-    code: "for (const session of keysOf.keys()) this.#gone.add(session);",
+    code: "for (const name of keysOf.keys()) this.#gone.set(name, { name, hasLeft: false });",
     planted: "",
   },
   {
@@ -108,8 +108,8 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a failed batch leaves requests of HTTP sessions in the queue",
     file: "rest-session.ts",
-    code: "this.#abandoned = [...this.#abandoned, ...asked];",
-    planted: "this.#abandoned = [...this.#abandoned, ...asked.slice(asked.length)];",
+    code: "this.#abandoned = [...this.#abandoned, ...this.#hangUps, ...asked];",
+    planted: "this.#abandoned = [...this.#abandoned, ...this.#hangUps, ...asked.slice(asked.length)];",
   },
   {
     what: "a failed batch leaves claims in the queue",
