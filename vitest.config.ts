@@ -24,6 +24,16 @@ const CAPPED = {
 /** The platform's own rate limiter, asked only where a test sets a rate. */
 const GUARD = { RATE_LIMIT_GUARD: { namespace_id: "1001", simple: { limit: 5, period: 60 as const } } };
 
+/**
+ * workerd's verbose log has a stack trace for every call that is rejected, and tests lose calls on purpose. The caller
+ * gets the error anyway; `test/cloudflare/uncaught.ts` finds the errors that no caller gets.
+ */
+const QUIET = { verbose: false };
+
+/** A line in the log that its test does not expect fails it (`test/support/expected-logs.ts`). */
+const WATCH_LOGS = "./test/support/watch-logs.ts";
+const WATCH_OBJECTS = [WATCH_LOGS, "./test/cloudflare/uncaught.ts"];
+
 /** The default of one second is too short for a busy machine. */
 const PATIENT_POLLS = { poll: { timeout: 10_000 } };
 
@@ -59,7 +69,7 @@ const SLEEPING = CORES + 2;
  */
 export default defineConfig({
   test: {
-    reporters: ["default", new SlowestFiles()],
+    reporters: ["dot", new SlowestFiles()],
     projects: [
       {
         test: {
@@ -67,10 +77,9 @@ export default defineConfig({
           include: [
             "test/engine/**/*.test.ts",
             "test/session/**/*.test.ts",
-            "test/simulation/*.test.ts",
+            "test/simulation/**/*.test.ts",
             "test/protocols/**/*.test.ts",
             "test/relay/*.test.ts",
-            "test/node/**/*.test.ts",
             "test/contract/engine.test.ts",
             "test/http/**/*.test.ts",
             "test/node/**/*.test.ts",
@@ -81,21 +90,23 @@ export default defineConfig({
             "test/client/pure/*.test.ts",
             "test/console/pure/*.test.ts",
             "test/bench/*.test.ts",
+            "test/support/*.test.ts",
           ],
+          setupFiles: WATCH_LOGS,
           isolate: false,
           testTimeout: 60_000,
           maxWorkers: CORES,
         },
       },
       {
-        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
+        plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
           include: [
             "test/cloudflare/*.test.ts",
             "test/cloudflare/!(capped|cost|directory|metrics|pacing|reports)/!(session-end|http-session-life).test.ts",
           ],
-          setupFiles: "./test/cloudflare/new-service.ts",
+          setupFiles: [...WATCH_OBJECTS, "./test/cloudflare/new-service.ts"],
           isolate: false,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
@@ -104,7 +115,7 @@ export default defineConfig({
         },
       },
       {
-        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.toml" } })],
+        plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "isolated",
           // About what all objects share: what all of them cost, lists of the whole service, the age of the process.
@@ -112,6 +123,7 @@ export default defineConfig({
             "test/cloudflare/{cost,directory,metrics,pacing,reports}/*.test.ts",
             "test/cloudflare/*session/{session-end,http-session-life}.test.ts",
           ],
+          setupFiles: WATCH_OBJECTS,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
@@ -120,6 +132,7 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
+            ...QUIET,
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: { bindings: CAPPED, ratelimits: GUARD },
           }),
@@ -127,6 +140,7 @@ export default defineConfig({
         test: {
           name: "capped",
           include: ["test/cloudflare/capped/*.test.ts"],
+          setupFiles: WATCH_OBJECTS,
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
@@ -135,6 +149,7 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
+            ...QUIET,
             wrangler: { configPath: "./examples/worker/wrangler.toml" },
             miniflare: { r2Buckets: ["BUCKET"] },
           }),
@@ -143,6 +158,7 @@ export default defineConfig({
         test: {
           name: "examples",
           include: ["test/examples/*.test.ts"],
+          setupFiles: WATCH_LOGS,
           globalSetup: "./test/support/locks-service.ts",
           testTimeout: 60_000,
           sequence: { groupOrder: 1 },

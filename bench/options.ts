@@ -1,69 +1,49 @@
 import { parseArgs } from "node:util";
 
-export const TRANSPORTS = ["tcp", "ws", "rest"] as const;
-export type Transport = (typeof TRANSPORTS)[number];
-/**
- * `own`: each client cycles on a key of its own; `hot`: all of them on one key; `fresh`: each cycle on a new key; `visit`: each
- * cycle on a new connection.
- */
-export type Pattern = "own" | "hot" | "fresh" | "visit";
-/** Parts of the report: holdfast beside the floor; hand-overs by transport; the front door beside none; majorities; sticky locks; fresh keys. */
-export const SECTIONS = ["cases", "hand-over", "door", "quorum", "sticky", "fresh"] as const;
-export type Section = (typeof SECTIONS)[number];
-
-/** Another server of the three-line protocol, reached over TCP. */
-export interface Target {
-  readonly name: string;
-  readonly host: string;
-  readonly port: number;
-}
+/** Parts of a run: cycles beside other servers; what the Node host takes; sticky locks; majorities. */
+export const PARTS = ["cycles", "capacity", "sticky", "quorum"] as const;
+export type Part = (typeof PARTS)[number];
 
 export interface Options {
-  /** Measured time of a case, per server, over all rounds. */
+  /** Measured time of a workload and server, over all rounds. */
   readonly seconds: number;
   readonly rounds: number;
-  readonly clients: readonly number[];
-  readonly sections: readonly Section[];
-  readonly transports: readonly Transport[];
-  readonly patterns: readonly Pattern[];
-  readonly targets: readonly Target[];
-  readonly json: string | undefined;
-  /** Measure beside other servers instead, and write docs/benchmarks.md. */
+  readonly only: readonly Part[];
+  /** Leave out whatever no goal depends on. */
+  readonly goals: boolean;
+  /** Write docs/benchmarks.md and the figures of the README. */
   readonly report: boolean;
+  /** File that gets all figures, to be kept. */
+  readonly json: string | undefined;
+  /** Write the page from such a file instead of measuring. */
+  readonly from: string | undefined;
 }
 
 export class UsageError extends Error {}
 
 export const USAGE = `Usage: npm run bench -- [options]
-  --seconds N             measured seconds per case and server (3)
-  --rounds N              turns into which they are split, servers alternating (6)
-  --clients N,N           numbers of clients (1,10,50)
-  --sections LIST         parts of the report: cases,hand-over,door,quorum,sticky,fresh (all)
-  --transports LIST       transports of cases and door: tcp,ws,rest (all)
-  --patterns LIST         patterns of cases: own (one key per client), hot (one key for all), fresh (a new key for each
-                          cycle), visit (a new connection for each cycle) (own,hot)
-  --target [NAME=]H:P     also measure this server, over TCP; repeatable
-  --json FILE             where the results go (bench/results/<time>.json)
-  --report                instead of all that: measure beside Redis, etcd and dflockd, whichever is installed, and write
-                          docs/benchmarks.md, its charts and the figures of the README; takes --seconds and --rounds
-
-How fast clients connect, and come back after a crash: npm run bench:connections -- [options]`;
+  Measures holdfast beside Redis, etcd and dflockd, whichever is installed, and prints every goal with its value.
+  --goals          only what the goals need
+  --report         all of it, and write docs/benchmarks.md, its charts and the figures of the README
+  --only LIST      parts of it: cycles (beside other servers), capacity (connections, memory, start-up, a crash),
+                   sticky (locks that the client keeps), quorum (a group of three) (cycles,capacity)
+  --seconds N      measured seconds per workload and server (3)
+  --rounds N       turns into which they are split, servers and workloads alternating (6)
+  --json FILE      also write all figures to this file
+  --from FILE      measure nothing: use the figures of such a file`;
 
 /** What was asked for, or undefined when it was help. */
 export function readOptions(args: string[]): Options | undefined {
   const { values } = parse(args);
   if (values.help) return undefined;
-  return {
-    seconds: positive("--seconds", values.seconds),
-    rounds: whole("--rounds", values.rounds),
-    clients: values.clients.split(",").map((text) => whole("--clients", text)),
-    sections: listOf("--sections", values.sections, SECTIONS),
-    transports: listOf("--transports", values.transports, TRANSPORTS),
-    patterns: listOf("--patterns", values.patterns, ["own", "hot", "fresh", "visit"]),
-    targets: values.target.map(targetFrom),
-    json: values.json,
-    report: values.report,
-  };
+  const rounds = positive("--rounds", values.rounds);
+  if (!Number.isInteger(rounds)) throw new UsageError("--rounds must be whole");
+  const only = values.only.split(",").map(partFrom);
+  if (values.report && !(only.includes("cycles") && only.includes("capacity"))) {
+    throw new UsageError("--report needs cycles and capacity");
+  }
+  const { goals, report, json, from } = values;
+  return { seconds: positive("--seconds", values.seconds), rounds, only, goals, report, json, from };
 }
 
 function parse(args: string[]) {
@@ -73,13 +53,11 @@ function parse(args: string[]) {
       options: {
         seconds: { type: "string", default: "3" },
         rounds: { type: "string", default: "6" },
-        clients: { type: "string", default: "1,10,50" },
-        sections: { type: "string", default: SECTIONS.join() },
-        transports: { type: "string", default: TRANSPORTS.join() },
-        patterns: { type: "string", default: "own,hot" },
-        target: { type: "string", multiple: true, default: [] },
-        json: { type: "string" },
+        only: { type: "string", default: "cycles,capacity" },
+        goals: { type: "boolean", default: false },
         report: { type: "boolean", default: false },
+        json: { type: "string" },
+        from: { type: "string" },
         help: { type: "boolean", short: "h", default: false },
       },
     });
@@ -94,22 +72,8 @@ function positive(flag: string, text: string): number {
   return value;
 }
 
-function whole(flag: string, text: string): number {
-  const value = positive(flag, text);
-  if (!Number.isInteger(value)) throw new UsageError(`${flag} must be whole`);
-  return value;
-}
-
-function listOf<Word extends string>(flag: string, text: string, words: readonly Word[]): Word[] {
-  return text.split(",").map((word) => {
-    const known = words.find((each) => each === word);
-    if (!known) throw new UsageError(`${flag} knows ${words.join(", ")}, not ${word}`);
-    return known;
-  });
-}
-
-function targetFrom(text: string): Target {
-  const [, name, host, port] = /^(?:([^=]+)=)?(.+):([0-9]+)$/.exec(text) ?? [];
-  if (!host || !port) throw new UsageError(`--target must look like [NAME=]HOST:PORT, not ${text}`);
-  return { name: name ?? `${host}:${port}`, host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port) };
+function partFrom(word: string): Part {
+  const part = PARTS.find((each) => each === word);
+  if (!part) throw new UsageError(`--only knows ${PARTS.join(", ")}, not ${word}`);
+  return part;
 }

@@ -2,13 +2,10 @@
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import type { Latency } from "./measure.ts";
-import type { Options } from "./options.ts";
-import { freePort, startServer } from "./served.ts";
+import type { Latency, TurnOptions } from "./cycles.ts";
+import { freePort, type Lab } from "./servers.ts";
 
-const COMMAND = fileURLToPath(new URL("../dist/holdfast.js", import.meta.url));
+const CLIENTS = [1, 10, 50];
 const SIZE = 3;
 const LEASE_MS = 60_000;
 
@@ -23,23 +20,18 @@ export interface QuorumReport {
 }
 
 /** Clients take and release locks of their own, at a single server and at one of a group, in turns. */
-export async function measureQuorum(
-  folder: string,
-  options: Options,
-  isStopped: () => boolean,
-): Promise<QuorumReport[]> {
-  await using servers = await Servers.start(folder);
+export async function measureQuorum(lab: Lab, options: TurnOptions): Promise<QuorumReport[]> {
+  const ports = await startServers(lab);
   const reports: QuorumReport[] = [];
-  for (const clients of options.clients) {
-    const single = await Crew.connect(servers.single, clients);
-    const group = await Crew.connect(servers.group, clients);
-    for (let round = 0; round < options.rounds && !isStopped(); round++) {
+  for (const clients of CLIENTS) {
+    const single = await Crew.connect(ports.single, clients);
+    const group = await Crew.connect(ports.group, clients);
+    for (let round = 0; round < options.rounds; round++) {
       const ms = (options.seconds * 1000) / options.rounds;
       for (const crew of round % 2 === 0 ? [single, group] : [group, single]) await crew.work(ms);
     }
     single.close();
     group.close();
-    if (isStopped()) break;
     reports.push({ clients, single: single.result, group: group.result });
   }
   return reports;
@@ -58,37 +50,19 @@ export function quorumLines(reports: readonly QuorumReport[]): string[] {
   ];
 }
 
-class Servers implements AsyncDisposable {
-  readonly single: number;
-  readonly group: number;
-  readonly #running: readonly AsyncDisposable[];
-
-  private constructor(single: number, group: number, running: readonly AsyncDisposable[]) {
-    this.single = single;
-    this.group = group;
-    this.#running = running;
+/** The godistlock ports of a single server and of one of a group. They run until the lab is closed. */
+async function startServers(lab: Lab): Promise<{ readonly single: number; readonly group: number }> {
+  const single = await freePort();
+  await lab.startNode({ flags: ["--godistlock-port", `${single}`] });
+  const ports: { readonly client: number; readonly relay: number }[] = [];
+  for (let index = 0; index < SIZE; index++) ports.push({ client: await freePort(), relay: await freePort() });
+  const peers = ports.map(({ relay }, index) => `s${index}=tcp://127.0.0.1:${relay}`).join(",");
+  const env = { DFLOCKD_RELAY_TOKEN: randomBytes(24).toString("hex") };
+  for (const [index, { client, relay }] of ports.entries()) {
+    const own = ["--relay-id", `s${index}`, "--relay-peers", peers, "--relay-port", `${relay}`];
+    await lab.startNode({ flags: [...own, "--godistlock-port", `${client}`], env });
   }
-
-  static async start(folder: string): Promise<Servers> {
-    const alone = await freePort();
-    const ports = [];
-    for (let index = 0; index < SIZE; index++) ports.push({ client: await freePort(), relay: await freePort() });
-    const peers = ports.map(({ relay }, index) => `s${index}=tcp://127.0.0.1:${relay}`).join(",");
-    const env = { DFLOCKD_RELAY_TOKEN: randomBytes(24).toString("hex") };
-    const running = [
-      await startServer(COMMAND, ["--godistlock-port", `${alone}`, "--data-dir", join(folder, "single")]),
-    ];
-    for (const [index, { client, relay }] of ports.entries()) {
-      const own = ["--relay-id", `s${index}`, "--relay-peers", peers, "--relay-port", `${relay}`];
-      const flags = [...own, "--godistlock-port", `${client}`, "--data-dir", join(folder, `s${index}`)];
-      running.push(await startServer(COMMAND, flags, env));
-    }
-    return new Servers(alone, ports[0]?.client ?? 0, running);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#running.map((server) => server[Symbol.asyncDispose]()));
-  }
+  return { single, group: ports[0]?.client ?? 0 };
 }
 
 /** Clients that stay connected from turn to turn. */

@@ -1,173 +1,131 @@
-import { fork } from "node:child_process";
+/** The servers of a benchmark, each in a process of its own, on free ports, with its data in a folder of the lab. */
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
-import { startWorkerd } from "../src/front/workerd/process.ts";
-import type { Address } from "./client.ts";
-import { processesOf } from "./cpu.ts";
-import type { Server } from "./measure.ts";
-import { TRANSPORTS, type Transport } from "./options.ts";
-import { type Peer, type RunningPeer, startPeer } from "./peers/peers.ts";
-import type { Serving } from "./serve.ts";
-import { startServer } from "./served.ts";
-import { withoutWarnings } from "./server-log.ts";
+import type { Address } from "./load/channel.ts";
 
-const HOST = "127.0.0.1";
+export const HOST = "127.0.0.1";
+const pathOf = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+/** As it is delivered; `npm run bench` builds it first. */
+export const COMMAND = pathOf("dist/holdfast.js");
+const WRANGLER_DEV = pathOf("scripts/dev.ts");
+/** Sessions of REST clients that have to wait for their turn do not end meanwhile. */
+const PATIENT = ["--http-session-idle", "3600"];
 
-const pathOf = (name: string) => fileURLToPath(new URL(name, import.meta.url));
-
-/** Workers on a workerd of their own, without a front door. */
-export const WORKERS = {
-  /** The service as it is delivered; `npm run bench` builds it first. */
-  direct: { built: pathOf("../dist/worker.js") },
-  floor: { source: pathOf("floor/worker.ts") },
-  counted: { source: pathOf("floor/counted.ts") },
-} as const;
-
-type WorkerFile = { readonly built: string } | { readonly source: string };
-
-export interface RunningServer extends Server {
-  readonly addresses: Readonly<Record<Transport, Address>>;
-  /** Ends it at once, with all its processes. */
+export interface Running {
+  readonly pid: number;
+  /** Ends it without warning. */
   kill(): Promise<void>;
 }
 
-/** Everything that has to be gone at the end: processes and their data, all in one temporary folder. */
-export class Lab {
-  readonly #folder = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
-  readonly #running: Promise<{ kill(): Promise<void> }>[] = [];
-  #isClosed = false;
+export interface Holdfast extends Running {
+  readonly tcp: Address;
+  readonly http: Address;
+  readonly url: string;
+  /** From the start of the process to the line that says it is ready. */
+  readonly readyMs: number;
+}
 
-  get folder(): string {
-    return this.#folder;
+export interface NodeOptions {
+  /** A new one if it is not given. */
+  readonly dataDir?: string;
+  /** Free ones if they are not given. */
+  readonly ports?: Ports;
+  readonly flags?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+interface Ports {
+  readonly tcp: number;
+  readonly http: number;
+}
+
+/** Ends all its servers and removes their data. */
+export class Lab implements AsyncDisposable {
+  /** Below `TMPDIR`: on a memory disk, commits are free. */
+  readonly folder = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
+  readonly #running: Running[] = [];
+  #folders = 0;
+
+  newFolder(): string {
+    const folder = join(this.folder, String(this.#folders++));
+    mkdirSync(folder);
+    return folder;
   }
 
-  /** Starts holdfast behind its front door, as `holdfast serve` does; with another built Worker if one is named. */
-  startService(name = "holdfast", worker?: string): Promise<RunningServer> {
-    return this.#keep(startBehindDoor(name, join(this.#folder, name), worker));
+  /** `holdfast serve`. */
+  async startNode({ dataDir, flags = [], ...options }: NodeOptions = {}): Promise<Holdfast> {
+    const args = [COMMAND, "serve", "--data-dir", dataDir ?? this.newFolder(), ...PATIENT];
+    return this.add(await startHoldfast([...args, "--godistlock-port", "0", ...flags], options));
   }
 
-  /** Starts a whole release as `holdfast serve` does: any version, from its folder. */
-  startRelease(name: string, root: string): Promise<RunningServer> {
-    return this.#keep(startRelease(name, root, join(this.#folder, name)));
+  /** `wrangler dev`: the Durable Objects in workerd, on this machine. */
+  async startWorkerd(): Promise<Holdfast> {
+    return this.add(
+      await startHoldfast([WRANGLER_DEV, "--data-dir", this.newFolder(), ...PATIENT, "--godistlock-port", "0"]),
+    );
   }
 
-  /** Starts a Worker in a workerd of its own, on free ports and an empty disk. */
-  async start(name: keyof typeof WORKERS, variables: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
-    const worker = await this.#bundle(name, WORKERS[name]);
-    return this.#keep(startDirect(name, worker, mkdtempSync(join(this.#folder, `${name}-`)), variables));
+  add<R extends Running>(running: R): R {
+    this.#running.push(running);
+    return running;
   }
 
-  /** Starts another lock server; undefined if it is not installed. */
-  async startPeer(peer: Peer): Promise<RunningPeer | undefined> {
-    const folder = join(this.#folder, peer.name.replace(/\W+/g, "-"));
-    const running = await startPeer(peer, folder);
-    return running && this.#keep(Promise.resolve(running));
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#running.map((each) => each.kill()));
+    rmSync(this.folder, { recursive: true, force: true });
   }
+}
 
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    for (const result of await Promise.allSettled(this.#running)) {
-      if (result.status === "fulfilled") await result.value.kill();
-    }
-    rmSync(this.#folder, { recursive: true, force: true });
-  }
+async function startHoldfast(args: readonly string[], options: NodeOptions = {}): Promise<Holdfast> {
+  const ports = options.ports ?? { tcp: await freePort(), http: await freePort() };
+  const flags = ["--port", `${ports.tcp}`, "--http-port", `${ports.http}`];
+  const startedAt = performance.now();
+  const child = spawn(process.execPath, [...args, ...flags], {
+    env: { ...process.env, ...options.env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await ready(child);
+  return {
+    tcp: { host: HOST, port: ports.tcp },
+    http: { host: HOST, port: ports.http },
+    url: `http://${HOST}:${ports.http}`,
+    pid: child.pid ?? 0,
+    readyMs: performance.now() - startedAt,
+    // wrangler ends what it has started on SIGTERM only.
+    kill: () => end(child, args.includes(WRANGLER_DEV) ? "SIGTERM" : "SIGKILL"),
+  };
+}
 
-  #keep<Kept extends { kill(): Promise<void> }>(starting: Promise<Kept>): Promise<Kept> {
-    this.#running.push(starting);
-    if (this.#isClosed) {
-      void starting.then((server) => server.kill());
-      throw new Error("the benchmark was stopped");
-    }
-    return starting;
-  }
-
-  async #bundle(name: string, worker: WorkerFile): Promise<string> {
-    if ("built" in worker) return worker.built;
-    const outfile = join(this.#folder, `${name}.js`);
-    await build({
-      entryPoints: [worker.source],
-      outfile,
-      bundle: true,
-      format: "esm",
-      target: "es2024",
-      platform: "neutral",
-      mainFields: ["module", "main"],
-      conditions: ["workerd", "worker", "browser"],
-      external: ["cloudflare:*", "node:*"],
+/** Reads on afterwards, so that the server never waits for a reader. */
+function ready(child: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let output = "";
+    child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+      if (output.includes(" ready")) return;
+      output += text;
+      if (output.includes(" ready")) resolve();
     });
-    return outfile;
-  }
-}
-
-async function startBehindDoor(name: string, dataDir: string, worker?: string): Promise<RunningServer> {
-  const args = worker === undefined ? [dataDir] : [dataDir, worker];
-  const child = fork(pathOf("serve.ts"), args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
-  const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-  const serving = await Promise.race([once(child, "message"), exited]);
-  if (!serving) throw new Error("holdfast did not start");
-  const [{ tcpPort, httpPort, workerdPid }] = serving as [Serving];
-  let isWanted = true;
-  void exited.then(() => {
-    if (isWanted) process.stderr.write("[holdfast] the front door ended by itself\n");
+    child.once("exit", () => reject(new Error(`the server did not start: ${output}`)));
   });
-  return {
-    ...serverAt(name, tcpPort, httpPort),
-    locksOver: TRANSPORTS,
-    pids: [child.pid ?? 0, workerdPid],
-    async kill() {
-      isWanted = false;
-      if (child.connected) child.disconnect();
-      await exited;
-    },
-  };
 }
 
-async function startRelease(name: string, root: string, dataDir: string): Promise<RunningServer> {
-  // Earlier versions do not know that flag, and know nothing of the variable.
-  const variables = { DFLOCKD_GODISTLOCK_PORT: "0" };
-  const server = await startServer(join(root, "dist/holdfast.js"), ["--data-dir", dataDir], variables);
-  return {
-    ...serverAt(name, server.port, server.httpPort),
-    locksOver: TRANSPORTS,
-    pids: processesOf(server.pid),
-    kill: async () => server[Symbol.asyncDispose](),
-  };
+export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, "exit");
+  child.kill(signal);
+  await exited;
 }
 
-async function startDirect(
-  name: string,
-  worker: string,
-  dataDir: string,
-  variables: Readonly<Record<string, string>>,
-): Promise<RunningServer> {
-  const workerd = await startWorkerd({
-    worker,
-    dataDir,
-    http: { host: HOST, port: 0 },
-    tcp: { host: HOST, port: 0 },
-    variables: { CLIENT_IP_HEADER: "", HTTP_SESSION_IDLE_S: "3600", ...variables },
-    log: withoutWarnings((line) => process.stderr.write(`[${name}] ${line}`)),
-  });
-  let isWanted = true;
-  void workerd.exited.then(({ code, signal }) => {
-    if (isWanted) process.stderr.write(`[${name}] workerd ended by itself: ${signal ?? `exit code ${code}`}\n`);
-  });
-  return {
-    ...serverAt(name, workerd.tcpPort, workerd.httpPort),
-    locksOver: name === "floor" ? ["tcp", "ws"] : TRANSPORTS,
-    pids: [workerd.pid],
-    kill() {
-      isWanted = false;
-      return workerd.kill();
-    },
-  };
-}
-
-function serverAt(name: string, tcpPort: number, httpPort: number) {
-  const http = { host: HOST, port: httpPort };
-  return { name, addresses: { tcp: { host: HOST, port: tcpPort }, ws: http, rest: http } };
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, HOST);
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, "close");
+  return port;
 }

@@ -1,19 +1,18 @@
 /** Sticky locks beside plain ones, with the real client: cycles per second, and how soon a waiter elsewhere is served. */
 import { performance } from "node:perf_hooks";
 import { connect, type Lock, type Locks } from "../src/client/index.ts";
-import { Crew, type Server } from "./measure.ts";
-import type { Options } from "./options.ts";
+import type { TurnOptions } from "./cycles.ts";
 import { inWords, type Ratio, ratioOf } from "./ratio.ts";
+import type { Lab } from "./servers.ts";
 
-/** A sticky cycle sends nothing: so many of them for each of a server that keeps its locks in memory. */
-export const STICKY_AIM = 10;
-/** Someone who waits elsewhere has the lock within so many round trips of the end of the running callback. */
-export const STICKY_LIMIT = 2;
+const CLIENTS = [2, 10, 50];
+/** A client that waits elsewhere has the lock within so many round trips of the end of the running callback. */
+const STICKY_LIMIT = 2;
 const WARM_UP_MS = 300;
 /** Longer than a turn of the others: what is kept stays. */
 const MAX_IDLE_MS = 60_000;
 const HAND_OVERS = 60;
-/** A callback of this length runs in a loop while somebody comes to wait. */
+/** A callback of this length runs in a loop while another client comes to wait. */
 const CALLBACK_MS = 2;
 
 export interface StickyReport {
@@ -21,9 +20,6 @@ export interface StickyReport {
   readonly plainPerSecond: number;
   readonly stickyPerSecond: number;
   readonly stickyToPlain: Ratio;
-  /** Plain cycles of dflockd, over TCP, in the same turns; undefined where it is not installed. */
-  readonly dflockdPerSecond: number | undefined;
-  readonly stickyToDflockd: Ratio | undefined;
   /** Processor time of the client for a sticky cycle, in microseconds. It hardly depends on what else is running. */
   readonly stickyCpuUs: number;
 }
@@ -35,48 +31,35 @@ export interface StickyHandOver {
   readonly roundTrips: number;
 }
 
-export async function measureSticky(
-  server: Server,
-  dflockd: Server | undefined,
-  options: Options,
-  isStopped: () => boolean,
-) {
-  const { host = "", port = 0 } = server.addresses.ws ?? {};
-  const open = () => connect(`http://${host}:${port}`);
+export async function measureSticky(lab: Lab, options: TurnOptions) {
+  const server = await lab.startNode();
+  const open = () => connect(server.url);
   const reports: StickyReport[] = [];
-  for (const count of options.clients) {
+  for (const count of CLIENTS) {
     const clients = Array.from({ length: count }, open);
     await Promise.all(clients.map((locks) => locks.ready()));
-    const crew = dflockd && (await Crew.connect(dflockd, { transport: "tcp", pattern: "own", clients: count }));
-    await crew?.warmUp(WARM_UP_MS, isStopped);
     const turns = { plain: [] as number[], sticky: [] as number[], cpuUs: [] as number[] };
     const turnMs = (options.seconds / options.rounds) * 1000;
-    for (let round = -1; round < options.rounds && !isStopped(); round++) {
+    for (let round = -1; round < options.rounds; round++) {
       for (const sticky of [false, true]) {
-        const { perSecond, cpuUs } = await cycle(clients, sticky, round < 0 ? WARM_UP_MS : turnMs, isStopped);
+        const { perSecond, cpuUs } = await cycle(clients, sticky, round < 0 ? WARM_UP_MS : turnMs);
         if (round < 0) continue;
         turns[sticky ? "sticky" : "plain"].push(perSecond);
         if (sticky) turns.cpuUs.push(cpuUs);
       }
-      if (round >= 0) await crew?.work(turnMs, isStopped);
     }
-    crew?.close();
     await Promise.all(clients.map((locks) => locks.close()));
-    if (isStopped()) break;
-    const [plainPerSecond, stickyPerSecond] = [median(turns.plain), median(turns.sticky)];
-    const [stickyToPlain, stickyCpuUs] = [ratioOf(turns.sticky, turns.plain), median(turns.cpuUs)];
-    const memory = crew?.result();
     reports.push({
       clients: count,
-      plainPerSecond,
-      stickyPerSecond,
-      stickyToPlain,
-      dflockdPerSecond: memory && median(memory.turns),
-      stickyToDflockd: memory && ratioOf(turns.sticky, memory.turns),
-      stickyCpuUs,
+      plainPerSecond: median(turns.plain),
+      stickyPerSecond: median(turns.sticky),
+      stickyToPlain: ratioOf(turns.sticky, turns.plain),
+      stickyCpuUs: median(turns.cpuUs),
     });
   }
-  return { reports, handOver: isStopped() ? undefined : await measureHandOver(open) };
+  const handOver = await measureHandOver(open);
+  await server.kill();
+  return { reports, handOver };
 }
 
 /** Each client cycles on a key of its own. */
@@ -84,7 +67,6 @@ async function cycle(
   clients: readonly Locks[],
   sticky: boolean,
   ms: number,
-  isStopped: () => boolean,
 ): Promise<{ readonly perSecond: number; readonly cpuUs: number }> {
   let cycles = 0;
   const [startedAt, usedBefore] = [performance.now(), process.cpuUsage()];
@@ -92,7 +74,7 @@ async function cycle(
     clients.map(async (locks, index) => {
       const options = { sticky, maxIdle: MAX_IDLE_MS };
       const key = `${sticky ? "sticky" : "plain"}-${index}`;
-      while (performance.now() - startedAt < ms && !isStopped()) {
+      while (performance.now() - startedAt < ms) {
         await locks.request(key, options, () => {});
         cycles += 1;
       }
@@ -135,31 +117,18 @@ async function measureHandOver(open: () => Locks): Promise<StickyHandOver> {
 const median = (values: readonly number[]) =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 
-function beside(report: StickyReport | undefined): string {
-  if (!report?.stickyToDflockd) return "beside dflockd: not measured, it is not installed";
-  const { clients, stickyToDflockd } = report;
-  return (
-    `beside dflockd with ${clients} clients: ${inWords(stickyToDflockd)} times its cycles: the aim of ${STICKY_AIM} is ` +
-    `${stickyToDflockd.median >= STICKY_AIM ? "MET" : "MISSED"}`
-  );
-}
-
 export function stickyLines({ reports, handOver }: Awaited<ReturnType<typeof measureSticky>>): string[] {
   const rate = (value: number) => value.toFixed(0).padStart(10);
   return [
     "sticky locks beside plain ones, with the client, own keys, all clients in one process: cycles/s",
-    `${"clients".padEnd(8)}${"plain".padStart(10)}${"sticky".padStart(10)}${"dflockd".padStart(10)}${"cpu µs".padStart(8)}  sticky / plain, sticky / dflockd`,
+    `${"clients".padEnd(8)}${"plain".padStart(10)}${"sticky".padStart(10)}${"cpu µs".padStart(8)}  sticky / plain`,
     ...reports.map(
-      ({ clients, plainPerSecond, stickyPerSecond, dflockdPerSecond, stickyToPlain, stickyToDflockd, stickyCpuUs }) =>
+      ({ clients, plainPerSecond, stickyPerSecond, stickyToPlain, stickyCpuUs }) =>
         `${String(clients).padEnd(8)}${rate(plainPerSecond)}${rate(stickyPerSecond)}` +
-        `${dflockdPerSecond === undefined ? "-".padStart(10) : rate(dflockdPerSecond)}` +
-        `${stickyCpuUs.toFixed(1).padStart(8)}  ${inWords(stickyToPlain)}${stickyToDflockd ? `, ${inWords(stickyToDflockd)}` : ""}`,
+        `${stickyCpuUs.toFixed(1).padStart(8)}  ${inWords(stickyToPlain)}`,
     ),
-    beside(reports.at(-1)),
-    handOver
-      ? `a waiter elsewhere has the lock ${handOver.handOverMs.toFixed(2)} ms after the running callback ends, ` +
-        `${handOver.roundTrips.toFixed(2)} round trips of ${handOver.roundTripMs.toFixed(2)} ms: ` +
-        `the promise of ${STICKY_LIMIT} is ${handOver.roundTrips <= STICKY_LIMIT ? "KEPT" : "BROKEN"}`
-      : "no hand-over was measured",
+    `a waiter elsewhere has the lock ${handOver.handOverMs.toFixed(2)} ms after the running callback ends, ` +
+      `${handOver.roundTrips.toFixed(2)} round trips of ${handOver.roundTripMs.toFixed(2)} ms: ` +
+      `the promise of ${STICKY_LIMIT} is ${handOver.roundTrips <= STICKY_LIMIT ? "kept" : "BROKEN"}`,
   ];
 }

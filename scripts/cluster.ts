@@ -27,7 +27,12 @@ async function main(options: ClusterOptions): Promise<void> {
     for (const { process: server } of members) server?.kill("SIGTERM");
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, stop);
-  await Promise.all(members.map(start));
+  /** A server that is stopped while it starts is no failure. */
+  const startUnlessStopping = (member: Member) =>
+    start(member).catch((error: unknown) => {
+      if (!isStopping) throw error;
+    });
+  await Promise.all(members.map(startUnlessStopping));
   if (isStopping) return;
   console.log(instructions(members));
   let turn = 0;
@@ -39,8 +44,8 @@ async function main(options: ClusterOptions): Promise<void> {
     victim.process?.kill("SIGKILL");
     await pause(options.killEverySeconds * 1000 * AWAY, () => isStopping);
     if (isStopping) break;
-    await start(victim);
-    console.log(`cluster: ${victim.id} is back`);
+    await startUnlessStopping(victim);
+    if (!isStopping) console.log(`cluster: ${victim.id} is back`);
   }
 }
 

@@ -15,20 +15,22 @@ const PERIOD_MS = 10_000;
 /** Further groups are counted with their event, so that an unbounded number of groups cannot use unbounded memory. */
 const MAX_GROUPS = 200;
 
+/** Lines by event and group, since the time of the first. */
+type Counts = Map<string, { since: number; lines: number }>;
+
 /** A log that limits its own floods. */
-export function createLog(sink: LogSink): Log {
-  const counts = new Map<string, { since: number; lines: number }>();
+export function createLog(sink: LogSink, counts: Counts = new Map()): Log {
   const countedAs = (event: string, group: string) => {
     const finer = group === "" ? event : `${event} ${group}`;
     return counts.has(finer) || counts.size < MAX_GROUPS ? finer : event;
   };
   return (level, event, fields = {}, group = "") => {
     const now = Date.now();
-    const counted = countedAs(event, group);
-    const count = counts.get(counted);
+    const name = countedAs(event, group);
+    const count = counts.get(name);
     const isNew = !count || now - count.since >= PERIOD_MS || now < count.since;
     const lines = isNew ? 1 : count.lines + 1;
-    counts.set(counted, { since: isNew ? now : count.since, lines });
+    counts.set(name, { since: isNew ? now : count.since, lines });
     if (lines > MAX_LINES) return;
     const suppressed = isNew && count ? Math.max(0, count.lines - MAX_LINES) : 0;
     sink(
@@ -38,8 +40,15 @@ export function createLog(sink: LogSink): Log {
   };
 }
 
+const counted: Counts = new Map();
+
 /** The log of this process, or of this isolate. */
-export const log = createLog((level, line) => console[level](line));
+export const log = createLog((level, line) => console[level](line), counted);
+
+/** Restarts the counts. For tests: otherwise one test's flood cuts the lines of the next. */
+export function forgetFloods(): void {
+  counted.clear();
+}
 
 /** Returns a handler that logs a caught error and continues. */
 export function logged(event: string, to: Log = log): (error: unknown) => void {

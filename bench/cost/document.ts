@@ -76,7 +76,7 @@ Written by \`npm run cost\`. Do not edit it: run that again.
 
 ${table(HEADINGS, lives.map(cells))}
 
-Each line is the whole of it: every object that takes part, the metrics included. Self-hosted, none of this is charged.
+Each line is the whole of it: every object that takes part, the metrics included. On Node, none of this is charged.
 
 Where the dollars go:
 

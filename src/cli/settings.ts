@@ -10,10 +10,10 @@ import { HOST_RULE, PORT_RULE, parseHost, parsePort } from "../node/listeners/ad
 import { UsageFailure } from "../node/listeners/failure.ts";
 import { type KeyPair, type NamedPath, readOptionalKeyPair, readSecretFile } from "./files.ts";
 
-/** Variables of the Worker that the launcher handles. */
-type NotForWorkers = SecretFile | "TLS_CERT" | "TLS_KEY" | "GODISTLOCK_PORT" | "RELAY_PORT";
+/** Settings that `serve` handles itself, instead of passing them to the service. */
+type HandledByServe = SecretFile | "TLS_CERT" | "TLS_KEY" | "GODISTLOCK_PORT" | "RELAY_PORT";
 type CloudflareVariable = (typeof OF_CLOUDFLARE)[number];
-type ServedVariable = Exclude<VariableName, NotForWorkers | CloudflareVariable>;
+type ServedVariable = Exclude<VariableName, HandledByServe | CloudflareVariable>;
 
 /** Files for secrets, as an alternative to the command line, where other users could see them. */
 type SecretFile = "AUTH_TOKEN_FILE" | "ADMIN_TOKEN_FILE" | "TICKET_SECRET_FILE" | "RELAY_TOKEN_FILE";
@@ -24,23 +24,19 @@ const FILES: Partial<Record<ServedVariable, SecretFile>> = {
   RELAY_TOKEN: "RELAY_TOKEN_FILE",
 };
 
-/** Variables passed to the Worker, with their help texts. Flag and environment names are derived from the names. */
+/** Variables passed to the service, with their help texts. Flag and environment names are derived from the names. */
 const SERVED: Record<ServedVariable, string> = {
   AUTH_TOKEN: "clients must present this token (visible to other users in `ps`: prefer the file)",
   READ_TIMEOUT_S: "seconds a client may take for one request",
   WRITE_TIMEOUT_S: "seconds a client may leave replies unread, 0 = for ever",
   DEFAULT_LEASE_TTL_S: "lease in seconds when a client names none",
-  LEASE_SWEEP_INTERVAL_S: "seconds between looks for expired leases",
+  LEASE_SWEEP_INTERVAL_S: "accepted for dflockd's sake, without effect: a lease ends when it ends",
   GC_INTERVAL_S: "seconds between looks for idle keys",
   GC_MAX_IDLE_S: "seconds for which an idle key is kept, at least",
   MAX_LOCKS: "most keys at a time, 0 = unlimited",
   MAX_WAITERS: "most waiters per key, 0 = unlimited",
   MAX_CONNECTIONS: "most connections, 0 = unlimited",
   MAX_CONNECTIONS_PER_IP: "most connections per client address, 0 = unlimited",
-  MAX_AWAKE_KEYS:
-    "most keys kept ready in memory, each with 3 open files, 0 = unlimited (default: what the open files allow)",
-  MAX_AWAKE_SESSIONS:
-    "most idle HTTP sessions kept ready in memory, each with 3 open files, 0 = unlimited (default: what the open files allow)",
   AUTO_RELEASE_ON_DISCONNECT: "release what a client holds when it disconnects",
   DRAINING: "refuse new locks; holders may renew and release",
   FENCE_FLOOR: "no fence below this number",
@@ -64,7 +60,7 @@ const SERVED: Record<ServedVariable, string> = {
   RELAY_TOKEN: "token shared by the deployments of a group (visible in `ps`: prefer the file)",
 };
 
-const LAUNCHER = {
+const OF_SERVE = {
   HOST: "address of the TCP listener",
   PORT: "port of the TCP listener",
   HTTP_HOST: "address of the HTTP and WebSocket listener (default: the TCP listener's)",
@@ -72,13 +68,13 @@ const LAUNCHER = {
   GODISTLOCK_PORT: "port for godistlock clients, 0 = off",
   HTTP_MAX_CONNECTIONS_PER_IP:
     "most connections per client address to the HTTP listener, without WebSockets, 0 = unlimited (default: three quarters of what the open files allow)",
-  DATA_DIR: "directory that holds all state",
+  DATA_DIR: "directory that holds all state; :memory: keeps none",
   AUTH_TOKEN_FILE: "file that holds the token",
   ADMIN_TOKEN_FILE: "file that holds the token of administrators",
   TICKET_SECRET_FILE: "file that holds the secret tickets are signed with, at least 32 bytes",
   RELAY_TOKEN_FILE: "file that holds the token shared by the deployments of a group, at least 16 bytes",
   RELAY_PORT: "port for relays of other deployments, opened if --relay-peers is set, 0 = off",
-  TLS_CERT: "PEM certificate chain: both listeners speak TLS",
+  TLS_CERT: "PEM certificate chain: all listeners speak TLS",
   TLS_KEY: "PEM private key of the certificate",
 } as const;
 
@@ -94,7 +90,7 @@ const DEFAULTS = {
 /** A list takes effect as soon as it has an entry, and every list allows loopback names. */
 const LOOPBACK_NAMES_ONLY = "localhost";
 
-type SettingName = ServedVariable | CloudflareVariable | keyof typeof LAUNCHER | (typeof WITHOUT_COUNTERPART)[number];
+type SettingName = ServedVariable | CloudflareVariable | keyof typeof OF_SERVE | (typeof WITHOUT_COUNTERPART)[number];
 
 /** What a setting is called on the command line and in the environment. */
 export interface SettingLabels {
@@ -115,7 +111,7 @@ export interface Setting extends SettingLabels {
 function fallbackOf(name: string): string | undefined {
   if (name in DEFAULTS) return String(DEFAULTS[name as keyof typeof DEFAULTS]);
   // The defaults for Cloudflare do not apply here.
-  if (name === "CLIENT_IP_HEADER" || name === "MAX_AWAKE_KEYS" || name === "MAX_AWAKE_SESSIONS") return undefined;
+  if (name === "CLIENT_IP_HEADER") return undefined;
   const rule = name in VARIABLES ? VARIABLES[name as VariableName] : undefined;
   if (rule && "fallback" in rule && rule.fallback !== "") return String(rule.fallback);
   return name === "FENCE_FLOOR" ? "0" : undefined;
@@ -153,7 +149,7 @@ function setting(name: SettingName, help?: string): Setting {
 
 /** Every flag of `holdfast serve`, in the order of its help. */
 export const SETTINGS: readonly Setting[] = [
-  ...Object.entries(LAUNCHER).map(([name, help]) => setting(name as keyof typeof LAUNCHER, help)),
+  ...Object.entries(OF_SERVE).map(([name, help]) => setting(name as keyof typeof OF_SERVE, help)),
   ...Object.entries(SERVED).map(([name, help]) => setting(name as ServedVariable, help)),
   ...[...WITHOUT_COUNTERPART, ...OF_CLOUDFLARE].map((name) => setting(name)),
 ];
@@ -173,7 +169,7 @@ export interface ServeSettings {
   readonly tls: KeyPair | undefined;
   /** Undefined: the service decides. */
   readonly httpMaxConnectionsPerIp: number | undefined;
-  /** What is passed to the Worker: only what is set. */
+  /** What is passed to the service: only what is set. */
   readonly variables: Readonly<Record<string, string>>;
   /** Flags and variables that were given but have no effect here. */
   readonly ignored: readonly string[];

@@ -2,8 +2,19 @@
 export interface BatchStore {
   /** Makes everything that the commands of this batch have changed durable. Throws if nothing of it was stored. */
   commit(): void;
-  /** Nothing of this batch counts: what it has touched is read again. */
-  takeBack(error: unknown): void;
+  /**
+   * Nothing of this batch counts: what it has touched is read again. False if there is nothing to read it from: then the
+   * batch counts as it is.
+   */
+  takeBack(error: unknown): boolean;
+  /** Somebody could not be told. */
+  untold(error: unknown): void;
+}
+
+interface Work {
+  readonly run: () => void;
+  /** The batch whose commands have caused it; undefined if it came from outside, or from a batch that was stored. */
+  readonly cause: number | undefined;
 }
 
 interface Step {
@@ -23,12 +34,14 @@ export class Batch {
   readonly #store: BatchStore;
   readonly #schedule: (turn: () => void) => void;
   readonly #elapsed: () => number;
-  #work: (() => void)[] = [];
+  #work: Work[] = [];
   /** The next command in `#work`. */
   #next = 0;
   #steps: Step[] = [];
   #callbacks: (() => void)[] = [];
   #isRunning = false;
+  /** A batch is being stored and told: commands wait, or what they say could leave with what is told. */
+  #isSettling = false;
   #isScheduled = false;
   #turnEndsAt = 0;
   #turn = 0;
@@ -55,9 +68,9 @@ export class Batch {
   /** Runs a command now, or after those before it. */
   enter(command: () => void): void {
     if (this.#isStopped) return;
-    this.#work.push(command);
+    this.#work.push({ run: command, cause: this.#isRunning ? this.#turn : undefined });
     this.#arm();
-    if (!this.#isRunning) this.#run();
+    if (!this.#isRunning && !this.#isSettling) this.#run();
   }
 
   /** Runs a step once this batch is durable, or `failed` if it cannot be made so. Only for commands that run. */
@@ -66,12 +79,13 @@ export class Batch {
     this.#arm();
   }
 
-  /** The outcome of a command, once it and everything it may depend on is durable. */
+  /** The outcome of a command, once it and everything it may depend on is durable. Rejects if its batch fails. */
   ask<Result>(command: () => Result): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     this.enter(() => {
-      const result = command();
-      this.afterwards(() => resolve(result), reject);
+      let result: Result | undefined;
+      this.afterwards(() => resolve(result as Result), reject);
+      result = command();
     });
     return promise;
   }
@@ -86,18 +100,19 @@ export class Batch {
   settle(): void {
     if (this.#isStopped) return;
     this.#isScheduled = false;
-    this.#turn += 1;
+    this.#isSettling = true;
     const [steps, callbacks] = [this.#steps, this.#callbacks];
     this.#steps = [];
     this.#callbacks = [];
     const fault = this.#fault ?? this.#commit();
     this.#fault = undefined;
-    if (fault) {
-      this.#store.takeBack(fault.error);
-      for (const { failed } of steps) failed?.(fault.error);
-    } else for (const { done } of steps) done();
+    if (fault && this.#takeBack(fault.error)) {
+      for (const { failed } of steps) if (failed) this.#tell(() => failed(fault.error));
+    } else for (const { done } of steps) this.#tell(done);
+    this.#turn += 1;
     this.#turnEndsAt = 0;
     for (const callback of callbacks) callback();
+    this.#isSettling = false;
     if (this.backlog > 0) {
       this.#arm();
       this.#run();
@@ -118,6 +133,23 @@ export class Batch {
     }
   }
 
+  /** What the commands of a failed batch have caused does not happen, such as the news of a grant. */
+  #takeBack(error: unknown): boolean {
+    if (!this.#store.takeBack(error)) return false;
+    this.#work = this.#work.slice(this.#next).filter(({ cause }) => cause !== this.#turn);
+    this.#next = 0;
+    return true;
+  }
+
+  /** Whoever cannot be told keeps nobody else from being told. */
+  #tell(step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#store.untold(error);
+    }
+  }
+
   #arm(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -126,16 +158,16 @@ export class Batch {
 
   #run(): void {
     // What one batch has half done must not be mixed with the next.
-    if (this.#fault) return;
+    if (this.#fault || this.#isStopped) return;
     const startedAt = this.#elapsed();
     if (this.#turnEndsAt === 0) this.#turnEndsAt = startedAt + TURN_MS;
     else if (startedAt > this.#turnEndsAt) return;
     this.#isRunning = true;
     try {
       for (let count = 1; this.#next < this.#work.length; count += 1) {
-        const command = this.#work[this.#next] as () => void;
+        const { run } = this.#work[this.#next] as Work;
         this.#next += 1;
-        command();
+        run();
         if (count % 16 === 0 && this.#elapsed() > this.#turnEndsAt) break;
       }
     } catch (error) {

@@ -7,6 +7,7 @@ import type { Key, Keys } from "./keys.ts";
 const LEFT: Left = { status: "left" };
 
 interface Waiting {
+  readonly key: string;
   resolve(end: ClaimEnd): void;
   reject(error: unknown): void;
 }
@@ -16,6 +17,7 @@ interface ClaimsParts {
   readonly batch: Batch;
   readonly keys: Keys;
   randomHex(bytes: number): string;
+  now(): number;
   /** Whether anything new can be stored. */
   isWell(): boolean;
   /** What was said to a notice, for the metrics. */
@@ -27,6 +29,8 @@ export class Claims {
   readonly #parts: ClaimsParts;
   /** By request. */
   readonly #waiting = new Map<string, Waiting>();
+  /** Keys of claims that nobody waits for any more, and that may be in the queue, by request. */
+  readonly #abandoned = new Map<string, string>();
 
   constructor(parts: ClaimsParts) {
     this.#parts = parts;
@@ -38,10 +42,10 @@ export class Claims {
     const { promise, resolve, reject } = Promise.withResolvers<ClaimEnd>();
     const request = randomHex(12);
     const session = newSessionlessOwner(sessionless.kind);
-    const waiting = { resolve, reject };
+    const waiting = { key, resolve, reject };
     const hungUp = () => {
       resolve(LEFT);
-      if (this.#waiting.delete(request)) batch.enter(() => keys.ask(key, { type: "cancel", request }));
+      if (this.#waiting.delete(request)) batch.enter(() => this.#withdraw(request, key));
     };
     signal.addEventListener("abort", hungUp);
     batch.enter(() => {
@@ -49,6 +53,7 @@ export class Claims {
       else if (!isWell()) resolve({ status: "unavailable" });
       else {
         this.#waiting.set(request, waiting);
+        this.#rejectIfFailed(request, waiting);
         const command = { session, request, leaseSeconds, waitMs, sessionless };
         this.#answer(request, keys.ask(key, { type: "claim", command }), waiting);
       }
@@ -61,7 +66,10 @@ export class Claims {
     const { batch, keys } = this.#parts;
     const waiting = this.#waiting.get(request);
     const answer = waiting ? "taken" : "gone";
-    if (waiting) this.#answer(request, keys.ask(key.name, { type: "collect", request }), waiting);
+    if (waiting) {
+      this.#rejectIfFailed(request, waiting);
+      this.#answer(request, keys.ask(key.name, { type: "collect", request }), waiting);
+    }
     batch.enter(() => {
       const current = keys.get(key.name);
       if (current) keys.answer(current, request, answer);
@@ -69,20 +77,42 @@ export class Claims {
     batch.afterwards(() => this.#parts.answered(answer));
   }
 
+  /** Withdraws the claims that a failed batch has left behind. Part of a batch. */
+  withdrawAbandoned(): void {
+    const abandoned = [...this.#abandoned];
+    this.#abandoned.clear();
+    for (const [request, key] of abandoned) this.#withdraw(request, key);
+  }
+
+  #withdraw(request: string, key: string): void {
+    const { batch, keys } = this.#parts;
+    batch.afterwards(
+      () => {},
+      () => this.#abandoned.set(request, key),
+    );
+    keys.ask(key, { type: "cancel", request });
+  }
+
+  #rejectIfFailed(request: string, { key, reject }: Waiting): void {
+    this.#parts.batch.afterwards(
+      () => {},
+      (error) => {
+        this.#waiting.delete(request);
+        this.#abandoned.set(request, key);
+        reject(error);
+      },
+    );
+  }
+
   /** Tells the outcome once it is durable. If its client has hung up by then, the claim is withdrawn. */
-  #answer(request: string, outcome: ClaimOutcome, { resolve, reject }: Waiting): void {
-    const { batch } = this.#parts;
-    const failed = (error: unknown) => {
-      this.#waiting.delete(request);
-      reject(error);
-    };
-    if (outcome.status === "queued") {
-      batch.afterwards(() => {}, failed);
-      return;
-    }
-    batch.afterwards(() => {
+  #answer(request: string, outcome: ClaimOutcome, { resolve }: Waiting): void {
+    if (outcome.status === "queued") return;
+    this.#parts.batch.afterwards(() => {
       // Aborted meanwhile, and withdrawn.
-      if (this.#waiting.delete(request)) resolve(outcome);
-    }, failed);
+      if (!this.#waiting.delete(request)) return;
+      // The commit may have taken longer than the lease.
+      const isLate = outcome.status === "granted" && outcome.hold.expiresAt <= this.#parts.now();
+      resolve(isLate ? { status: "lease_expired" } : outcome);
+    });
   }
 }

@@ -1,22 +1,19 @@
 import { authenticateSecret } from "../core/auth/principal.ts";
 import { ReceiveWindow } from "../core/protocols/carrier/window.ts";
 import type { Effect, Notice, Want } from "../core/session/effects.ts";
-import { SocketSession, VANISHED } from "../core/session/socket-session.ts";
+import { SocketSession } from "../core/session/socket-session.ts";
 import { CLOSE } from "../core/session/wire/protocol.ts";
 import { ownerIdOf } from "../core/session-names.ts";
 import type { ClientEntry } from "../service.ts";
 import { ClientReports } from "./client-reports.ts";
 import type { Carrier, Connection } from "./clients.ts";
+import { Input } from "./input.ts";
 import { Session, type SessionStart } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 
 /** Tells a client that a fault of ours has cost it its connection: it may resume. */
 const FAULT = 1012;
-/** Input of one connection that is processed in one turn, so that a flood on one does not hold up the others. */
-const PIECE_BYTES = 4_096;
-/** Input that waits for its turn. Beyond this, nothing more is read. */
-const MAX_WAITING_BYTES = 65_536;
-/** Requests that wait for their turn: beyond this, the next piece waits. */
+/** Requests that wait for their turn: beyond this, the next piece of input waits. */
 const MAX_BACKLOG_BYTES = 16_384;
 
 /** The session of one client on a socket. */
@@ -24,9 +21,10 @@ export class ClientSession extends Session {
   protected readonly machine: SocketSession;
   readonly #reports: ClientReports;
   #carrier: Carrier | undefined;
+  #input: Input | undefined;
   #arrival: ClientEntry | undefined;
   /** Lines to be sent once the batch is durable. */
-  #unsent: string[] = [];
+  #unsent: (() => string)[] = [];
   readonly #window = new ReceiveWindow();
   #received = 0;
   #acknowledged = 0;
@@ -55,6 +53,8 @@ export class ClientSession extends Session {
 
   /** The client's connection is open. */
   attach(carrier: Carrier, arrival: ClientEntry): Connection {
+    // Its batch has failed since the client was let in.
+    if (this.isDropped) carrier.close(FAULT);
     this.#carrier = carrier;
     this.#arrival = arrival;
     this.#received = 0;
@@ -65,7 +65,7 @@ export class ClientSession extends Session {
       this.run(() => this.machine.opened({ protocol, isAuthenticated, rights, resumableFrom }));
       this.#debug("session_opened", { transport: arrival.transport });
     });
-    return new Input(this.host, {
+    this.#input = new Input(this.host.batch, {
       isCurrent: () => this.#carrier === carrier && !this.isDropped,
       isBehind: () => this.#isBehind,
       pause: () => carrier.pause(),
@@ -78,6 +78,7 @@ export class ClientSession extends Session {
       sentTooMuch: () => this.run(() => this.machine.close(CLOSE.tooLong)),
       closed: (code) => this.#closed(code),
     });
+    return this.#input;
   }
 
   /** Resolves with the reason if the client may not resume the session. Otherwise its connection is to be opened. */
@@ -102,10 +103,11 @@ export class ClientSession extends Session {
     return this.machine.conversation !== undefined;
   }
 
-  /** The service has started again, and the session has lost its socket. */
+  /** The session was read again, and has lost its socket. Its client may be back already. */
   revive(): void {
     this.run(() => {
-      if (this.machine.resumption.isOn && !this.machine.isOver) this.machine.loseSocket();
+      const { resumption, isOver, hasClient } = this.machine;
+      if (resumption.isOn && !isOver && !hasClient) this.machine.loseSocket();
     });
     this.run(() => this.machine.wake());
   }
@@ -138,13 +140,16 @@ export class ClientSession extends Session {
     switch (effect.type) {
       case "send":
         if (this.#unsent.length === 0) this.#flushAfterwards();
-        this.#unsent.push(effect.line);
+        this.#unsent.push(this.#lineOf(effect));
         break;
       case "close": {
         const carrier = this.#carrier;
         const { code } = effect;
         this.#carrier = undefined;
-        batch.afterwards(() => carrier?.close(code));
+        batch.afterwards(
+          () => carrier?.close(code),
+          () => carrier?.close(FAULT),
+        );
         break;
       }
       case "detached":
@@ -186,6 +191,7 @@ export class ClientSession extends Session {
   }
 
   protected override progressed(): void {
+    this.#input?.proceed();
     const { conversation } = this.machine;
     if (!conversation || this.machine.isOver) return;
     if (conversation.isKnown) this.wakeBy(conversation.readDeadline);
@@ -210,12 +216,18 @@ export class ClientSession extends Session {
       () => {
         const lines = this.#unsent;
         this.#unsent = [];
-        carrier?.send(lines);
+        carrier?.send(lines.map((line) => line()));
       },
       () => {
         this.#unsent = [];
       },
     );
+  }
+
+  #lineOf({ line, grant }: Extract<Effect, { readonly type: "send" }>): () => string {
+    if (!grant) return () => line;
+    const runs = this.leaseOf(grant.key, grant.token);
+    return () => (runs() ? line : grant.lateLine);
   }
 
   /** The client has closed its connection, or has lost it. */
@@ -239,116 +251,3 @@ export class ClientSession extends Session {
     if (this.host.config.debug) this.host.log("debug", event, { session: ownerIdOf(this.name), ...fields });
   }
 }
-
-/** What becomes of the input of one connection. */
-export interface InputEvents {
-  /** Whether the connection is still the session's. */
-  isCurrent(): boolean;
-  /** Whether so much is being carried out that more input has to wait. */
-  isBehind(): boolean;
-  pause(): void;
-  resume(): void;
-  /** Processes a piece of input; an empty one is its end. */
-  take(bytes: Uint8Array): void;
-  heard(): void;
-  sentTooMuch(): void;
-  closed(code: number): void;
-}
-
-const END_OF_INPUT = new Uint8Array(0);
-
-/** The input of one connection, in pieces: however much arrives, each turn takes one. */
-export class Input implements Connection {
-  readonly #host: Pick<SessionHost, "batch">;
-  readonly #events: InputEvents;
-  #waiting: Uint8Array[] = [];
-  #waitingBytes = 0;
-  #isQueued = false;
-  #isPaused = false;
-  /** The turn in which the last piece was taken. */
-  #turn = -1;
-
-  constructor(host: Pick<SessionHost, "batch">, events: InputEvents) {
-    this.#host = host;
-    this.#events = events;
-  }
-
-  received(bytes: Uint8Array): void {
-    const { batch } = this.#host;
-    if (this.#waiting.length === 0 && bytes.length <= PIECE_BYTES && this.#turn !== batch.turn && !this.#isQueued) {
-      this.#turn = batch.turn;
-      this.#isQueued = true;
-      // The buffer may be reused before this command's turn comes.
-      const piece = batch.backlog === 0 ? bytes : bytes.slice();
-      batch.enter(() => {
-        this.#isQueued = false;
-        if (this.#events.isCurrent()) this.#events.take(piece);
-        if (this.#waiting.length > 0) this.#takeLater();
-      });
-    } else this.#push(bytes.slice());
-  }
-
-  heard(): void {
-    this.#enter(() => this.#events.heard());
-  }
-
-  inputEnded(): void {
-    if (this.#waiting.length === 0 && !this.#isQueued) this.#enter(() => this.#events.take(END_OF_INPUT));
-    else this.#push(END_OF_INPUT);
-  }
-
-  sentTooMuch(): void {
-    this.#enter(() => this.#events.sentTooMuch());
-  }
-
-  closed(code: number): void {
-    this.#waiting = [];
-    this.#enter(() => this.#events.closed(code));
-  }
-
-  #enter(command: () => void): void {
-    this.#host.batch.enter(() => {
-      if (this.#events.isCurrent()) command();
-    });
-  }
-
-  #push(bytes: Uint8Array): void {
-    this.#waiting.push(bytes);
-    this.#waitingBytes += bytes.length;
-    if (this.#waitingBytes > MAX_WAITING_BYTES && !this.#isPaused) {
-      this.#isPaused = true;
-      this.#events.pause();
-    }
-    this.#takeLater();
-  }
-
-  /** The next piece is taken in the next turn. */
-  #takeLater(): void {
-    if (this.#isQueued) return;
-    this.#isQueued = true;
-    const { batch } = this.#host;
-    batch.afterTurn(() => batch.enter(() => this.#takePiece()));
-  }
-
-  #takePiece(): void {
-    this.#isQueued = false;
-    const next = this.#waiting[0];
-    if (next === undefined || !this.#events.isCurrent()) return;
-    if (!this.#events.isBehind()) {
-      const piece = next.subarray(0, PIECE_BYTES);
-      if (piece.length === next.length) this.#waiting.shift();
-      else this.#waiting[0] = next.subarray(PIECE_BYTES);
-      this.#waitingBytes -= piece.length;
-      this.#turn = this.#host.batch.turn;
-      this.#events.take(piece);
-    }
-    if (this.#waiting.length > 0) this.#takeLater();
-    else if (this.#isPaused) {
-      this.#isPaused = false;
-      this.#events.resume();
-    }
-  }
-}
-
-/** The close code of a connection that ended without saying why. */
-export const CUT_OFF = VANISHED;

@@ -27,7 +27,7 @@ export interface Carrier {
 
 /** One client's session as its connection sees it. */
 export interface Connection {
-  /** The client sent bytes. They are not kept: the caller may reuse the buffer. */
+  /** The client sent bytes. They may be kept: the caller must not reuse the buffer. */
   received(bytes: Uint8Array): void;
   /** The client gave a sign of life that carries nothing. */
   heard(): void;

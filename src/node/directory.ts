@@ -3,10 +3,14 @@ import { KeyTotals } from "../core/key/key-gauges.ts";
 import type { KeyPage, KeyRange, KeyReport } from "../service.ts";
 import type { Keys } from "./keys.ts";
 
+const MIN_REMOVED = 1_000;
+
 /** The names of all keys in the order of their bytes. Sorting waits until somebody asks. */
 export class KeyNames {
   #sorted: readonly string[] = [];
   readonly #added = new Set<string>();
+  /** Names in `#sorted`, at most, of keys that are gone. */
+  #removed = 0;
   readonly #keys: Keys;
 
   constructor(keys: Keys) {
@@ -17,11 +21,21 @@ export class KeyNames {
     this.#added.add(name);
   }
 
+  /** Deleted names are cleared away before they outnumber the others. */
+  removed(name: string): void {
+    if (this.#added.delete(name)) return;
+    this.#removed += 1;
+    if (this.#removed < MIN_REMOVED || this.#removed < this.#sorted.length / 2) return;
+    this.#removed = 0;
+    this.#sorted = this.#sorted.filter((each) => this.#keys.get(each) !== undefined);
+  }
+
   /** Names of deleted keys are left out. */
   get inOrder(): readonly string[] {
     const isThere = (name: string) => this.#keys.get(name) !== undefined;
     const fresh = [...this.#added].filter(isThere).sort(compareBytes);
     this.#added.clear();
+    this.#removed = 0;
     const merged: string[] = [];
     let at = 0;
     for (const name of this.#sorted) {
@@ -38,7 +52,6 @@ export class KeyNames {
 
 /** What the directory needs of its host. */
 interface Looking {
-  readonly keys: Keys;
   readonly names: KeyNames;
   /** The key as it is now; undefined if it counts as deleted. */
   report(name: string, detail: boolean): KeyReport | undefined;
@@ -62,13 +75,10 @@ export function pageOf(range: KeyRange, { names, report }: Looking): Pick<KeyPag
   return { keys, unreachable: [], next: undefined };
 }
 
-/** The state of all keys in numbers. */
-export function totalsOf({ keys, report }: Looking): KeyTotals {
+/** The state of all keys in numbers. Those that count as deleted are left out. */
+export function totalsOf(keys: Keys, times: { readonly now: number; readonly gcMaxIdleMs: number }): KeyTotals {
   const totals = new KeyTotals();
-  for (const { name } of keys) {
-    const view = report(name, false);
-    if (view) totals.add(view);
-  }
+  for (const { engine } of keys) if (!engine.isPrunable(times)) totals.add(engine.counts);
   return totals;
 }
 

@@ -20,7 +20,7 @@ import { Metrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
 import type { Session } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
-import { Sessions } from "./sessions.ts";
+import { type LostSession, Sessions } from "./sessions.ts";
 import type { Store } from "./store/store.ts";
 import { type Timed, Timers } from "./timers.ts";
 
@@ -69,10 +69,14 @@ export class NodeHost implements SessionHost {
   readonly #sessionConfig: SessionConfig;
   readonly #failed: (error: unknown) => void;
   readonly #context: { now: number } & Omit<CommandContext, "now">;
-  /** Sessions that were lost in a failed batch, and are to leave their keys. */
-  readonly #gone = new Set<string>();
+  /** Sessions that were lost, with nothing stored of them: they are to leave their keys. */
+  readonly #gone = new Map<string, LostSession>();
+  /** What a key has to tell, until the session that has called it is answered. */
+  #news: (() => void)[] | undefined;
   #isWell = true;
   #isTrying = false;
+  #isTryPlanned = false;
+  #isRecovering = false;
   #isStopped = false;
 
   constructor({ config, store, runtime, log, failed }: HostParts) {
@@ -86,7 +90,11 @@ export class NodeHost implements SessionHost {
     const salt = () => runtime.randomHex(8);
     this.#context = { now: 0, salt, fenceFloor, maxWaiters, gcMaxIdleMs };
     this.batch = new Batch(
-      { commit: () => this.#commit(), takeBack: (error) => this.#takeBack(error) },
+      {
+        commit: () => this.#commit(),
+        takeBack: (error) => this.#takeBack(error),
+        untold: (error) => this.log("error", "step_failed", { error: String(error) }),
+      },
       (turn) => runtime.atEndOfTurn(turn),
       () => runtime.elapsed(),
     );
@@ -115,6 +123,7 @@ export class NodeHost implements SessionHost {
         this.batch.afterwards(() => {
           this.#keyMeter.pruned();
           this.histories.forget(key.name);
+          if (!this.keys.get(key.name)) this.names.removed(key.name);
         }),
     });
     this.names = new KeyNames(this.keys);
@@ -124,6 +133,7 @@ export class NodeHost implements SessionHost {
       batch: this.batch,
       keys: this.keys,
       randomHex: (bytes) => runtime.randomHex(bytes),
+      now: () => this.now(),
       isWell: () => this.#isWell,
       answered: (answer) => this.#keyMeter.answered(answer),
     });
@@ -140,28 +150,26 @@ export class NodeHost implements SessionHost {
     this.keys.load(keys, values);
     this.metrics.load(values);
     this.histories.recall(this.keys);
-    const keysOf = new Map<string, string[]>();
-    for (const { name, engine } of this.keys) {
-      this.names.added(name);
-      for (const session of engine.sessions) {
-        const names = keysOf.get(session);
-        if (names) names.push(name);
-        else keysOf.set(session, [name]);
-      }
+    for (const { name } of this.keys) this.names.added(name);
+    const keysOf = this.#keysBySession(this.keys);
+    for (const { id, name, records } of sessions) {
+      this.sessions.restore(id, name, records, keysOf.get(name) ?? []);
+      keysOf.delete(name);
     }
-    this.batch.enter(() => {
-      for (const { id, name, records } of sessions) {
-        this.sessions.restore(id, name, records, keysOf.get(name) ?? []);
-        keysOf.delete(name);
-      }
-      for (const [session, names] of keysOf) for (const name of names) this.#leave(session, name);
-    });
+    for (const name of keysOf.keys()) this.#gone.set(name, { name, hasLeft: false });
+    this.batch.enter(() => this.#recover());
+    this.batch.settle();
+  }
+
+  /** Stores what is left to be stored, and answers what has arrived. */
+  finish(): void {
+    this.batch.enter(() => this.metrics.storeNow());
     this.batch.settle();
   }
 
   stop(): void {
     this.#isStopped = true;
-    this.#timers.stop();
+    this.#timers.pause();
     this.batch.stop();
   }
 
@@ -216,14 +224,23 @@ export class NodeHost implements SessionHost {
       );
       return;
     }
+    this.#news = [];
     try {
-      const outcome = this.keys.ask(key, ask) as KeyOutcome;
+      const outcome = this.keys.ask(key, withoutNeedlessId(ask)) as KeyOutcome;
       if (ask.type === "renew" && !this.keys.get(key)) this.batch.afterwards(() => this.#keyMeter.renewedNothing());
       this.batch.enter(() => answered(outcome));
     } catch (error) {
       if (!(error instanceof FenceExhaustedError)) throw error;
       this.batch.enter(() => failed(String(error)));
+    } finally {
+      const news = this.#news;
+      this.#news = undefined;
+      for (const command of news) this.batch.enter(command);
     }
+  }
+
+  leaseEnd(key: string, token: string): number | undefined {
+    return this.keys.get(key)?.engine.leaseEnd(token);
   }
 
   report(ask: ReportRequest, scope: Scope | undefined): Promise<string> {
@@ -256,13 +273,25 @@ export class NodeHost implements SessionHost {
     this.metrics.storeNow();
   }
 
+  /** For each session the keys on which it has something. */
+  #keysBySession(keys: Iterable<Key>): Map<string, string[]> {
+    const keysOf = new Map<string, string[]>();
+    for (const { name, engine } of keys)
+      for (const session of engine.sessions) {
+        const names = keysOf.get(session);
+        if (names) names.push(name);
+        else keysOf.set(session, [name]);
+      }
+    return keysOf;
+  }
+
   /** Brings what a key has to tell to whom it concerns, after the answer of the same command. */
   #tell(key: Key, event: KeyEvent): void {
     if (event.type === "round" || event.type === "round_over") this.group?.tell(key.name, event);
     else if (sessionlessProtocolOf(event.session)) {
-      if (event.type === "notice") this.batch.enter(() => this.claims.tell(key, event));
+      if (event.type === "notice") this.#enterNews(() => this.claims.tell(key, event));
     } else
-      this.batch.enter(() => {
+      this.#enterNews(() => {
         const session = this.sessions.get(event.session);
         if (event.type === "lost") session?.lose({ key: key.name, token: event.token, reason: event.reason });
         else if (event.type === "wanted") session?.want({ key: key.name, token: event.token });
@@ -270,73 +299,115 @@ export class NodeHost implements SessionHost {
       });
   }
 
+  #enterNews(command: () => void): void {
+    if (this.#news) this.#news.push(command);
+    else this.batch.enter(command);
+  }
+
   #notify(key: Key, event: NoticeEvent, session: Session | undefined): void {
     const { type: _, session: __, ...notice } = event;
-    const answer = (answer: "taken" | "noted" | "gone" | "later") => {
+    const { offer } = event;
+    const answer = (said: "taken" | "noted" | "gone" | "later") => {
+      // Its client was told that it is too late.
+      const isLate = said === "taken" && offer && (this.leaseEnd(key.name, offer.token) ?? 0) <= this.now();
+      const answer = isLate ? "gone" : said;
       this.batch.afterwards(() => this.#keyMeter.answered(answer));
-      if (!key.isDeleted) this.keys.answer(key, event.request, answer, event.offer?.token);
+      if (!key.isDeleted) this.keys.answer(key, event.request, answer, offer?.token);
     };
     // A session that is not there was lost in a crash. Its client may have the grant that it was offered before.
     if (session) session.notice({ key: key.name, ...notice }, answer);
     else answer(event.mayBeTold ? "taken" : "gone");
   }
 
-  /** The session was lost: its places go, and its holds stay if its client has their tokens. */
-  #leave(session: string, key: string): void {
-    if (sessionlessProtocolOf(session) !== "relay") this.keys.ask(key, { type: "leave", session, keepsReported: true });
+  /** The session was lost: its places go, and its holds stay if its client has their tokens, unless that has left. */
+  #leave({ name: session, hasLeft }: LostSession, key: string): void {
+    const keepsReported = !(hasLeft && this.config.autoRelease);
+    if (sessionlessProtocolOf(session) !== "relay") this.keys.ask(key, { type: "leave", session, keepsReported });
   }
 
   #commit(): void {
     const { keys, sessions, metrics } = this;
-    if (!keys.hasChanges && !sessions.hasChanges && !metrics.hasChanges && !this.#isTrying) {
-      sessions.committed();
-      return;
+    const hasChanges = keys.hasChanges || sessions.hasChanges || metrics.hasChanges || this.#isTrying;
+    if (hasChanges) {
+      this.#store.commit((rows) => {
+        keys.write(rows);
+        sessions.write(rows);
+        metrics.write(rows);
+        if (this.#isTrying) rows.putValue(PROBE, String(this.now()));
+      });
+      keys.committed();
+      metrics.committed();
     }
-    this.#store.commit((rows) => {
-      keys.write(rows);
-      sessions.write(rows);
-      metrics.write(rows);
-      if (this.#isTrying) rows.putValue(PROBE, String(this.now()));
-    });
-    keys.committed();
     sessions.committed();
-    metrics.committed();
-    this.#gone.clear();
-    if (!this.#isWell) this.log("warn", "storage_works_again");
-    this.#isWell = true;
+    if (this.#isRecovering) this.#gone.clear();
+    this.#isRecovering = false;
     this.#isTrying = false;
+    if (this.#isWell || !hasChanges) return;
+    this.log("warn", "storage_works_again");
+    this.#isWell = true;
+    this.batch.enter(() => this.#recover());
   }
 
   /** Nothing of the batch was told to anybody: its keys and sessions continue from what is stored. */
-  #takeBack(error: unknown): void {
+  #takeBack(error: unknown): boolean {
     this.log("error", "batch_failed", { error: String(error) });
-    const wasWell = this.#isWell;
+    if (this.#store.isVolatile) {
+      this.#commit();
+      return false;
+    }
     this.#isWell = false;
     this.#isTrying = false;
+    this.#isRecovering = false;
+    // What is due would fail again, and again at once.
+    this.#timers.pause();
     try {
-      const keys = this.keys.takeBack();
-      const keysOf = (session: Session) =>
-        new Set([
-          ...session.keys,
-          ...keys.filter(({ engine }) => [...engine.sessions].includes(session.name)).map(({ name }) => name),
-        ]);
-      for (const name of this.sessions.takeBack(keysOf)) this.#gone.add(name);
+      this.metrics.takeBack();
+      const keysOf = this.#keysBySession(this.keys.takeBack());
+      for (const lost of this.sessions.takeBack(
+        (session) => new Set([...session.keys, ...(keysOf.get(session.name) ?? [])]),
+      ))
+        this.#gone.set(lost.name, lost);
     } catch (fault) {
+      // What is in memory is not what is stored, and cannot be made so.
+      this.stop();
       this.#failed(fault);
-      return;
+      return true;
     }
-    if (wasWell) this.#tryLater();
+    this.#tryLater();
+    return true;
   }
 
   #tryLater(): void {
+    if (this.#isTryPlanned) return;
+    this.#isTryPlanned = true;
     this.after(TRY_AGAIN_MS, () => {
+      this.#isTryPlanned = false;
       if (this.#isWell) return;
       this.batch.enter(() => {
         this.#isTrying = true;
-        for (const { name, engine } of this.keys)
-          for (const session of engine.sessions) if (this.#gone.has(session)) this.#leave(session, name);
       });
       this.#tryLater();
     });
   }
+
+  /** Goes on from what is stored: at the start, and once commits work again. Part of a batch. */
+  #recover(): void {
+    this.#isRecovering = true;
+    this.#timers.resume();
+    this.sessions.revive();
+    this.claims.withdrawAbandoned();
+    if (this.#gone.size === 0) return;
+    for (const { name, engine } of this.keys)
+      for (const session of [...engine.sessions]) {
+        const lost = this.#gone.get(session);
+        if (lost) this.#leave(lost, name);
+      }
+  }
+}
+
+/** Here no answer is lost on its way from a key to a session. Only a client that resumes may ask for one again. */
+function withoutNeedlessId<Call extends Exclude<KeyCall, { readonly type: "prolong" }>>(call: Call): Call {
+  if (call.type !== "release" || call.id?.startsWith(call.session)) return call;
+  const { id: _, ...release } = call;
+  return release as Call;
 }

@@ -10,7 +10,7 @@ import { NodeHost } from "./host.ts";
 import type { Address } from "./listeners/addresses.ts";
 import { dial } from "./listeners/dial.ts";
 import { Failure, reasonOf } from "./listeners/failure.ts";
-import { openListeners, type PortOptions } from "./listeners/index.ts";
+import { Listeners, type PortOptions } from "./listeners/index.ts";
 import { budgetFor, type FileBudget, openFileLimit } from "./listeners/open-files.ts";
 import { rateLimitedLog } from "./listeners/rate-limited-log.ts";
 import { serviceOf } from "./service.ts";
@@ -60,28 +60,32 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   const { config } = read;
   const store = openDataDir(options.dataDir);
   const failure = Promise.withResolvers<Failure>();
+  const runtime = systemRuntime();
   const host = new NodeHost({
     config,
     store,
-    runtime: systemRuntime(),
+    runtime,
     log: createLog((_, line) => write(`${line}\n`)),
     failed: (error) => failure.resolve(new Failure(`the data can no longer be read: ${reasonOf(error)}`)),
   });
   const group = joinGroup(host, dial);
+  let isEnded = false;
   const end = () => {
+    if (isEnded) return;
+    isEnded = true;
     group?.stop();
     host.stop();
     store.close();
   };
   try {
-    host.load();
+    loadFrom(options.dataDir, host);
     const budget = budgetFor(openFileLimit());
-    let service: Service | undefined;
-    const listeners = await openListeners({
+    const listeners = new Listeners({
       clients: host.sessions,
       peers: group,
       ports: { dflockd: options.tcp, http: options.http, godistlock: options.godistlock, relay: options.relay },
-      fetch: (request, address) => app.fetch(request, { service, address } as Bindings),
+      accepted: () => runtime.accepted(),
+      fetch: (request, address) => app.fetch(request, { service, address } satisfies Bindings),
       tls: options.tls,
       caps: {
         sockets: budget.connections,
@@ -93,9 +97,9 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       readTimeoutMs: config.readTimeoutMs,
       log: rateLimitedLog((line) => write(`holdfast: ${line}\n`)),
     });
-    const running = serviceOf(host, { sockets: listeners.sockets, group });
-    service = running;
-    host.reports = (ask, scope) => reportOf(running, ask, scope);
+    const service: Service = serviceOf(host, { sockets: listeners.sockets, group });
+    host.reports = (ask, scope) => reportOf(service, ask, scope);
+    await listeners.open();
     const { ports } = listeners;
     return {
       tcpPort: ports.dflockd ?? 0,
@@ -106,7 +110,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       failed: failure.promise,
       async stop() {
         listeners.stopListening();
-        host.batch.settle();
+        host.finish();
         listeners.cut();
         end();
       },
@@ -119,6 +123,15 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   } catch (error) {
     end();
     throw error;
+  }
+}
+
+/** Throws a one-line `Failure` if what is stored cannot be read. */
+function loadFrom(dataDir: string, host: NodeHost): void {
+  try {
+    host.load();
+  } catch (error) {
+    throw new Failure(`the data in ${dataDir} is damaged: ${reasonOf(error)}`);
   }
 }
 

@@ -34,6 +34,7 @@ export interface KeysParts {
   /** An idle key may be kept for this much longer than necessary. */
   readonly graceMs: number;
   schedule(key: Key): void;
+  /** A key is there that was not, or it was deleted in a batch that has failed. */
   created(key: Key): void;
   /** Something has to be told to a session, a claim or the relay. */
   tell(key: Key, event: KeyEvent): void;
@@ -169,6 +170,10 @@ export class Keys {
   run<Outcome>(key: Key, decide: (engine: KeyEngine) => Outcome): Outcome {
     try {
       return decide(key.engine);
+    } catch (error) {
+      // It may be half changed.
+      this.#changed.add(key);
+      throw error;
     } finally {
       this.#spread(key);
     }
@@ -228,6 +233,7 @@ export class Keys {
       }
       key.restore(stored);
       this.#byName.set(key.name, key);
+      this.#parts.created(key);
       this.#noteIdle(key);
       this.#parts.schedule(key);
       restored.push(key);
@@ -251,8 +257,12 @@ export class Keys {
   #hasRoom(context: CommandContext): boolean {
     const { maxLocks } = this.#parts;
     if (maxLocks === 0 || this.size < maxLocks) return true;
-    const [longestIdle] = this.#idle;
-    return longestIdle !== undefined && this.#deleteIfPrunable(longestIdle, context);
+    for (const key of this.#idle) {
+      if (this.#deleteIfPrunable(key, context)) return true;
+      // Those behind it have been idle for less long. One with news is kept, and keeps nobody else.
+      if (!key.engine.isPrunable(context)) return false;
+    }
+    return false;
   }
 
   #deleteIfPrunable(key: Key, context: CommandContext): boolean {

@@ -62,6 +62,14 @@ export class Metrics implements Counting {
     this.#isPlanned = false;
   }
 
+  /** The sums could not be stored: they wait, so that nothing else fails because of them. */
+  takeBack(): void {
+    if (!this.#isDue) return;
+    this.#isDue = false;
+    this.#isPlanned = false;
+    this.#plan();
+  }
+
   #plan(): void {
     this.#isChanged = true;
     if (this.#isPlanned) return;

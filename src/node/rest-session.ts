@@ -8,12 +8,27 @@ import type { SessionHost } from "./session-host.ts";
 
 const GONE: Gone = { status: "gone" };
 const LEFT: Left = { status: "left" };
+const LATE: Outcome = { status: "lease_expired" };
 
 /** A request whose client waits for the answer. */
 interface Asked {
   readonly request: KeyRequest;
   resolve(result: Outcome | Gone | Left): void;
   reject(error: unknown): void;
+}
+
+/** Hears that the session has left all its keys, or that this is not certain. */
+interface Leaver {
+  left(): void;
+  failed(error: unknown): void;
+}
+
+/** A request that is to be withdrawn. */
+interface Abandoned {
+  readonly id: string;
+  readonly key: string;
+  /** Its client has hung up: a `wait` ends its place. */
+  readonly hasLeft: boolean;
 }
 
 /** The session of a client that makes HTTP requests. */
@@ -23,7 +38,10 @@ export class RestSession extends Session {
   #lastId = 0;
   readonly #prefix: string;
   /** Those who wait until everything that the session held is free. */
-  readonly #leavers: (() => void)[] = [];
+  readonly #leavers: Leaver[] = [];
+  #abandoned: readonly Abandoned[] = [];
+  /** Requests whose clients have hung up, until that is stored. */
+  readonly #hangUps = new Set<Abandoned>();
 
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
@@ -46,15 +64,30 @@ export class RestSession extends Session {
     return isThere && !this.isDropped;
   }
 
-  /** Ends the session; `left` is called once everything it held is free. */
-  end(left: () => void): void {
-    this.#leavers.push(left);
+  /** Ends the session; `left` is called once everything it held is free, and that is stored. */
+  end(leaver: Leaver): void {
+    this.#leavers.push(leaver);
     this.run(() => this.machine.end());
   }
 
-  /** The service has started again. */
+  /** The session was read again. */
   revive(): void {
+    const { batch } = this.host;
+    const abandoned = this.#abandoned;
+    batch.afterwards(() => {
+      this.#abandoned = [];
+    });
+    for (const { id, key, hasLeft } of abandoned) this.run(() => this.machine.withdraw(id, key, { hasLeft }));
     this.run(() => this.machine.wake());
+  }
+
+  /** The requests of a session that was dropped: they have failed, or their clients have hung up. */
+  get abandoned(): readonly Abandoned[] {
+    return this.#abandoned;
+  }
+
+  abandon(requests: readonly Abandoned[]): void {
+    this.#abandoned = requests;
   }
 
   /** Carries a request out. Once the signal is aborted, its answer reaches nobody, and it is withdrawn. */
@@ -78,8 +111,12 @@ export class RestSession extends Session {
 
   override drop(): void {
     super.drop();
-    for (const { reject } of this.#asked.values()) reject(new Error("the session was read again"));
+    const error = new Error("the session was read again");
+    const asked = Array.from(this.#asked, ([id, { request }]) => ({ id, key: request.key, hasLeft: false }));
+    this.#abandoned = [...this.#abandoned, ...this.#hangUps, ...asked];
+    for (const { reject } of this.#asked.values()) reject(error);
     this.#asked.clear();
+    for (const { failed } of this.#leavers.splice(0)) failed(error);
   }
 
   isLive(): boolean {
@@ -112,8 +149,8 @@ export class RestSession extends Session {
     }
   }
 
-  protected override hasLeft(): void {
-    for (const left of this.#leavers.splice(0)) left();
+  protected override allLeft(): void {
+    for (const { left, failed } of this.#leavers.splice(0)) this.host.batch.afterwards(left, failed);
   }
 
   /** Hands the answer over once it is durable, unless the client has hung up by then. */
@@ -122,13 +159,16 @@ export class RestSession extends Session {
     const asked = this.#asked.get(id);
     if (!asked) return;
     const isAnswer = typeof outcome !== "string";
+    const { token } = isAnswer ? outcome : {};
+    const runs = token === undefined ? () => true : this.leaseOf(asked.request.key, token);
     batch.afterwards(
       () => {
         // Withdrawn meanwhile.
         if (!this.#asked.delete(id)) return;
-        asked.resolve(isAnswer ? outcome : GONE);
-        if (!isAnswer) return;
-        this.host.count({ type: "answered", status: outcome.status }, "http");
+        const told = runs() ? outcome : LATE;
+        asked.resolve(typeof told === "string" ? GONE : told);
+        if (typeof told === "string") return;
+        this.host.count({ type: "answered", status: told.status }, "http");
         batch.enter(() => this.run(() => this.machine.delivered(id)));
       },
       (error) => {
@@ -144,8 +184,12 @@ export class RestSession extends Session {
     this.#asked.delete(id);
     asked.resolve(LEFT);
     const { key, type } = asked.request;
-    // A `wait` that its client has left ends its place.
-    const hasLeft = type === "wait";
-    this.host.batch.enter(() => this.run(() => this.machine.withdraw(id, key, { hasLeft })));
+    const hangUp: Abandoned = { id, key, hasLeft: type === "wait" };
+    this.#hangUps.add(hangUp);
+    const { batch } = this.host;
+    batch.enter(() => {
+      batch.afterwards(() => this.#hangUps.delete(hangUp));
+      this.run(() => this.machine.withdraw(id, key, hangUp));
+    });
   }
 }

@@ -86,18 +86,20 @@ function restOf({ batch, sessions }: NodeHost): RestSessions {
     end: (id) => {
       const { promise, resolve, reject } = Promise.withResolvers<boolean>();
       batch.enter(() => {
+        batch.afterwards(() => {}, reject);
         const session = sessions.rest(id);
-        if (session?.saw()) session.end(() => batch.afterwards(() => resolve(true), reject));
-        else batch.afterwards(() => resolve(false), reject);
+        if (session?.saw()) session.end({ left: () => resolve(true), failed: reject });
+        else batch.afterwards(() => resolve(false));
       });
       return promise;
     },
     perform: (id, ask, signal) => {
       const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<RestSessions["perform"]>>>();
       batch.enter(() => {
+        batch.afterwards(() => {}, reject);
         const session = sessions.rest(id);
         if (session) session.perform(ask, signal, { resolve, reject });
-        else batch.afterwards(() => resolve({ status: "gone" }), reject);
+        else batch.afterwards(() => resolve({ status: "gone" }));
       });
       return promise;
     },
@@ -106,12 +108,12 @@ function restOf({ batch, sessions }: NodeHost): RestSessions {
 
 function directoryOf(host: NodeHost): Directory {
   const { batch, keys, names, sessions } = host;
-  const looking = { keys, names, report: (name: string, detail: boolean) => reportOf(host, name, detail) };
+  const looking = { names, report: (name: string, detail: boolean) => reportOf(host, name, detail) };
   return {
     page: (range) => batch.ask(() => ({ sessions: sessions.byTransport, ...pageOf(range, looking) })),
     gauges: () =>
       batch.ask((): Gauges => {
-        const { keys: count, ...byState } = totalsOf(looking);
+        const { keys: count, ...byState } = totalsOf(keys, { now: host.now(), gcMaxIdleMs: host.config.gcMaxIdleMs });
         return { sessions: sessions.byTransport, keys: count, keysSampled: count, isEstimate: false, byState };
       }),
   };

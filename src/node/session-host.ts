@@ -34,6 +34,8 @@ export interface SessionHost {
     answered: (outcome: KeyOutcome) => void,
     failed: (error: string) => void,
   ): void;
+  /** When the lease of this hold ends; undefined if there is no such hold. */
+  leaseEnd(key: string, token: string): number | undefined;
   /** A report as one line of JSON. */
   report(ask: ReportRequest, scope: Scope | undefined): Promise<string>;
   count(happening: Happening, transport: Transport): void;

@@ -41,6 +41,8 @@ class Records implements SessionRecords {
 /** The part of a session's state machine that every host of one needs. */
 interface Machine {
   readonly context: SessionContext;
+  /** The client has left. */
+  readonly isOver: boolean;
   tick(due: number): void;
   wake(): void;
   lose(loss: Loss): void;
@@ -105,6 +107,11 @@ export abstract class Session implements Timed {
     return this.#isDropped;
   }
 
+  /** Its client has left, or has been sent away. */
+  get hasLeft(): boolean {
+    return this.machine.isOver;
+  }
+
   get dueAt(): number {
     return this.#isDropped ? Number.POSITIVE_INFINITY : Math.min(this.#wakeAt, this.machine.context.timers.next);
   }
@@ -157,10 +164,17 @@ export abstract class Session implements Timed {
   protected abstract handle(effect: Effect): void;
 
   /** Everything that it held is free, and nothing of it is left. */
-  protected hasLeft(): void {}
+  protected allLeft(): void {}
 
   /** A command has been run. */
   protected progressed(): void {}
+
+  /** A commit may take long: tells, when the grant is handed over, whether its lease still runs. */
+  protected leaseOf(key: string, token: string): () => boolean {
+    const { host } = this;
+    const ends = host.leaseEnd(key, token) ?? Number.POSITIVE_INFINITY;
+    return () => (host.leaseEnd(key, token) ?? ends) > host.now();
+  }
 
   /** Wakes the state machine at this time, unless it wakes earlier. */
   protected wakeBy(time: number): void {
@@ -215,7 +229,7 @@ export abstract class Session implements Timed {
     this.#wakeAt = Number.POSITIVE_INFINITY;
     this.host.changed(this);
     this.host.ended(this);
-    this.hasLeft();
+    this.allLeft();
   }
 
   #call({ call, key, ask }: Extract<Effect, { readonly type: "callKey" }>): void {

@@ -18,6 +18,13 @@ interface StoredClient {
   readonly label?: string;
 }
 
+/** A session of which nothing is stored, after its batch has failed. */
+export interface LostSession {
+  readonly name: string;
+  /** Its client had left. Otherwise it is our fault that it is gone. */
+  readonly hasLeft: boolean;
+}
+
 /** All sessions: who is there, what caps allow, and what of them has to be stored. */
 export class Sessions implements Clients {
   readonly #host: SessionHost;
@@ -30,6 +37,9 @@ export class Sessions implements Clients {
   readonly #touched = new Set<Session>();
   /** Sessions that the commit under way stores for the first time. */
   readonly #inserted = new Set<Session>();
+  /** Sessions that were read from the store, and have yet to go on from there. */
+  readonly #restored = new Set<AnySession>();
+  #hasRevived = false;
   #lastId = 0;
 
   constructor(host: SessionHost, store: Store, randomHex: (bytes: number) => string) {
@@ -99,8 +109,8 @@ export class Sessions implements Clients {
     return session instanceof RestSession ? session : undefined;
   }
 
-  /** Takes over a session as it is stored; it has lost its connection. Part of a batch. */
-  restore(rowId: number, name: string, stored: StoredRecords, keys: Iterable<string>): void {
+  /** Takes over a session as it is stored: it has lost its connection, and may be resumed at once. */
+  restore(rowId: number, name: string, stored: StoredRecords, keys: Iterable<string>): AnySession {
     const { client, ...records } = stored;
     const { address, transport, label } = client as StoredClient;
     const start: SessionStart = { name, address, transport, label, rowId, stored: records, keys };
@@ -110,7 +120,14 @@ export class Sessions implements Clients {
         : new ClientSession(this.#host, start);
     this.#lastId = Math.max(this.#lastId, rowId);
     this.#add(session);
-    session.revive();
+    this.#restored.add(session);
+    return session;
+  }
+
+  /** Lets the sessions that were restored go on: their time runs, and those that were ending end. Part of a batch. */
+  revive(): void {
+    this.#hasRevived = true;
+    for (const session of this.#restored) session.revive();
   }
 
   touched(session: Session): void {
@@ -151,26 +168,33 @@ export class Sessions implements Clients {
   }
 
   committed(): void {
+    if (this.#hasRevived) this.#restored.clear();
+    this.#hasRevived = false;
     this.#changed.clear();
     this.#touched.clear();
     this.#inserted.clear();
   }
 
   /**
-   * The batch has failed. Those that took part in it are read again, and have lost their connections. Returns the names of
+   * The batch has failed. Those that took part in it are read again, and have lost their connections. Returns
    * those of which nothing is stored: they are gone. `keysOf` tells the keys on which a session has something.
    */
-  takeBack(keysOf: (session: Session) => Iterable<string>): readonly string[] {
+  takeBack(keysOf: (session: Session) => Iterable<string>): readonly LostSession[] {
     for (const session of this.#inserted) session.rowId = 0;
     const touched = [...this.#touched];
+    this.#hasRevived = false;
     this.committed();
-    const gone: string[] = [];
+    const gone: LostSession[] = [];
     for (const session of touched) {
       this.ended(session);
+      this.#restored.delete(session as AnySession);
       session.drop();
       const stored = session.rowId > 0 ? this.#store.loadSession(session.rowId) : undefined;
-      if (stored) this.#host.batch.enter(() => this.restore(session.rowId, session.name, stored, keysOf(session)));
-      else gone.push(session.name);
+      if (!stored) gone.push({ name: session.name, hasLeft: session.hasLeft });
+      else {
+        const restored = this.restore(session.rowId, session.name, stored, keysOf(session));
+        if (session instanceof RestSession && restored instanceof RestSession) restored.abandon(session.abandoned);
+      }
     }
     return gone;
   }

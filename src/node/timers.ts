@@ -20,6 +20,7 @@ export class Timers {
   #cancel = () => {};
   /** When the timer fires; -Infinity while it must not be set. */
   #firesAt = Number.POSITIVE_INFINITY;
+  #isPaused = false;
 
   constructor(runtime: Runtime, enter: (command: () => void) => void) {
     this.#runtime = runtime;
@@ -32,9 +33,16 @@ export class Timers {
     if (subject.scheduledAt < this.#firesAt) this.#arm(subject.scheduledAt);
   }
 
-  stop(): void {
+  /** Nothing fires until `resume`. */
+  pause(): void {
     this.#cancel();
+    this.#isPaused = true;
     this.#firesAt = Number.NEGATIVE_INFINITY;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.#arm(this.#deadlines.earliest());
   }
 
   #arm(time: number): void {
@@ -46,14 +54,18 @@ export class Timers {
   }
 
   #fire(): void {
+    if (this.#isPaused) return;
     const now = this.#runtime.now();
     this.#firesAt = Number.NEGATIVE_INFINITY;
     try {
       for (let count = 0; count < MAX_AT_ONCE; count += 1) {
         const due = this.#deadlines.takeDue(now);
         if (!due) break;
-        due.fire(now);
-        this.#deadlines.schedule(due);
+        try {
+          due.fire(now);
+        } finally {
+          this.#deadlines.schedule(due);
+        }
       }
     } finally {
       this.#arm(this.#deadlines.earliest());

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { connect, type Lock, type Locks } from "../../src/client/index.ts";
-import { eventually, freePort, isRunning, startServe, temporaryDir } from "../cli/support.ts";
+import { eventually, freePort, startServe, temporaryDir } from "../cli/support.ts";
 import { sleep } from "../support/poll.ts";
 import { scaled, TIMEOUT_MS } from "./scale.ts";
 
@@ -60,7 +60,7 @@ it(`after kill -9, ${HOLDERS} clients with a lock and ${WAITERS} with a place ar
   const back = Promise.all(clients.map(({ locks }) => isBack(locks)));
   const killedAt = performance.now();
   server.child.kill("SIGKILL");
-  await eventually("workerd to end", () => !isRunning(server.workerdPid));
+  await server.exited;
   await sleep(DOWN_S);
   await startServe(where);
   await back;

@@ -1,37 +1,31 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import type { Result } from "../../bench/measure.ts";
+import { ON_DISK, REST, WEBSOCKET } from "../../bench/contenders.ts";
+import type { Result } from "../../bench/cycles.ts";
+import type { Findings } from "../../bench/findings.ts";
+import { goalLines, goalsOf } from "../../bench/goals.ts";
 import { barChart } from "../../bench/page/chart.ts";
-import {
-  benchmarksPage,
-  chartsOf,
-  type Findings,
-  README_BEGIN,
-  readmeFigures,
-  withFigures,
-} from "../../bench/page/text.ts";
+import { benchmarksPage, chartsOf, README_BEGIN, readmeFigures, withFigures } from "../../bench/page/text.ts";
 
 const result = (cyclesPerSecond: number, more: Partial<Result> = {}): Result => ({
-  cycles: cyclesPerSecond,
-  seconds: 1,
   cyclesPerSecond,
   turns: [cyclesPerSecond, cyclesPerSecond],
   cycle: { p50: 1.5, p99: 20 },
-  acquire: { p50: 1, p99: 10 },
   handOver: undefined,
   handOverTurns: [],
   cpuPerCycle: 0.5,
-  cpuTurns: [],
   clientsBusy: 0.1,
   ...more,
 });
 
 const measured = (more: Partial<Result> = {}) => [
-  { label: "holdfast", isDurable: true, result: result(200, more) },
+  { label: ON_DISK, isDurable: true, result: result(200, more) },
   { label: "etcd", isDurable: true, result: result(400, more) },
   { label: "Redis, default", isDurable: false, result: result(12_000, { ...more, clientsBusy: 0.99 }) },
 ];
+
+const handedOver = (p50: number) => result(100, { handOver: { p50, p99: 12 }, handOverTurns: [p50, p50] });
 
 const FINDINGS: Findings = {
   day: "2026-11-17",
@@ -45,11 +39,11 @@ const FINDINGS: Findings = {
     fileSystem: "ext4",
     fsyncMs: 0.5,
     node: "24.0.0",
-    workerd: "2026-11-04",
     holdfast: "0.1.0",
   },
   load: [0.2, 1.5],
-  peers: [
+  servers: [
+    { name: ON_DISK, promise: "on disk", isDurable: true, version: "0.1.0" },
     { name: "etcd", promise: "on disk", isDurable: true, version: "3.4.23" },
     { name: "Redis, default", promise: "in memory", isDurable: false, version: "7.0.15" },
     { name: "dflockd", promise: "in memory", isDurable: false, version: undefined },
@@ -61,9 +55,22 @@ const FINDINGS: Findings = {
       pattern: "hot",
       clients: 10,
       title: "one key, 10 clients",
-      measured: measured({ handOver: { p50: 2.5, p99: 12, count: 100 } }),
+      measured: [
+        ...measured({ handOver: { p50: 2.5, p99: 12 } }),
+        { label: WEBSOCKET, isDurable: true, result: handedOver(2) },
+        { label: REST, isDurable: true, result: handedOver(3) },
+      ],
     },
   ],
+  capacity: {
+    connectsPerSecond: { tcp: 3_000, ws: 1_499 },
+    bytesPerConnection: { tcp: 10 * 1024, ws: 20 * 1024 },
+    idleBytes: 90 * 2 ** 20,
+    bytesPerHeldKey: 2_048,
+    reportMs: { keys: 100_000, metrics: 20, stats: 400 },
+    startMs: { empty: 250, withHeldKeys: 700 },
+    comeBack: { clients: 5_000, back: 5_000, halfMs: 2_000, allMs: 3_000, lost: 0 },
+  },
 };
 
 describe("the page", () => {
@@ -77,10 +84,11 @@ describe("the page", () => {
   });
 
   it("has absolute figures and ratios, and says where the clients were the limit", () => {
-    expect(page).toContain("| **holdfast** | 200 | 1 | 1.50 | 20.0 | 0.50 |");
-    expect(page).toContain("| etcd | 400 | 2.00 (2.00-2.00) | 1.50 | 20.0 | 0.50 |");
+    expect(page).toContain(`| **${ON_DISK}** | 200 | 1 | 1.50 | 20.0 | 0.500 |`);
+    expect(page).toContain("| etcd | 400 | 2.00 (2.00-2.00) | 1.50 | 20.0 | 0.500 |");
     expect(page).toContain("| Redis, default | ≥ 12,000 | 60.00 (60.00-60.00) |");
-    expect(page).toContain("| **holdfast** | 200 | 1 | 1.50 | 20.0 | 2.50 | 12.0 | 0.50 |");
+    expect(page).toContain(`| **${ON_DISK}** | 200 | 1 | 1.50 | 20.0 | 2.50 | 12.0 | 0.500 |`);
+    expect(page).toContain("| memory of an idle connection | 10.0 KB | 20.0 KB |");
   });
 
   it("says when other work was running", () => {
@@ -89,7 +97,7 @@ describe("the page", () => {
   });
 
   it("leaves out a ratio to nothing", () => {
-    const none = [{ label: "holdfast", isDurable: true, result: result(0) }, ...measured().slice(1)];
+    const none = [{ label: ON_DISK, isDurable: true, result: result(0) }, ...measured().slice(1)];
     const text = benchmarksPage({
       ...FINDINGS,
       workloads: [{ pattern: "own", clients: 1, title: "own key, 1 client", measured: none }],
@@ -100,6 +108,40 @@ describe("the page", () => {
 
   it("shows each of its charts", () => {
     for (const { file } of chartsOf(FINDINGS)) expect(page).toContain(`](${file})`);
+  });
+});
+
+describe("goals", () => {
+  const verdicts = (findings: Findings) => Object.fromEntries(goalsOf(findings).map((goal) => [goal.title, goal]));
+
+  it("are met, missed, or not measured", () => {
+    const goals = verdicts(FINDINGS);
+    expect(goals["own keys, 50 clients, of etcd"]).toMatchObject({ verdict: "missed", value: "0.50 (0.50-0.50)" });
+    expect(goals["own keys, 50 clients, of Redis with fsync always"]?.verdict).toBe("not measured");
+    expect(goals["hand-over to REST, of one to WebSocket"]).toMatchObject({ verdict: "met", must: "≤ 2.00" });
+    expect(goals["TCP clients that connect and have an answer"]?.verdict).toBe("met");
+    expect(goals["WebSocket clients that connect and have an answer"]?.verdict).toBe("missed");
+    expect(goals["memory of a held key"]).toMatchObject({ verdict: "met", isAimReached: true });
+    expect(goals["memory of an idle WebSocket connection"]).toMatchObject({ verdict: "met", isAimReached: false });
+    expect(goals["5,000 clients back after kill -9"]).toMatchObject({ verdict: "met", value: "3.00 s" });
+  });
+
+  it("count a client that did not come back as missed", () => {
+    const { capacity } = FINDINGS;
+    if (!capacity) throw new Error("no capacity");
+    const comeBack = { ...capacity.comeBack, back: 4_999, lost: 1 };
+    const goals = verdicts({ ...FINDINGS, capacity: { ...capacity, comeBack } });
+    expect(goals["5,000 clients back after kill -9"]).toMatchObject({
+      verdict: "missed",
+      value: "1 did not come back",
+    });
+    expect(goals["of them, lost a lock or a place"]?.verdict).toBe("missed");
+  });
+
+  it("are printed with value and verdict", () => {
+    const lines = goalLines(goalsOf(FINDINGS)).join("\n");
+    expect(lines).toMatch(/^one client, of etcd +≥ 1\.00 +0\.50 \(0\.50-0\.50\) +MISSED$/m);
+    expect(lines).toMatch(/^memory of a held key +≤ 6\.0 KB +2\.0 KB +MET, aim ≤ 3\.0 KB reached$/m);
   });
 });
 
@@ -135,8 +177,9 @@ describe("the README", () => {
     const figures = readmeFigures(FINDINGS);
     const readme = `before\n${figures.replace("200 (1.50 ms)", "1 (9 ms)")}\nafter\n`;
     expect(withFigures(readme, figures)).toBe(`before\n${figures}\nafter\n`);
-    expect(figures).toContain("| holdfast | on disk | 200 (1.50 ms) | 200 | 2.50 ms |");
-    expect(figures).toContain("| Redis, default | in memory | ≥ 12,000 (1.50 ms) | ≥ 12,000 | 2.50 ms |");
+    expect(figures).toContain(`| ${ON_DISK} | on disk | 200 (1.50 ms) | 200 | | 2.50 ms |`);
+    expect(figures).toContain("| Redis, default | in memory | ≥ 12,000 (1.50 ms) | ≥ 12,000 | | 2.50 ms |");
+    expect(figures).toContain("5,000 of 5,000 clients were back within 3.00 s; none lost anything");
     expect(figures).toContain("Not installed there, so not measured: dflockd.");
     expect(() => withFigures("no place", figures)).toThrow("no place for the figures");
   });

@@ -2,31 +2,26 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { decodeMessage, encodeMessage } from "../../bench/load/protobuf.ts";
+import { encodeRequest, replyLength } from "../../bench/load/redis.ts";
 import { readOptions, UsageError } from "../../bench/options.ts";
-import { PEERS, whereIs } from "../../bench/peers/peers.ts";
-import { decodeMessage, encodeMessage } from "../../bench/peers/protobuf.ts";
-import { decodeReply, encodeRequest } from "../../bench/peers/redis.ts";
-import { withoutWarnings } from "../../bench/server-log.ts";
+import { PEERS, whereIs } from "../../bench/peers.ts";
 
 describe("RESP", () => {
-  it("requests are arrays of bulk strings, by bytes", () => {
-    expect(encodeRequest(["SET", "ü", ""])).toBe("*3\r\n$3\r\nSET\r\n$2\r\nü\r\n$0\r\n\r\n");
+  it("requests are arrays of bulk strings", () => {
+    expect(encodeRequest(["SET", "key", ""])).toBe("*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$0\r\n\r\n");
   });
 
   it.each([
-    ["+OK\r\n", "OK"],
-    [":1\r\n", 1],
-    ["$-1\r\n", null],
-    ["$3\r\nabc\r\n", "abc"],
-    ["$3\r\nab", undefined],
-    ["+O", undefined],
-    ["", undefined],
-  ])("%j is read as %j", (text, reply) => expect(decodeReply(text)).toEqual(reply));
-
-  it("an error is one", () => {
-    expect(decodeReply("-NOSCRIPT no\r\n")).toEqual(new Error("NOSCRIPT no"));
-    expect(decodeReply("*0\r\n")).toBeInstanceOf(Error);
-  });
+    ["+OK\r\n", 5],
+    [":1\r\n+OK\r\n", 4],
+    ["$-1\r\n", 5],
+    ["$3\r\nabc\r\n", 9],
+    ["$3\r\nabc", 0],
+    ["-NOSCRIPT no\r\n", 14],
+    ["+O", 0],
+    ["", 0],
+  ])("the first reply in %j has %d bytes", (text, length) => expect(replyLength(text)).toBe(length));
 });
 
 describe("protocol buffers", () => {
@@ -67,22 +62,15 @@ describe("peers", () => {
 });
 
 describe("options", () => {
-  it("ask for the report, or for what is measured without it", () => {
-    expect(readOptions([])).toMatchObject({ report: false, seconds: 3, rounds: 6, patterns: ["own", "hot"] });
+  it("ask for everything, for the goals, or for parts", () => {
+    expect(readOptions([])).toMatchObject({ report: false, goals: false, rounds: 6, only: ["cycles", "capacity"] });
     expect(readOptions(["--report", "--seconds", "1.5"])).toMatchObject({ report: true, seconds: 1.5 });
-    expect(readOptions(["--patterns", "fresh,visit"])?.patterns).toEqual(["fresh", "visit"]);
-    expect(() => readOptions(["--patterns", "cold"])).toThrow(UsageError);
-    expect(() => readOptions(["--report", "--rounds", "0"])).toThrow("--rounds must be a number above 0");
+    expect(readOptions(["--only", "sticky,quorum"])?.only).toEqual(["sticky", "quorum"]);
+    expect(() => readOptions(["--only", "floor"])).toThrow(UsageError);
+    expect(() => readOptions(["--rounds", "0"])).toThrow("--rounds must be a number above 0");
   });
-});
 
-describe("a server's log", () => {
-  it("is passed on line by line, without workerd's own warnings", () => {
-    const lines: string[] = [];
-    const take = withoutWarnings((line) => lines.push(line));
-    take("workerd/server/server/worker.rs:450: warning: A Durable");
-    take('ObjectNamespace …\n{"event":"key_unreadable"}\nhalf');
-    take(" a line\n");
-    expect(lines).toEqual(['{"event":"key_unreadable"}\n', "half a line\n"]);
+  it("do not write a page that lacks a part", () => {
+    expect(() => readOptions(["--report", "--only", "cycles"])).toThrow("--report needs cycles and capacity");
   });
 });

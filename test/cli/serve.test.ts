@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
@@ -8,24 +8,26 @@ import {
   eventually,
   fixture,
   freePort,
-  isRunning,
+  holdfast,
   openWebSocket,
   outcome,
-  processes,
   startServe,
   TcpClient,
   temporaryDir,
 } from "./support.ts";
 
-const STOP_LIMIT_MS = 3_000;
+const STOP_LIMIT_MS = 10_000;
 
-/** The processes that see to it that workerd does not outlive its launcher. */
-function guardsOf({ dataDir }: { readonly dataDir: string }): number[] {
-  const guards = [...processes()].filter(
-    ({ args }) => args.includes("holdfast-guard") && args.includes(join(dataDir, "workerd.pid")),
-  );
-  return guards.map(({ pid }) => pid).filter(isRunning);
+/** Occupies a port for the rest of the test. */
+async function occupied(port?: number): Promise<number> {
+  const taken = port ?? (await freePort());
+  const other = createServer().listen(taken, "127.0.0.1");
+  onTestFinished(() => void other.close());
+  await new Promise((resolve, reject) => other.once("listening", resolve).once("error", reject));
+  return taken;
 }
+
+const freePorts = async () => ["--port", String(await freePort()), "--http-port", String(await freePort())];
 
 describe("holdfast serve", () => {
   test("says in one line that it is ready, and then answers", async () => {
@@ -40,14 +42,33 @@ describe("holdfast serve", () => {
 
   test("keeps its files from other users and secrets out of them", async () => {
     const server = await startServe({ args: ["--auth-token", "hunter2"] });
-    expect(statSync(join(server.dataDir, "workerd.capnp")).mode & 0o777).toBe(0o600);
-    const files = readdirSync(server.dataDir, { recursive: true, withFileTypes: true }).filter((entry) =>
-      entry.isFile(),
-    );
-    expect(files.length).toBeGreaterThan(3);
-    for (const { parentPath, name } of files) {
-      expect(readFileSync(join(parentPath, name)).includes("hunter2"), name).toBe(false);
+    const files = readdirSync(server.dataDir).map((name) => join(server.dataDir, name));
+    expect(files).toContain(join(server.dataDir, "holdfast.db"));
+    for (const file of files) {
+      expect([file, statSync(file).mode & 0o777]).toEqual([file, 0o600]);
+      expect(readFileSync(file).includes("hunter2"), file).toBe(false);
     }
+  });
+
+  test("makes its data directory for itself alone", async () => {
+    const dataDir = join(temporaryDir(), "deep", "below");
+    await startServe({ dataDir });
+    expect(statSync(dataDir).mode & 0o777).toBe(0o700);
+  });
+
+  test("with --data-dir :memory: it leaves nothing on disk, and forgets", async () => {
+    const folder = temporaryDir();
+    const server = await startServe({ dataDir: ":memory:", cwd: folder });
+    const holder = await TcpClient.open(server.port);
+    holder.socket.write("l\nkept\n0 60\n");
+    await eventually("the grant", () => holder.text.startsWith("ok "));
+    server.child.kill("SIGTERM");
+    await server.exited;
+    expect(readdirSync(folder)).toEqual([]);
+    const next = await startServe({ dataDir: ":memory:", cwd: folder });
+    const client = await TcpClient.open(next.port);
+    client.socket.write("l\nkept\n0\n");
+    await eventually("the grant", () => client.text.startsWith("ok "));
   });
 
   test("flags without counterpart are named in one line and do no harm", async () => {
@@ -72,14 +93,63 @@ describe("holdfast serve", () => {
     }
   });
 
+  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s stops it in time with clients connected", async (signal) => {
+    const server = await startServe();
+    const tcp = await TcpClient.open(server.port);
+    tcp.socket.write("ping\n_\n_\n");
+    await openWebSocket(server.httpPort);
+    const elapsed = stopwatch();
+    // To the whole group, as Ctrl-C in a terminal does.
+    process.kill(-server.pid, signal);
+    expect(await server.exited).toEqual({ code: 0, signal: null });
+    expect(elapsed()).toBeLessThan(STOP_LIMIT_MS);
+    expect(server.stderr).toBe("");
+  });
+
+  test("a second signal does no harm", async () => {
+    const server = await startServe();
+    await openWebSocket(server.httpPort);
+    server.child.kill("SIGTERM");
+    server.child.kill("SIGINT");
+    expect(await server.exited).toEqual({ code: 0, signal: null });
+    expect(server.stderr).toBe("");
+  });
+
+  test("a signal that comes while it starts ends it, too", async () => {
+    const dataDir = temporaryDir();
+    const running = holdfast(["serve", ...(await freePorts()), "--godistlock-port", "0", "--data-dir", dataDir]);
+    await eventually("the data", () => existsSync(join(dataDir, "holdfast.db")) || running.child.exitCode !== null);
+    running.child.kill("SIGTERM");
+    expect(await running.exited).toEqual({ code: 0, signal: null });
+    expect(running.stderr).toBe("");
+  });
+
+  test("if nobody reads its output, it goes on", async () => {
+    const server = await startServe({ args: ["--debug"] });
+    server.child.stderr?.destroy();
+    server.child.stdout?.destroy();
+    const client = await TcpClient.open(server.port);
+    client.socket.write("ping\n_\n_\nl\nkey\n0\n");
+    await eventually("the answers", () => /^ok\nok \w{32} 33\n$/.test(client.text));
+  });
+});
+
+describe("the ports of holdfast serve", () => {
   test.each(["port", "httpPort"] as const)("an occupied %s is one line and exit code 1", async (which) => {
-    const taken = await freePort();
-    const other = createServer().listen(taken, "127.0.0.1");
-    onTestFinished(() => {
-      other.close();
-    });
+    const taken = await occupied();
     const ports = { port: await freePort(), httpPort: await freePort(), [which]: taken };
     const args = ["--port", String(ports.port), "--http-port", String(ports.httpPort), "--godistlock-port", "0"];
+    expect(await outcome(["serve", ...args, "--data-dir", ":memory:"])).toEqual({
+      code: 1,
+      signal: null,
+      stdout: "",
+      stderr: `holdfast: port ${taken} on 127.0.0.1 is already in use\n`,
+    });
+  });
+
+  test("godistlock's, occupied but asked for, is one line and exit code 1", async () => {
+    const taken = await occupied();
+    const args = [...(await freePorts()), "--godistlock-port", String(taken), "--data-dir", ":memory:"];
     expect(await outcome(["serve", ...args])).toEqual({
       code: 1,
       signal: null,
@@ -88,149 +158,53 @@ describe("holdfast serve", () => {
     });
   });
 
+  test("godistlock's, occupied but a default, is done without, and that is said", async () => {
+    // If another program has it already, that is as good.
+    await occupied(10_000).catch(() => {});
+    const server = await startServe({ godistlockPort: "default" });
+    expect(server.stderr).toBe(
+      "holdfast: port 10000 on 127.0.0.1 is already in use: godistlock clients are not served there\n",
+    );
+    expect(server.stdout).not.toContain("godistlock");
+    await TcpClient.open(server.port);
+  });
+
+  test("godistlock's, if free, is named in the ready line", async () => {
+    const port = await freePort();
+    const server = await startServe({ godistlockPort: String(port) });
+    expect(server.stdout).toContain(`, godistlock 127.0.0.1:${port}, `);
+    await TcpClient.open(port);
+  });
+
   test("an address of another machine is one line and exit code 1", async () => {
     const { code, stderr } = await outcome(["serve", "--host", "192.0.2.1", "--data-dir", temporaryDir()]);
     expect(code).toBe(1);
     expect(stderr).toMatch(/^holdfast: cannot listen on 192\.0\.2\.1:6388: [^\n]+\n$/);
   });
+});
 
-  test("a data directory that cannot be one is one line and exit code 1", async () => {
-    const file = join(temporaryDir(), "file");
-    writeFileSync(file, "");
-    for (const [path, reason] of [
-      [file, "it is not a directory"],
-      [join(file, "below"), "not a directory"],
-    ] as const) {
-      expect(await outcome(["serve", "--data-dir", path])).toEqual({
-        code: 1,
-        signal: null,
-        stdout: "",
-        stderr: `holdfast: cannot use data directory ${path}: ${reason}\n`,
-      });
-    }
-  });
-
-  test("a place where no directory can be made is refused, not tried for ever", async () => {
-    expect(await outcome(["serve", "--data-dir", "/proc/holdfast"])).toMatchObject({ code: 1, stdout: "" });
-  });
-
-  test("a second server on the same data directory is refused, and the first goes on", async () => {
-    const server = await startServe();
-    const ports = [
-      "--port",
-      String(await freePort()),
-      "--http-port",
-      String(await freePort()),
-      "--godistlock-port",
-      "0",
-    ];
-    expect(await outcome(["serve", ...ports, "--data-dir", server.dataDir])).toMatchObject({
-      code: 1,
-      stderr: `holdfast: data directory ${server.dataDir} is in use by another holdfast\n`,
-    });
-    await TcpClient.open(server.port);
-  });
-
-  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s stops it in time with clients connected", async (signal) => {
-    const server = await startServe();
-    const tcp = await TcpClient.open(server.port);
-    tcp.socket.write("ping\n_\n_\n");
-    await openWebSocket(server.httpPort);
-    const elapsed = stopwatch();
-    // To the whole group, as Ctrl-C in a terminal does.
-    process.kill(-(server.child.pid as number), signal);
-    expect(await server.exited).toEqual({ code: 0, signal: null });
-    expect(elapsed()).toBeLessThan(STOP_LIMIT_MS);
-    expect(isRunning(server.workerdPid)).toBe(false);
-    await eventually("the end of the guard", () => guardsOf(server).length === 0);
-  });
-
-  test("a second signal stops it at once", async () => {
-    const server = await startServe();
-    await openWebSocket(server.httpPort);
-    server.child.kill("SIGTERM");
-    server.child.kill("SIGINT");
-    const elapsed = stopwatch();
-    await server.exited;
-    expect(elapsed()).toBeLessThan(1_000);
-  });
-
-  test("the same ports and data serve again right after a stop", async () => {
+describe("after its end", () => {
+  test.each(["SIGTERM", "SIGKILL"] as const)("by %s, the same ports and data serve again at once", async (signal) => {
     const first = await startServe();
     await TcpClient.open(first.port);
-    first.child.kill("SIGTERM");
-    await first.exited;
-    const second = await startServe({ dataDir: first.dataDir, port: first.port, httpPort: first.httpPort });
-    await TcpClient.open(second.port);
-  });
-
-  test("a killed launcher leaves nothing behind and a restart just works", async () => {
-    const first = await startServe();
     await openWebSocket(first.httpPort);
-    first.child.kill("SIGKILL");
+    first.child.kill(signal);
     await first.exited;
     const second = await startServe({ dataDir: first.dataDir, port: first.port, httpPort: first.httpPort });
-    expect(isRunning(first.workerdPid)).toBe(false);
-    expect(second.workerdPid).not.toBe(first.workerdPid);
     await TcpClient.open(second.port);
+    expect(second.stderr).toBe("");
   });
 
-  test.each(["SIGTERM", "SIGKILL"] as const)(
-    "locks held at the end by %s are still held after the restart",
-    async (signal) => {
-      const first = await startServe();
-      const holder = await TcpClient.open(first.port);
-      holder.socket.write("l\nkept\n0 60\n");
-      const line = await eventually("the grant", () => holder.text.match(/^ok (\w{32}) 60\n$/));
-      first.child.kill(signal);
-      await first.exited;
-      const second = await startServe({ dataDir: first.dataDir, port: first.port, httpPort: first.httpPort });
-      const client = await TcpClient.open(second.port);
-      client.socket.write(`l\nkept\n0\nn\nkept\n${line[1]} 50\nr\nkept\n${line[1]}\nl\nkept\n0\n`);
-      await eventually("the answers", () => /^timeout\nok 50\nok\nok \w{32} 33\n$/.test(client.text));
-    },
-  );
-
-  test("a killed launcher takes workerd with it", async () => {
-    const server = await startServe();
-    server.child.kill("SIGKILL");
-    await eventually("the end of workerd", () => !isRunning(server.workerdPid));
-  });
-
-  test("a workerd that outlived launcher and guard is ended by the next start", async () => {
+  test.each(["SIGTERM", "SIGKILL"] as const)("by %s, locks that were held still are", async (signal) => {
     const first = await startServe();
-    // The launcher first stands still: it would notice that the guard is gone.
-    first.child.kill("SIGSTOP");
-    for (const guard of guardsOf(first)) process.kill(guard, "SIGKILL");
-    first.child.kill("SIGKILL");
-    await first.exited;
-    expect(isRunning(first.workerdPid)).toBe(true);
-    // Reached by another name, it is still the same directory.
-    const alias = join(temporaryDir(), "alias");
-    symlinkSync(first.dataDir, alias);
-    const second = await startServe({ dataDir: alias, port: first.port, httpPort: first.httpPort });
-    expect(isRunning(first.workerdPid)).toBe(false);
-    await TcpClient.open(second.port);
-  });
-
-  test("an unrelated process under the recorded id is left alone", async () => {
-    const dataDir = temporaryDir();
-    writeFileSync(join(dataDir, "workerd.pid"), `${process.pid}\n`);
-    await startServe({ dataDir });
-  });
-
-  test("a workerd that ends by itself is started again, and clients go on", async () => {
-    const server = await startServe();
-    const holder = await TcpClient.open(server.port);
+    const holder = await TcpClient.open(first.port);
     holder.socket.write("l\nkept\n0 60\n");
-    const [, token] = await eventually("the grant", () => holder.text.match(/^ok (\w{32}) 60\n$/));
-    process.kill(server.workerdPid, "SIGKILL");
-    await eventually("the end of the connection", () => holder.hasEnded);
-    // A connection that comes meanwhile is held until somebody answers it.
-    const client = await TcpClient.open(server.port);
-    client.socket.write(`n\nkept\n${token} 50\n`);
-    await eventually("the answer", () => client.text === "ok 50\n");
-    expect((await fetch(`http://127.0.0.1:${server.httpPort}/health`)).status).toBe(200);
-    expect(server.stderr).toBe("holdfast: workerd ended by itself (signal 9); starting it again in 100 ms\n");
+    const line = await eventually("the grant", () => holder.text.match(/^ok (\w{32}) 60\n$/));
+    first.child.kill(signal);
+    await first.exited;
+    const second = await startServe({ dataDir: first.dataDir, port: first.port, httpPort: first.httpPort });
+    const client = await TcpClient.open(second.port);
+    client.socket.write(`l\nkept\n0\nn\nkept\n${line[1]} 50\nr\nkept\n${line[1]}\nl\nkept\n0\n`);
+    await eventually("the answers", () => /^timeout\nok 50\nok\nok \w{32} 33\n$/.test(client.text));
   });
 });

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomInt } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { connect, createServer, type Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -9,6 +8,9 @@ import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import { WebSocket } from "ws";
 import { SETTINGS } from "../../src/cli/settings.ts";
+import { freePort } from "../support/free-port.ts";
+
+export { freePort };
 
 export const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url));
 const command = fileURLToPath(new URL("../../dist/holdfast.js", import.meta.url));
@@ -35,23 +37,6 @@ export function temporaryDir(): string {
   return path;
 }
 
-/** Below the range from which the system gives ports to everyone else (Linux 32768, others 49152). */
-const OWN_PORTS = { first: 20_000, count: 12_000 };
-
-/** A port for a process to listen on. Nobody gets it by chance before the process does: it has to be asked for. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = OWN_PORTS.first + randomInt(OWN_PORTS.count);
-    const server = createServer();
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
-    });
-    if (!isFree) continue;
-    await new Promise((resolve) => server.close(resolve));
-    return port;
-  }
-}
-
 export interface Exit {
   readonly code: number | null;
   readonly signal: string | null;
@@ -71,7 +56,11 @@ const MISTAKEN = new Set<string>(SETTINGS.map(({ name }) => name));
  * Runs the built command in an environment free of its own variables, with a limit of open files if one is given.
  * Whatever still runs after the test is killed.
  */
-export function holdfast(args: readonly string[], env: Record<string, string> = {}, openFiles?: number): Running {
+export function holdfast(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  { openFiles, cwd }: { readonly openFiles?: number | undefined; readonly cwd?: string | undefined } = {},
+): Running {
   const clean = Object.entries(process.env).filter(
     ([name]) => !/^(DFLOCKD|HOLDFAST)_/.test(name) && !MISTAKEN.has(name),
   );
@@ -83,6 +72,7 @@ export function holdfast(args: readonly string[], env: Record<string, string> = 
     env: { ...Object.fromEntries(clean), ...env },
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
+    cwd,
   });
   const exited = new Promise<Exit>((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
   const running: Running = { child, exited, stdout: "", stderr: "" };
@@ -118,7 +108,7 @@ export interface RunningServe extends Running {
   readonly port: number;
   readonly httpPort: number;
   readonly dataDir: string;
-  readonly workerdPid: number;
+  readonly pid: number;
 }
 
 /** Starts `holdfast serve` on free ports and waits for its ready line. */
@@ -130,18 +120,22 @@ export async function startServe(
     args?: string[];
     env?: Record<string, string>;
     openFiles?: number;
+    cwd?: string;
+    /** `"default"`, or a number; there is none without it. */
+    godistlockPort?: string;
   } = {},
 ): Promise<RunningServe> {
   const dataDir = options.dataDir ?? temporaryDir();
   const port = options.port ?? (await freePort());
   const httpPort = options.httpPort ?? (await freePort());
-  const ports = ["--port", String(port), "--http-port", String(httpPort), "--godistlock-port", "0"];
+  const { godistlockPort = "0" } = options;
+  const ports = ["--port", String(port), "--http-port", String(httpPort)];
+  if (godistlockPort !== "default") ports.push("--godistlock-port", godistlockPort);
   const listeners = [...ports, "--data-dir", dataDir];
-  const running = holdfast(["serve", ...listeners, ...(options.args ?? [])], options.env, options.openFiles);
+  const running = holdfast(["serve", ...listeners, ...(options.args ?? [])], options.env, options);
   await eventually("ready line or exit", () => running.stdout.includes("\n") || running.child.exitCode !== null);
   if (running.child.exitCode !== null) throw new Error(`serve ended: ${running.stderr}`);
-  const workerdPid = Number(readFileSync(join(dataDir, "workerd.pid"), "utf8"));
-  return Object.assign(running, { port, httpPort, dataDir, workerdPid });
+  return Object.assign(running, { port, httpPort, dataDir, pid: running.child.pid ?? 0 });
 }
 
 /** Whether a process runs; the unreaped remains of one do not count. */

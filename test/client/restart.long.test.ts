@@ -3,12 +3,12 @@ import { describe, expect, it } from "vitest";
 import { ConnectionError } from "../../src/client/index.ts";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { poll, sleep } from "../support/poll.ts";
-import { startServer } from "../support/server.ts";
+import { startServerProcess } from "../support/server-process.ts";
 import { becomes, connectTo, errorIn, freshKey, waitersOf } from "./support.ts";
 
 describe("after a kill -9", () => {
   it("locks are lost and told if it is not, waits end, and the client goes on when the server does", async () => {
-    await using server = await startServer({ variables: { RESUME_GRACE_S: "2" } });
+    await using server = await startServerProcess({ RESUME_GRACE_S: "2" });
     await using proxy = await startCutProxy(() => server.httpPort);
     await using locks = connectTo(proxy.port);
     const key = freshKey();
@@ -29,7 +29,7 @@ describe("after a kill -9", () => {
   });
 
   it("again and again, nobody is inside twice", { timeout: 120_000 }, async () => {
-    await using server = await startServer();
+    await using server = await startServerProcess();
     await using proxy = await startCutProxy(() => server.httpPort);
     await using first = connectTo(proxy.port);
     await using second = connectTo(proxy.port);

@@ -2,12 +2,12 @@
 import { describe, expect, it } from "vitest";
 import { startCutProxy } from "../support/cut-proxy.ts";
 import { poll } from "../support/poll.ts";
-import { startServer } from "../support/server.ts";
+import { startServerProcess } from "../support/server-process.ts";
 import { connectTo, freshKey, storyOf, waitersOf } from "./support.ts";
 
 describe("after a kill -9", () => {
   it("locks and places go on if the server is back within the grace", async () => {
-    await using server = await startServer();
+    await using server = await startServerProcess();
     await using proxy = await startCutProxy(() => server.httpPort);
     await using holder = connectTo(proxy.port, { label: "holder" });
     await using waiter = connectTo(proxy.port, { label: "waiter" });

@@ -5,6 +5,7 @@ import { sessionObject } from "../../src/cloudflare/calls/session-names.ts";
 import { HttpSessionObject } from "../../src/cloudflare/http-session/http-session-object.ts";
 import { SessionObject } from "../../src/cloudflare/session/session-object.ts";
 import type { Notice } from "../../src/core/session/effects.ts";
+import { expectLog } from "../support/expected-logs.ts";
 import { RestClient, tokenIn, wordOf } from "./rest.ts";
 import { Client, fresh, keyStub, liveSessions, sessionsOn, tokenOf, until } from "./support.ts";
 
@@ -23,6 +24,8 @@ function random(seed: number): () => number {
 
 /** One notice in ten never arrives, one in ten arrives but its answer does not, one in ten comes twice, one late. */
 function disturbNotices(chance: () => number): void {
+  expectLog("session_unreachable", { error: "Error: the notice is lost" });
+  expectLog("session_unreachable", { error: "Error: the answer is lost" });
   for (const { prototype } of [SessionObject, HttpSessionObject]) {
     const { deliver } = prototype;
     vi.spyOn(prototype, "deliver").mockImplementation(async function (

@@ -1,8 +1,8 @@
 /** Each file finds a service that nobody has used, and a clock that runs, though the runtime is the one of the file before it. */
-import { reset } from "cloudflare:test";
 import { beforeAll, vi } from "vitest";
+import { newService } from "./rest.ts";
 
 beforeAll(async () => {
   vi.useRealTimers();
-  await reset();
+  await newService();
 });

@@ -1,6 +1,7 @@
-import { runInDurableObject } from "cloudflare:test";
+import { reset, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { httpSessionName } from "../../src/core/session-names.ts";
+import { allowLog, expectLog } from "../support/expected-logs.ts";
 import { sessionsOn, storedIn, until } from "./support.ts";
 
 /** A reply with its JSON read; `body` is empty where there was none. */
@@ -15,14 +16,44 @@ export interface RestReply {
   };
 }
 
-/** Asks the service whatever is to be asked. A signal makes the client leave, as the platform reports it. */
-export async function call(method: string, path: string, options: RequestInit = {}): Promise<RestReply> {
-  return read(await exports.default.fetch(new Request(`http://holdfast${path}`, { method, ...options })));
+/** Requests without a reply so far. */
+const open = new Set<Promise<unknown>>();
+
+/** A service that has no keys and no sessions. Requests that earlier tests have left open end with their objects. */
+export async function newService(): Promise<void> {
+  if (open.size > 0) {
+    allowLog("request_failed", { status: 408, error: "client_canceled" });
+    allowLog("request_failed", { status: 503, error: "unavailable" });
+  }
+  open.clear();
+  await reset();
 }
 
+/** Asks the service whatever is to be asked. A signal makes the client leave, as the platform reports it. */
+export async function call(method: string, path: string, options: RequestInit = {}): Promise<RestReply> {
+  return read(await ask(path, { method, ...options }));
+}
+
+async function ask(path: string, options: RequestInit): Promise<Response> {
+  // Some are gone before the service has read their request.
+  const leave = () => allowLog("request_failed", { status: 408, error: "client_canceled" });
+  options.signal?.addEventListener("abort", leave);
+  const reply = exports.default.fetch(new Request(`http://holdfast${path}`, options));
+  open.add(reply);
+  try {
+    return await reply;
+  } finally {
+    open.delete(reply);
+  }
+}
+
+/** The service logs every refusal, but that of a lock that is held. */
 async function read(reply: Response): Promise<RestReply> {
   const text = await reply.text();
-  return { status: reply.status, body: text === "" ? {} : (JSON.parse(text) as RestReply["body"]) };
+  const body = text === "" ? {} : (JSON.parse(text) as RestReply["body"]);
+  if (body.error !== undefined && body.error !== "held")
+    expectLog("request_failed", { status: reply.status, error: body.error });
+  return { status: reply.status, body };
 }
 
 /** One HTTP session and its client. */
@@ -51,8 +82,7 @@ export class RestClient {
   /** Asks for something below `/v1/locks/`; the reply comes as it is. */
   raw(path: string, body: object, signal?: AbortSignal): Promise<Response> {
     const headers = { "X-Dflockd-Session": this.id };
-    const options = { method: "POST", headers, body: JSON.stringify(body), ...(signal && { signal }) };
-    return exports.default.fetch(new Request(`http://holdfast/v1/locks/${path}`, options));
+    return ask(`/v1/locks/${path}`, { method: "POST", headers, body: JSON.stringify(body), ...(signal && { signal }) });
   }
 
   async post(path: string, body: object, signal?: AbortSignal): Promise<RestReply> {

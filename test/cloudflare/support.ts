@@ -5,6 +5,7 @@ import { allDirectories, directoryOfKey } from "../../src/cloudflare/calls/direc
 import { KeyStore } from "../../src/cloudflare/key/rows.ts";
 import { CloudflareService } from "../../src/cloudflare/service/cloudflare-service.ts";
 import type { AcquireCommand } from "../../src/core/engine/index.ts";
+import { allowLog } from "../support/expected-logs.ts";
 
 /**
  * Polls until the check is true. The deadline counts only the pauses between polls, so a machine that stalls does not
@@ -26,6 +27,15 @@ export async function until<Result>(
 /** The service, as a request has it. */
 export function service(waitUntil: (work: Promise<unknown>) => void = () => {}): CloudflareService {
   return new CloudflareService(env, waitUntil);
+}
+
+const unanswered: unknown[] = [];
+
+/** Never settles. It is kept, because the runtime rejects a promise when whatever could settle it is collected as garbage. */
+export function never(): Promise<never> {
+  const { promise, ...settling } = Promise.withResolvers<never>();
+  unanswered.push(settling);
+  return promise;
 }
 
 let names = 0;
@@ -156,8 +166,9 @@ export function keyStub(key: string) {
   return env.KEY.getByName(key);
 }
 
-/** Takes a key's database away, as a disk fault or a slip of an operator does. */
+/** Takes a key's database away, as a disk fault or a slip of an operator does. A key that is asked after that logs it. */
 export async function loseRows(key: string): Promise<void> {
+  allowLog("key_unreadable", { key });
   await runInDurableObject(keyStub(key), (_, { storage }) => storage.deleteAll());
   await evictDurableObject(keyStub(key));
 }

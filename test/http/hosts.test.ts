@@ -4,6 +4,8 @@ import { type Config, readConfig } from "../../src/core/config/config.ts";
 import { cors } from "../../src/http/middleware/cors.ts";
 import { checkHost, hostIn, isHostAllowed, isLoopback, isLoopbackOrigin } from "../../src/http/middleware/hosts.ts";
 import type { AppEnv } from "../../src/http/request/context.ts";
+import { log } from "../../src/log.ts";
+import { expectLog } from "../support/expected-logs.ts";
 
 function configWith(variables: Record<string, string>): Config {
   const result = readConfig(variables);
@@ -86,9 +88,10 @@ describe("a service with a list of host names", () => {
   });
 
   test("refuses before CORS: a foreign name gets neither a preflight nor a header that lets a page read the reply", async () => {
+    expectLog("host_forbidden");
     const config = configWith({ HTTP_ALLOWED_HOSTS: "localhost", HTTP_CORS_ALLOWED_ORIGINS: "*" });
     const app = new Hono<AppEnv>();
-    const bindings = { service: { log: () => {} } };
+    const bindings = { service: { log } };
     app.use((context, next) => {
       context.set("config", config);
       return next();

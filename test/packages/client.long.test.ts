@@ -57,7 +57,6 @@ describe("holdfast-client, packed and installed in an empty folder", () => {
 
   it("brings nothing else, and a few tens of kilobytes", () => {
     const { kilobytes } = packed("holdfast-client");
-    console.log(`holdfast-client: ${kilobytes} kB packed`);
     expect(installed).toEqual(["holdfast-client"]);
     expect(kilobytes).toBeLessThan(64);
     for (const name of ["README.md", "LICENSE"])

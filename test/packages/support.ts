@@ -46,6 +46,13 @@ export class EmptyFolder implements Disposable {
       .toSorted();
   }
 
+  /** The files of an installed package. */
+  filesOf(name: string): { readonly name: string; readonly bytes: number }[] {
+    return readdirSync(join(this.path, "node_modules", name), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => ({ name: entry.name, bytes: statSync(join(entry.parentPath, entry.name)).size }));
+  }
+
   write(name: string, text: string): string {
     const path = join(this.path, name);
     mkdirSync(join(path, ".."), { recursive: true });

@@ -61,12 +61,25 @@ export class Schedule {
 
   /** Lets everything happen that is planned up to this time. */
   runUntil(time: number): void {
-    for (let first = this.#planned[0]; first && first.at <= time; first = this.#planned[0]) {
+    while (this.step(time));
+  }
+
+  /** Lets the next thing happen that is planned up to this time. False if there is none: then it is that time. */
+  step(time: number): boolean {
+    const first = this.#planned[0];
+    if (first && first.at <= time) {
       this.#removeFirst();
-      this.now = first.at;
+      this.now = Math.max(this.now, first.at);
       first.call();
+      return true;
     }
     this.now = Math.max(this.now, time);
+    return false;
+  }
+
+  /** Time passes in which nothing else happens. */
+  stall(ms: number): void {
+    this.now += ms;
   }
 
   #removeFirst(): void {

@@ -1,16 +1,12 @@
 /**
- * `npm run soak -- --minutes 10`: sticky and plain clients of one process on a few keys, on a real server whose workerd is
- * killed every few seconds and whose front door now and then. Nobody may be in a callback while another client that still
- * holds the lock is in one, and fences never fall.
+ * `npm run soak -- --minutes 10`: sticky and plain clients of one process on a few keys, on a real server that is killed
+ * every few seconds. Nobody may be in a callback while another client that still holds the lock is in one, and fences never
+ * fall.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { type Locks as Client, connect, type Lock } from "../../src/client/index.ts";
-import { type RunningService, startService } from "../../src/front/service.ts";
-import { builtWorker } from "../../src/front/system/package.ts";
+import { startServerProcess } from "../support/server-process.ts";
 
 const { values } = parseArgs({
   options: {
@@ -21,9 +17,12 @@ const { values } = parseArgs({
 });
 
 const HOST = "127.0.0.1";
-/** The front door gives up on a workerd that keeps dying; then all of it is started again. */
-const KILLS_PER_START = 4;
-const KILL_AFTER_MS = [1_500, 6_000] as const;
+const KILL_AFTER_MS = [500, 6_000] as const;
+/** Now and then it stays away for longer than clients may take to resume. */
+const AWAY_MS = [0, 1_000] as const;
+const LONG_AWAY_MS = 12_000;
+const LONG_AWAY_EVERY = 12;
+const REPORT_EVERY = 10;
 const CALLBACK_MS = [0, 15] as const;
 
 const between = ([low, high]: readonly [number, number]) => low + Math.random() * (high - low);
@@ -36,7 +35,7 @@ interface Key {
   by: Client | undefined;
 }
 
-const counts = { callbacks: 0, handOvers: 0, refused: 0, kills: 0, starts: 0 };
+const counts = { callbacks: 0, handOvers: 0, refused: 0, kills: 0 };
 const problems: string[] = [];
 
 function enter(key: Key, client: Client, lock: Lock): void {
@@ -72,47 +71,29 @@ async function work(client: Client, keys: readonly Key[], isSticky: boolean, isO
   }
 }
 
-async function serve(dataDir: string, port: number): Promise<RunningService> {
-  counts.starts += 1;
-  const at = { host: HOST, port };
-  return startService({
-    worker: builtWorker(),
-    dataDir,
-    tcp: { host: HOST, port: 0 },
-    http: at,
-    variables: {},
-    log: () => {},
-  });
-}
-
-const dataDir = mkdtempSync(join(tmpdir(), "holdfast-soak-"));
-let service = await serve(dataDir, 0);
-const port = service.httpPort;
+const server = await startServerProcess();
 const endsAt = Date.now() + Number(values.minutes) * 60_000;
 const isOver = () => Date.now() > endsAt || problems.length > 0;
 const keys = Array.from({ length: Number(values.keys) }, (_, n): Key => {
   return { name: `soak-${n}`, inside: new Map(), fence: 0n, by: undefined };
 });
-const clients = Array.from({ length: Number(values.clients) }, () => connect(`ws://${HOST}:${port}`));
+const clients = Array.from({ length: Number(values.clients) }, () => connect(`ws://${HOST}:${server.httpPort}`));
 const working = Promise.all(clients.map((client, n) => work(client, keys, n % 2 === 0, isOver)));
 try {
   while (!isOver()) {
-    for (let kills = 0; kills < KILLS_PER_START && !isOver(); kills++) {
-      await wait(between(KILL_AFTER_MS));
-      process.kill(service.workerdPid, "SIGKILL");
-      counts.kills += 1;
-    }
     await wait(between(KILL_AFTER_MS));
-    await service.kill();
-    service = await serve(dataDir, port);
-    console.log(JSON.stringify(counts));
+    await server.kill9();
+    counts.kills += 1;
+    await wait(counts.kills % LONG_AWAY_EVERY === 0 ? LONG_AWAY_MS : between(AWAY_MS));
+    await server.restart();
+    if (counts.kills % REPORT_EVERY === 0) console.log(JSON.stringify(counts));
   }
   await working;
 } finally {
   await Promise.allSettled(clients.map((client) => client.close()));
-  await service.kill();
-  rmSync(dataDir, { recursive: true, force: true });
+  await server.stop();
 }
+for (const line of server.log.split("\n").filter((each) => each !== "")) problems.push(`the server says: ${line}`);
 for (const problem of problems) console.error(problem);
 console.log(`${values.minutes} min: ${JSON.stringify(counts)}; ${problems.length === 0 ? "no overlap" : "WRONG"}`);
 process.exit(problems.length === 0 ? 0 : 1);

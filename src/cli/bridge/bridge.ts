@@ -4,16 +4,20 @@ import { WebSocket } from "ws";
 import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
 import { formatAddress, plainIp } from "../../node/listeners/addresses.ts";
 import { listen } from "../../node/listeners/listen.ts";
+import { WriteTimeout } from "../../node/listeners/outbox.ts";
 import { rateLimitedLog } from "../../node/listeners/rate-limited-log.ts";
 import { VERSION } from "../../version.ts";
 import { stopRequested } from "../signals.ts";
 import { readProxyHeader } from "./proxy-reader.ts";
 import { Pump } from "./pump.ts";
-import type { BridgeSettings } from "./settings.ts";
-import { TCP_PROTOCOLS } from "./tcp-protocols.ts";
+import type { BridgedProtocol, BridgeSettings } from "./settings.ts";
 
 const HANDSHAKE_LIMIT_MS = 10_000;
 const STOP_GRACE_MS = 1_500;
+const SUBPROTOCOLS: Readonly<Record<BridgedProtocol, string>> = {
+  dflockd: "dflockd.v2",
+  godistlock: "godistlock.v1",
+};
 
 /** Runs the bridge until a signal stops it. */
 export async function bridge(settings: BridgeSettings): Promise<void> {
@@ -39,6 +43,7 @@ export interface RunningBridge {
 /** Resolves once the bridge accepts connections. `log` gets one line for each connection that failed. */
 export async function startBridge(settings: BridgeSettings, log: (line: string) => void): Promise<RunningBridge> {
   const tls = settings.tls && createSecureContext({ cert: settings.tls.cert, key: settings.tls.key });
+  const writeTimeout = new WriteTimeout(settings.writeTimeoutMs);
   const clients = new Set<Socket>();
   const pumps = new Set<Pump>();
   const listener = await listen(settings.listen, (client) => {
@@ -46,7 +51,7 @@ export async function startBridge(settings: BridgeSettings, log: (line: string) 
     client.once("close", () => clients.delete(client));
     // Until the pump takes over, a reset only needs the close that follows it.
     client.on("error", () => client.destroy());
-    void accept(client, settings, tls, log, pumps);
+    void accept(client, { settings, tls, writeTimeout, log, pumps });
   });
   return {
     port: listener.port,
@@ -63,13 +68,15 @@ export async function startBridge(settings: BridgeSettings, log: (line: string) 
   };
 }
 
-async function accept(
-  client: Socket,
-  settings: BridgeSettings,
-  tls: SecureContext | undefined,
-  log: (line: string) => void,
-  pumps: Set<Pump>,
-): Promise<void> {
+interface Bridge {
+  readonly settings: BridgeSettings;
+  readonly tls: SecureContext | undefined;
+  readonly writeTimeout: WriteTimeout;
+  readonly log: (line: string) => void;
+  readonly pumps: Set<Pump>;
+}
+
+async function accept(client: Socket, { settings, tls, writeTimeout, log, pumps }: Bridge): Promise<void> {
   let address = client.remoteAddress;
   if (settings.expectsProxyHeader) {
     const header = await readProxyHeader(client);
@@ -82,7 +89,7 @@ async function accept(
   }
   if (client.destroyed || address === undefined) return;
   const stream = tls ? new TLSSocket(client, { isServer: true, secureContext: tls }) : client;
-  const pump = new Pump(stream, openWebSocket(settings, plainIp(address)), settings.writeTimeoutMs, {
+  const pump = new Pump(stream, openWebSocket(settings, plainIp(address)), writeTimeout, {
     refused: (reason) => log(`no WebSocket to ${settings.to.host} for ${address}: ${reason}`),
     closed: () => pumps.delete(pump),
   });
@@ -95,6 +102,6 @@ function openWebSocket({ to, protocol, secret }: BridgeSettings, address: string
     headers["X-Holdfast-Bridge"] = secret;
     headers["X-Holdfast-Client-Address"] = address;
   }
-  const { subprotocol } = TCP_PROTOCOLS[protocol];
-  return new WebSocket(to, subprotocol, { headers, perMessageDeflate: false, handshakeTimeout: HANDSHAKE_LIMIT_MS });
+  const options = { headers, perMessageDeflate: false, handshakeTimeout: HANDSHAKE_LIMIT_MS };
+  return new WebSocket(to, SUBPROTOCOLS[protocol], options);
 }

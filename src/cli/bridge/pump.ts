@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { type RawData, WebSocket } from "ws";
 import { SendWindow } from "../../core/protocols/carrier/window.ts";
-import { Outbox } from "./outbox.ts";
+import { Outbox, type OutboxOwner, type WriteTimeout } from "../../node/listeners/outbox.ts";
 
 const FRAME_BYTES = 65_536;
 const BUFFER_BYTES = 262_144;
@@ -11,11 +11,6 @@ const PING_EVERY_MS = 30_000;
 export interface PumpEvents {
   /** The service refused the WebSocket or could not be reached. The client is closed without a byte. */
   refused(reason: string): void;
-  /**
-   * The connection to the service broke before the WebSocket was open. The pump has let go of the client, of which it has
-   * read nothing: another pump may carry it. Without this, the client is refused.
-   */
-  broke?(): void;
   /** Both sides are closed. */
   closed(): void;
 }
@@ -24,7 +19,7 @@ export interface PumpEvents {
  * Carries one TCP connection over one WebSocket. Adds, drops and reorders nothing, never answers by
  * itself, and never reconnects: the end of either side is the end of the other.
  */
-export class Pump {
+export class Pump implements OutboxOwner {
   readonly #tcp: Socket;
   readonly #ws: WebSocket;
   readonly #events: PumpEvents;
@@ -33,29 +28,30 @@ export class Pump {
   #forgiveness: NodeJS.Timeout | undefined;
   #heartbeat: NodeJS.Timeout | undefined;
   #wasOpen = false;
-  #hasLetGo = false;
   #isTcpClosed = false;
   #isWsClosed = false;
 
-  constructor(tcp: Socket, ws: WebSocket, writeTimeoutMs: number, events: PumpEvents) {
+  constructor(tcp: Socket, ws: WebSocket, writeTimeout: WriteTimeout, events: PumpEvents) {
     this.#tcp = tcp;
     this.#ws = ws;
     this.#events = events;
-    this.#outbox = new Outbox(tcp, writeTimeoutMs, {
-      drained: () => {
-        ws.resume();
-        this.#readOn();
-      },
-      stalled: () => tcp.destroy(),
-    });
+    this.#outbox = new Outbox(tcp, writeTimeout, this);
     this.#listenToWebSocket();
     // Nothing is read until the WebSocket is open: the bytes stay in the socket, in order.
-    tcp.on("end", this.#onEnd).on("error", this.#onError).on("close", this.#onClose);
+    tcp
+      .on("end", () => this.#endOfInput())
+      .on("error", () => tcp.destroy())
+      .on("close", () => this.#tcpClosed());
   }
 
-  readonly #onEnd = () => this.#endOfInput();
-  readonly #onError = () => this.#tcp.destroy();
-  readonly #onClose = () => this.#tcpClosed();
+  drained(): void {
+    this.#ws.resume();
+    this.#readOn();
+  }
+
+  stalled(): void {
+    this.#tcp.destroy();
+  }
 
   /** Closes both sides gracefully. */
   goAway(): void {
@@ -75,17 +71,9 @@ export class Pump {
     ws.on("open", () => this.#opened());
     ws.on("message", (data, isBinary) => this.#received(bytesOf(data), isBinary));
     ws.on("error", (error) => {
-      if (this.#wasOpen || this.#isTcpClosed) return;
-      if (this.#events.broke && isReset(error)) this.#letGo();
-      else this.#events.refused(error.message);
+      if (!this.#wasOpen && !this.#isTcpClosed) this.#events.refused(error.message);
     });
     ws.on("close", () => this.#wsClosed());
-  }
-
-  #letGo(): void {
-    this.#hasLetGo = true;
-    this.#tcp.off("end", this.#onEnd).off("error", this.#onError).off("close", this.#onClose);
-    this.#events.broke?.();
   }
 
   #opened(): void {
@@ -170,7 +158,6 @@ export class Pump {
 
   /** The service's last bytes still reach the client; the client's further input is discarded. */
   #wsClosed(): void {
-    if (this.#hasLetGo) return;
     this.#isWsClosed = true;
     if (this.#isTcpClosed) {
       this.#finish();
@@ -205,10 +192,6 @@ export class Pump {
       this.#ws.ping();
     }, PING_EVERY_MS);
   }
-}
-
-function isReset(error: NodeJS.ErrnoException): boolean {
-  return error.code === "ECONNRESET" || error.code === "EPIPE";
 }
 
 function bytesOf(data: RawData): Buffer {

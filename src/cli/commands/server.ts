@@ -37,7 +37,7 @@ async function runServe({ values }: Arguments): Promise<number> {
   ignoreMissingReaders();
   const settings = readSettings(values, process.env);
   for (const line of misnamedVariables(SETTINGS, values, process.env)) console.error(`holdfast: ${line}`);
-  requireDatabase();
+  checkNode(process.versions.node);
   const { serve } = await import("../serve.ts");
   await serve(settings);
   return 0;
@@ -54,10 +54,11 @@ async function runBridge({ values }: Arguments): Promise<number> {
 /** Node has a database of its own from this version on. */
 const [MAJOR, MINOR] = [22, 13];
 
-function requireDatabase(): void {
-  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+/** Throws a one-line `Failure` if this version of Node is too old for the server. */
+export function checkNode(version: string): void {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
   if (major > MAJOR || (major === MAJOR && minor >= MINOR)) return;
-  throw new Failure(`holdfast serve needs Node ${MAJOR}.${MINOR} or newer, and this is ${process.versions.node}`);
+  throw new Failure(`holdfast serve needs Node ${MAJOR}.${MINOR} or newer, and this is ${version}`);
 }
 
 /** If the reader of our output goes away, keep serving locks. */

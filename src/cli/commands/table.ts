@@ -19,7 +19,7 @@ import type { Command } from "../args/spec.ts";
 
 const EVERY_FLAG = [...SERVER_FLAGS, ...OUTPUT_FLAGS];
 
-/** Commands that need no server software: they run on Node 20, without workerd. */
+/** Commands that load nothing of the server: they also run on Node versions that `serve` does not. */
 export const CLIENT_COMMANDS: readonly Command[] = [
   {
     name: "run",

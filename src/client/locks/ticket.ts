@@ -18,11 +18,12 @@ export async function enqueue(
   checkCall("enqueue", key, options);
   const { limit = 1, lease, signal } = options;
   const place = { key, limit };
+  const askedAt = momentOf(host.clock);
   const arg = `${limitArg(limit)}${leaseArg(lease)}`.trim();
   const request = { command: "e", ...place, arg, isClaim: true } as const;
   const { status } = await host.ask(request, { signal, ...answerLimits(host) });
   if (status !== "acquired" && status !== "queued") throw errorOf(status, place);
-  return new Ticket(host, place);
+  return new Ticket(host, place, askedAt);
 }
 
 /**
@@ -35,17 +36,17 @@ export class Ticket implements AsyncDisposable {
   readonly #host: Host;
   readonly #place: LockTarget;
   readonly #session: SessionState;
-  readonly #since: Moment;
+  readonly #askedAt: Moment;
   #leaving: AbortController | undefined;
   #isOver = false;
 
   /** @internal */
-  constructor(host: Host, place: LockTarget) {
+  constructor(host: Host, place: LockTarget, askedAt: Moment) {
     this.key = place.key;
     this.#host = host;
     this.#place = place;
     this.#session = host.session;
-    this.#since = momentOf(host.clock);
+    this.#askedAt = askedAt;
   }
 
   /**
@@ -61,7 +62,7 @@ export class Ticket implements AsyncDisposable {
       this.#isOver && !this.#leaving
         ? null
         : await read<KeyReport | null>(this.#host, { command: "query", key: this.key });
-    const position = positionIn(report, this.#host.owner, elapsedMs(this.#host.clock, this.#since));
+    const position = positionIn(report, this.#host.owner, elapsedMs(this.#host.clock, this.#askedAt));
     if (position === undefined) throw errorOf("error_not_enqueued", this.#place);
     return position;
   }
@@ -139,7 +140,8 @@ function positionIn(report: KeyReport | null, owner: number | undefined, ageMs: 
   if (!report) return undefined;
   const { held_by: holders, queue } = report;
   const isOwn = (member: Holder | Waiter) => member.owner_conn_id === owner;
-  // Other requests of this client may wait for the key too: take the one whose age fits best.
+  // Other requests of this client may wait for the key too: take the one whose age fits best. A younger one never does,
+  // because the age is counted from before the place was asked for.
   const offMs = (waiter: Waiter) => Math.abs(waiter.waited_s * 1000 - ageMs);
   const [place] = queue.filter(isOwn).sort((a, b) => offMs(a) - offMs(b));
   if (place) return place.position;

@@ -1,6 +1,6 @@
 /**
  * The service's variables, read once into one typed value. This is the only place for defaults and ranges. It imports
- * nothing of the Worker's, so that the self-hosting launcher can check flags against the same table.
+ * nothing of either host, so that `holdfast serve` checks its flags against the same table.
  */
 import {
   isJurisdiction,
@@ -125,9 +125,6 @@ export const VARIABLES = {
   MAX_WAITERS: count,
   MAX_CONNECTIONS: count,
   MAX_CONNECTIONS_PER_IP: count,
-  // The next two mean nothing any more: they go with the flags of `holdfast serve` on workerd (src/cli/settings.ts).
-  MAX_AWAKE_KEYS: count,
-  MAX_AWAKE_SESSIONS: count,
   AUTO_RELEASE_ON_DISCONNECT: { kind: "boolean", fallback: true },
   DRAINING: { kind: "boolean", fallback: false },
   FENCE_FLOOR: { kind: "fence" },
@@ -163,10 +160,10 @@ export const VARIABLES = {
 /** dflockd's settings without a counterpart: accepted, so that its start scripts keep working, and named in the log. */
 export const WITHOUT_COUNTERPART = ["SHUTDOWN_TIMEOUT_S", "FENCE_STATE_FILE"] as const;
 
-/** Settings of listeners, which only the launcher has. */
+/** Settings of listeners, which only `holdfast serve` has. */
 export const OF_LISTENERS = ["HTTP_PORT", "HTTP_HOST", "HTTP_MAX_CONNECTIONS_PER_IP"] as const;
 
-/** Variables about places, of which a self-hosted server has only one. */
+/** Cloudflare-only placement variables. */
 export const OF_CLOUDFLARE = ["LOCATION_HINTS", "JURISDICTION"] as const;
 
 export type VariableName = keyof typeof VARIABLES;

@@ -56,11 +56,10 @@ export class KeyEngine {
   readonly #holds: Holds;
   readonly #answers: Answers;
   readonly #idleness: Idleness;
-  readonly #sessionless: SessionlessHolds;
-  /** What other deployments ask, and what they hold. */
-  readonly relays: RelayHolds;
-  /** Requests that need a quorum of deployments. */
-  readonly rounds: Rounds;
+  // Most keys never need these.
+  #sessionlessHolds: SessionlessHolds | undefined;
+  #relayHolds: RelayHolds | undefined;
+  #quorumRounds: Rounds | undefined;
 
   constructor(stored: StoredKey) {
     this.#books = new Bookkeeping(stored);
@@ -69,12 +68,27 @@ export class KeyEngine {
     this.#holds = new Holds(stored, this.#books, this.#notices, this.#queue);
     this.#answers = new Answers(this.#books, this.#holds, this.#queue, (...given) => this.cancel(...given));
     this.#idleness = new Idleness(this.#books, this.#holds, this.#queue);
-    this.#sessionless = new SessionlessHolds(this.#books, this.#holds);
-    const tick = (context: CommandContext) => this.tick(context);
-    this.relays = new RelayHolds(this.#holds, tick, (context) => this.#resetIfPrunable(1, context));
-    this.rounds = new Rounds(this.#books, this.#holds, this.#queue, this.#notices, tick);
     this.#holds.restore(stored);
     this.#queue.restore(stored);
+  }
+
+  /** What other deployments ask, and what they hold. */
+  get relays(): RelayHolds {
+    const reset = (context: CommandContext) => this.#resetIfPrunable(1, context);
+    this.#relayHolds ??= new RelayHolds(this.#holds, (context) => this.tick(context), reset);
+    return this.#relayHolds;
+  }
+
+  /** Requests that need a quorum of deployments. */
+  get rounds(): Rounds {
+    const tick = (context: CommandContext) => this.tick(context);
+    this.#quorumRounds ??= new Rounds(this.#books, this.#holds, this.#queue, this.#notices, tick);
+    return this.#quorumRounds;
+  }
+
+  get #sessionless(): SessionlessHolds {
+    this.#sessionlessHolds ??= new SessionlessHolds(this.#books, this.#holds);
+    return this.#sessionlessHolds;
   }
 
   get limit(): number {
@@ -336,6 +350,11 @@ export class KeyEngine {
     return this.#holds.get(token) !== undefined;
   }
 
+  /** When the lease of this hold ends; undefined if there is no such hold. */
+  leaseEnd(token: string): number | undefined {
+    return this.#holds.get(token)?.expiresAt;
+  }
+
   /** When the key was last used, if nobody holds it or waits for it. */
   get idleSince(): number | undefined {
     return this.#idleness.since;
@@ -373,6 +392,11 @@ export class KeyEngine {
     };
   }
 
+  /** The key in numbers. */
+  get counts(): Pick<KeyView, "limit" | "holderCount" | "waiters"> {
+    return { limit: this.limit, holderCount: this.#holds.count, waiters: this.#queue.length };
+  }
+
   /** The newest holds whose clients have the token, at most `max` of them, in hand-over order. */
   newestHolds(max: number): ReportedHold[] {
     return newestHolds(this.#holds, max);
@@ -385,7 +409,7 @@ export class KeyEngine {
 
   /** Something has to be stored. */
   get hasChanges(): boolean {
-    return !this.#books.output.changes.isEmpty;
+    return this.#books.output.hasChanges;
   }
 
   takeChanges(): Changes {

@@ -81,27 +81,52 @@ export type Observation =
   | { readonly type: "handed_over_late"; readonly ms: number }
   | { readonly type: "notice_repeated" };
 
-/** What commands have produced since the host last took it: rows to write, messages to send, things to count. */
+const NO_CHANGES = new Changes();
+const NONE: readonly never[] = [];
+
+/**
+ * What commands have produced since the host last took it: rows to write, messages to send, things to count. There may be
+ * many idle keys in memory, so nothing is allocated for it before it is needed.
+ */
 export class Output {
-  changes = new Changes();
-  events: KeyEvent[] = [];
-  observations: Observation[] = [];
+  #changes: Changes | undefined;
+  #events: KeyEvent[] | undefined;
+  #observations: Observation[] | undefined;
+
+  get changes(): Changes {
+    this.#changes ??= new Changes();
+    return this.#changes;
+  }
+
+  get events(): KeyEvent[] {
+    this.#events ??= [];
+    return this.#events;
+  }
+
+  get observations(): Observation[] {
+    this.#observations ??= [];
+    return this.#observations;
+  }
+
+  get hasChanges(): boolean {
+    return this.#changes?.isEmpty === false;
+  }
 
   takeChanges(): Changes {
-    const { changes } = this;
-    if (!changes.isEmpty) this.changes = new Changes();
+    const changes = this.#changes ?? NO_CHANGES;
+    this.#changes = undefined;
     return changes;
   }
 
   takeEvents(): readonly KeyEvent[] {
-    const { events } = this;
-    if (events.length > 0) this.events = [];
+    const events = this.#events ?? NONE;
+    this.#events = undefined;
     return events;
   }
 
   takeObservations(): readonly Observation[] {
-    const { observations } = this;
-    if (observations.length > 0) this.observations = [];
+    const observations = this.#observations ?? NONE;
+    this.#observations = undefined;
     return observations;
   }
 }

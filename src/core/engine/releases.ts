@@ -12,23 +12,28 @@ const MAX_RELEASES = 4;
  */
 export class Releases {
   /** The fence of the hold that was ended, by id. */
-  readonly #fences = new Map<string, string>();
+  #fences: Map<string, string> | undefined;
 
   restore({ releases }: Slot): void {
-    for (const [id, fence] of releases) this.#fences.set(id, fence);
+    for (const [id, fence] of releases) this.#set(id, fence);
   }
 
   /** This call is about to end the hold. Without an id it is never made again. */
   add(slot: Slot, id: string | undefined): void {
     if (id === undefined) return;
-    for (const [old] of slot.releases.slice(MAX_RELEASES - 1)) this.#fences.delete(old);
+    for (const [old] of slot.releases.slice(MAX_RELEASES - 1)) this.#fences?.delete(old);
     slot.releases = [[id, slot.fence], ...slot.releases.slice(0, MAX_RELEASES - 1)];
-    this.#fences.set(id, slot.fence);
+    this.#set(id, slot.fence);
   }
 
   /** Whether the call has been carried out before: it ended this hold, or, without a fence, any. */
   has(id: string | undefined, fence?: string): boolean {
-    const ended = id === undefined ? undefined : this.#fences.get(id);
+    const ended = id === undefined ? undefined : this.#fences?.get(id);
     return ended !== undefined && (fence ?? ended) === ended;
+  }
+
+  #set(id: string, fence: string): void {
+    this.#fences ??= new Map();
+    this.#fences.set(id, fence);
   }
 }

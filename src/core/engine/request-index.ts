@@ -6,7 +6,8 @@ export type SlotOrWaiter = Slot | Waiter;
 /** Finds what a request has led to, and everything that belongs to a session. */
 export class RequestIndex {
   readonly #byRequest = new Map<string, SlotOrWaiter>();
-  readonly #bySession = new Map<string, Set<SlotOrWaiter>>();
+  /** Most sessions have one thing at a key, and then it stands for itself. */
+  readonly #bySession = new Map<string, SlotOrWaiter | Set<SlotOrWaiter>>();
 
   /** Requests that are known. */
   get size(): number {
@@ -26,7 +27,9 @@ export class RequestIndex {
   }
 
   ofSession(session: string): SlotOrWaiter[] {
-    return [...(this.#bySession.get(session) ?? [])];
+    const items = this.#bySession.get(session);
+    if (items === undefined) return [];
+    return items instanceof Set ? [...items] : [items];
   }
 
   /** When a waiter is promoted, its slot takes over the request; removing either one leaves the other indexed. */
@@ -38,8 +41,8 @@ export class RequestIndex {
   /** For a promoted waiter: the request leads to its slot. */
   addToSession(item: SlotOrWaiter): void {
     const items = this.#bySession.get(item.session);
-    if (items) items.add(item);
-    else this.#bySession.set(item.session, new Set([item]));
+    if (items instanceof Set) items.add(item);
+    else this.#bySession.set(item.session, items && items !== item ? new Set([items, item]) : item);
   }
 
   set(request: string, item: SlotOrWaiter): void {
@@ -56,8 +59,8 @@ export class RequestIndex {
     this.#unset(item.request, item);
     if (!(item instanceof Slot) && item.waitRequest !== undefined) this.#unset(item.waitRequest, item);
     const items = this.#bySession.get(item.session);
-    items?.delete(item);
-    if (items?.size === 0) this.#bySession.delete(item.session);
+    if (items instanceof Set) items.delete(item);
+    if (items === item || (items instanceof Set && items.size === 0)) this.#bySession.delete(item.session);
   }
 
   #unset(request: string, item: SlotOrWaiter): void {

@@ -9,24 +9,24 @@ const NEVER = Number.POSITIVE_INFINITY;
  * the record has lapsed; that is remembered until the session asks, or for as long as an idle key is kept.
  */
 export class TwoPhaseRecords {
-  readonly #bySession = new Map<string, SlotOrWaiter>();
-  readonly #lapsedAt: Map<string, number>;
+  // Most keys have neither.
+  #bySession: Map<string, SlotOrWaiter> | undefined;
+  #lapsedAt: Map<string, number> | undefined;
   readonly #output: Output;
   /** No lapse is older than this. */
   #oldestLapse = NEVER;
 
   constructor(lapsed: Iterable<readonly [session: string, at: number]>, output: Output) {
-    this.#lapsedAt = new Map(lapsed);
     this.#output = output;
-    for (const at of this.#lapsedAt.values()) this.#oldestLapse = Math.min(this.#oldestLapse, at);
+    for (const [session, at] of lapsed) this.#setLapse(session, at);
   }
 
   has(session: string): boolean {
-    return this.#bySession.has(session);
+    return this.#bySession?.has(session) === true;
   }
 
   get(session: string): SlotOrWaiter | undefined {
-    return this.#bySession.get(session);
+    return this.#bySession?.get(session);
   }
 
   /** What the session's `enqueue` led to, unless a `wait` is in progress on it. */
@@ -37,23 +37,23 @@ export class TwoPhaseRecords {
   }
 
   add(item: SlotOrWaiter): void {
+    this.#bySession ??= new Map();
     this.#bySession.set(item.session, item);
   }
 
   /** Does nothing if the session has another record by now, or none. */
   remove(item: SlotOrWaiter): void {
-    if (this.#bySession.get(item.session) === item) this.#bySession.delete(item.session);
+    if (this.#bySession?.get(item.session) === item) this.#bySession.delete(item.session);
   }
 
   addLapse(session: string, at: number): void {
-    this.#lapsedAt.set(session, at);
-    this.#oldestLapse = Math.min(this.#oldestLapse, at);
+    this.#setLapse(session, at);
     this.#output.changes.lapsed.set(session, at);
   }
 
   /** Forgets that the session's record has lapsed; true if it had. */
   takeLapse(session: string): boolean {
-    if (!this.#lapsedAt.delete(session)) return false;
+    if (!this.#lapsedAt?.delete(session)) return false;
     this.#output.changes.lapsed.set(session, undefined);
     return true;
   }
@@ -61,9 +61,15 @@ export class TwoPhaseRecords {
   forgetLapsesBefore(time: number): void {
     if (time <= this.#oldestLapse) return;
     this.#oldestLapse = NEVER;
-    for (const [session, at] of this.#lapsedAt) {
+    for (const [session, at] of this.#lapsedAt ?? []) {
       if (at < time) this.takeLapse(session);
       else this.#oldestLapse = Math.min(this.#oldestLapse, at);
     }
+  }
+
+  #setLapse(session: string, at: number): void {
+    this.#lapsedAt ??= new Map();
+    this.#lapsedAt.set(session, at);
+    this.#oldestLapse = Math.min(this.#oldestLapse, at);
   }
 }

@@ -10,7 +10,7 @@ import type { Slot } from "./slots.ts";
 export class Wanted {
   readonly #output: Output;
   /** Those that have asked and have not been told. */
-  readonly #untold = new Set<Slot>();
+  #untold: Set<Slot> | undefined;
 
   constructor(output: Output) {
     this.#output = output;
@@ -18,7 +18,7 @@ export class Wanted {
 
   /** Somebody wants the key and does not get it now. All who have asked are told: any of them may be idle. */
   tell(): void {
-    for (const slot of this.#untold) {
+    for (const slot of this.#untold ?? []) {
       // Whoever has yet to pick its grant up is told with it.
       if (!slot.isReported) continue;
       const { session, token } = slot;
@@ -43,12 +43,12 @@ export class Wanted {
   end(slot: Slot): void {
     slot.asksWanted = false;
     this.#set(slot, false);
-    this.#untold.delete(slot);
+    this.#untold?.delete(slot);
   }
 
   #set(slot: Slot, isWanted: boolean): void {
     slot.isWanted = isWanted;
-    if (isWanted) this.#untold.delete(slot);
-    else this.#untold.add(slot);
+    if (isWanted) this.#untold?.delete(slot);
+    else if (slot.asksWanted) this.#untold = (this.#untold ?? new Set()).add(slot);
   }
 }

@@ -32,16 +32,16 @@ export interface HistoryView {
  * nothing is ever decided by them. After an eviction only current holds are known.
  */
 export class History {
-  /** By fence, oldest first. */
-  readonly #grants = new Map<string, PastGrant>();
+  /** Oldest first. */
+  readonly #grants: PastGrant[] = [];
 
   at(now: number): HistoryView {
-    return { now, grants: [...this.#grants.values()] };
+    return { now, grants: [...this.#grants] };
   }
 
   /** Number of grants. */
   get size(): number {
-    return this.#grants.size;
+    return this.#grants.length;
   }
 
   /** Starts with the current holds. Their waiting time was not stored, unless they did not wait at all. */
@@ -66,26 +66,30 @@ export class History {
   }
 
   remember(labels: Labels): void {
-    for (const { fence, session } of this.#grants.values()) {
+    for (const { fence, session } of [...this.#grants]) {
       const label = labels[session];
       if (label !== undefined) this.#change(fence, { label });
     }
   }
 
   forget(): void {
-    this.#grants.clear();
+    this.#grants.length = 0;
   }
 
   #add(grant: PastGrant): void {
-    this.#grants.set(grant.fence, grant);
-    if (this.#grants.size <= MAX_GRANTS) return;
-    const [oldest = ""] = this.#grants.keys();
-    this.#grants.delete(oldest);
+    this.#grants.push(grant);
+    if (this.#grants.length > MAX_GRANTS) this.#grants.shift();
   }
 
   #change(fence: string, changes: Partial<PastGrant>): void {
-    const grant = this.#grants.get(fence);
-    if (grant) this.#grants.set(fence, { ...grant, ...changes });
+    const index = this.#indexOf(fence);
+    const grant = this.#grants[index];
+    if (grant) this.#grants[index] = { ...grant, ...changes };
+  }
+
+  /** The grant in question is nearly always the newest. */
+  #indexOf(fence: string): number {
+    return this.#grants.findLastIndex((grant) => grant.fence === fence);
   }
 }
 

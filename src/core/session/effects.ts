@@ -38,6 +38,14 @@ export type Happening =
   | { readonly type: "protocol_error"; readonly code: number }
   | { readonly type: "auth_failed" };
 
+/** A hold of which a client is told. */
+export interface ToldGrant {
+  readonly key: string;
+  readonly token: string;
+  /** Says that the lease has ended. */
+  readonly lateLine: string;
+}
+
 /** Values that a session stores besides its keys. */
 export type RecordName = "ending" | "resumption" | "steals" | "losses" | "life";
 
@@ -60,7 +68,8 @@ export type Effect =
   | { readonly type: "put"; readonly name: RecordName; readonly value: unknown }
   /** Sets the alarm: `by`, to this time unless it is set to an earlier one; `at`, to exactly this time. */
   | { readonly type: "wake"; readonly by?: number; readonly at?: number }
-  | { readonly type: "send"; readonly line: string }
+  /** `grant`: the line tells of a hold. A host that sends it after the lease has ended sends `lateLine` instead. */
+  | { readonly type: "send"; readonly line: string; readonly grant?: ToldGrant }
   | { readonly type: "close"; readonly code: number }
   /** The client has proved who it is. */
   | { readonly type: "known" }

@@ -17,7 +17,8 @@ const UNKNOWN = "unknown";
  */
 export class Holdings {
   readonly #context: SessionContext;
-  readonly #things = new Map<string, Set<string>>();
+  /** Mostly one thing on each key, and then it stands for itself. */
+  readonly #things = new Map<string, string | Set<string>>();
   readonly #spent = new Set<string>();
   /** Keys known to be stored, and whether they were new then. */
   readonly #stored = new Map<string, boolean>();
@@ -33,8 +34,9 @@ export class Holdings {
     const isKnownWhole = this.#store(key);
     this.#spent.delete(key);
     const things = this.#things.get(key);
-    if (things) things.add(thing);
-    else this.#things.set(key, new Set(isKnownWhole ? [thing] : [thing, UNKNOWN]));
+    if (things instanceof Set) things.add(thing);
+    else if (things !== undefined) this.#things.set(key, new Set([things, thing]));
+    else this.#things.set(key, isKnownWhole ? thing : new Set([thing, UNKNOWN]));
   }
 
   /**
@@ -42,7 +44,7 @@ export class Holdings {
    * repeated meanwhile, `isLatest` false, may be granted another.
    */
   granted(key: string, request: string, token: string, { isLatest }: { readonly isLatest: boolean }): void {
-    if (!this.#things.get(key)?.has(request)) return;
+    if (!this.#has(key, request)) return;
     this.add(key, token);
     if (isLatest) this.drop(key, request);
   }
@@ -55,12 +57,12 @@ export class Holdings {
 
   /** Whether a place was taken on the key since the session's object started, and has not been seen to go. */
   hasNewPlace(key: string): boolean {
-    return this.#things.get(key)?.has(PLACE) === true;
+    return this.#has(key, PLACE);
   }
 
   drop(key: string, thing: string): void {
     const things = this.#things.get(key);
-    if (!things?.delete(thing) || things.size > 0) return;
+    if (things instanceof Set ? !things.delete(thing) || things.size > 0 : things !== thing) return;
     this.#things.delete(key);
     this.#spent.add(key);
     if (this.#spent.size < FORGET_AT_ONCE) return;
@@ -84,6 +86,11 @@ export class Holdings {
   close(): void {
     this.#isClosed = true;
     this.#stored.clear();
+  }
+
+  #has(key: string, thing: string): boolean {
+    const things = this.#things.get(key);
+    return things instanceof Set ? things.has(thing) : things === thing;
   }
 
   /** True if the key was not yet stored when the session's object started. */

@@ -216,7 +216,9 @@ export class Requests {
     const { config } = this.#context;
     const isNew = request.type === "acquire" || request.type === "enqueue";
     if (isNew && config.draining) this.#answer(entry, { status: "draining" });
-    else if (isNew && !this.#context.isStorageWell()) this.#answer(entry, { status: "unavailable" });
+    // One that is repeated on another socket may be at its key, and must not be told otherwise.
+    else if (isNew && !this.#context.isStorageWell() && !this.#owner?.mayRepeat?.(entry.id))
+      this.#answer(entry, { status: "unavailable" });
     else this.#call(entry, request, circumstances);
   }
 

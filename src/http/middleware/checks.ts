@@ -28,7 +28,7 @@ const WITHOUT_AUTH = new Set([
 
 type Middleware = MiddlewareHandler<AppEnv>;
 
-/** Plain workerd builds a request's URL from the raw `Host` header: a value that is no host would shift the path. */
+/** workerd (2026-11) builds a request's URL from the raw `Host` header: a value that is no host would shift the path. */
 const HOST = /^[\w.~%:[\]-]+$/;
 /** The last valid host, cached because most requests have the same. */
 let goodHost: string | undefined;

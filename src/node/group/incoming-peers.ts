@@ -1,7 +1,7 @@
 import { type IncomingCarrier, IncomingConnection, type IncomingHost } from "../../core/group/incoming-connection.ts";
 import type { Batch } from "../batch.ts";
-import { Input } from "../client-session.ts";
 import type { Admission, Carrier, Connection, PeerArrival, Peers } from "../clients.ts";
+import { Input } from "../input.ts";
 
 /** A fault of ours has cost the connection. */
 const FAULT = 1012;
@@ -39,24 +39,21 @@ export class IncomingPeers implements Peers {
     const snapshot = { state: { phase: isKnown ? "known" : "unknown" } as const, partial: NOTHING, hasWindow };
     const connection = new IncomingConnection(this.#host, output, snapshot);
     this.#open.add(connection);
-    return new Input(
-      { batch: this.#batch },
-      {
-        isCurrent: () => this.#open.has(connection),
-        // Whoever asks more than we can answer is cut off.
-        isBehind: () => false,
-        pause: () => carrier.pause(),
-        resume: () => carrier.resume(),
-        take: (bytes) => {
-          output.closeIfFailed();
-          if (bytes.length > 0) connection.received(bytes);
-          else connection.inputEnded();
-        },
-        heard: () => {},
-        sentTooMuch: () => connection.sentTooMuch(),
-        closed: () => this.#closed(connection),
+    return new Input(this.#batch, {
+      isCurrent: () => this.#open.has(connection),
+      // Whoever asks more than we can answer is cut off.
+      isBehind: () => false,
+      pause: () => carrier.pause(),
+      resume: () => carrier.resume(),
+      take: (bytes) => {
+        output.closeIfFailed();
+        if (bytes.length > 0) connection.received(bytes);
+        else connection.inputEnded();
       },
-    );
+      heard: () => {},
+      sentTooMuch: () => connection.sentTooMuch(),
+      closed: () => this.#closed(connection),
+    });
   }
 
   /** Preliminary holds end with the last connection of their deployment. */

@@ -29,6 +29,8 @@ export interface PortOptions extends Address {
 export interface ListenerOptions extends Hosts {
   /** A port number of 0 picks a free one. */
   readonly ports: Readonly<Partial<Record<PortName, PortOptions | undefined>>>;
+  /** Called for every connection, before anything else. */
+  readonly accepted?: () => void;
   /** The app, called with the address of the connection. */
   readonly fetch: Fetch;
   readonly tls: { readonly cert: Buffer; readonly key: Buffer } | undefined;
@@ -43,13 +45,6 @@ export interface ListenerOptions extends Hosts {
 
 /** Refused connections that may be sent an answer at a time; any beyond that are closed without one. */
 const MAX_REFUSALS = 32;
-
-/** Resolves once all ports accept connections. Rejects with a one-line `Failure`, leaving no port open. */
-export async function openListeners(options: ListenerOptions): Promise<Listeners> {
-  const listeners = new Listeners(options);
-  await listeners.open();
-  return listeners;
-}
 
 /**
  * The server's own listeners. They bound what one connection can cost before a session sees it: how many connections
@@ -127,6 +122,7 @@ export class Listeners {
   }
 
   #arrive(client: Socket, name: PortName): void {
+    this.#options.accepted?.();
     const { connections } = this.#shared;
     if (name === "http" && connections.isHttpFull(client)) this.#refuse(client, name, "max_connections_per_ip");
     else if (connections.hasRoom) this.#take(client, name);

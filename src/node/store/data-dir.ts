@@ -1,5 +1,5 @@
-import { accessSync, constants, existsSync, mkdirSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { codeOf, Failure, reasonOf } from "../listeners/failure.ts";
 import { VOLATILE_STORE } from "./memory.ts";
 import { SqliteStore, UnusableStoreError } from "./sqlite.ts";
@@ -17,7 +17,7 @@ const EARLIER_LAYOUT = ["objects", "workerd.capnp"];
  */
 export function openDataDir(directory: string): Store {
   if (directory === IN_MEMORY) return VOLATILE_STORE;
-  makeDirectory(directory);
+  prepareDirectory(directory);
   if (EARLIER_LAYOUT.some((name) => existsSync(join(directory, name)))) {
     throw new Failure(
       `data directory ${directory} holds data of an earlier layout, which this version does not read: ` +
@@ -26,18 +26,20 @@ export function openDataDir(directory: string): Store {
   }
   const path = join(directory, FILE);
   try {
+    makeFile(path);
     return SqliteStore.open(path);
   } catch (error) {
     if (error instanceof UnusableStoreError && error.isInUse)
       throw new Failure(`data directory ${directory} is in use by another server`);
     if (error instanceof UnusableStoreError) throw new Failure(`${path} ${error.message}`);
-    throw new Failure(`cannot open ${path}: ${whyNot(path) ?? reasonOf(error)}`);
+    const isOfSystem = (error as NodeJS.ErrnoException).syscall !== undefined;
+    throw new Failure(`cannot open ${path}: ${(isOfSystem ? undefined : whyNot(path)) ?? reasonOf(error)}`);
   }
 }
 
-function makeDirectory(directory: string): void {
+function prepareDirectory(directory: string): void {
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeDirectory(resolve(directory));
     accessSync(directory, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
     const reason = codeOf(error) === "EEXIST" ? "it is not a directory" : reasonOf(error);
@@ -45,12 +47,27 @@ function makeDirectory(directory: string): void {
   }
 }
 
-/** What keeps this process from the file. It must not be opened to find out: closing it would drop SQLite's lock. */
+/** Step by step: Node's own recursion never ends where the system says "no such file" of a new one, as in /proc (Node 24). */
+function makeDirectory(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+  if (!existsSync(dirname(path))) makeDirectory(dirname(path));
+  mkdirSync(path, { mode: 0o700 });
+}
+
+/** A new file is for this user alone, and so will be SQLite's log: they hold tokens. An existing one is not opened. */
+function makeFile(path: string): void {
+  try {
+    closeSync(openSync(path, "wx", 0o600));
+  } catch (error) {
+    if (codeOf(error) !== "EEXIST") throw error;
+  }
+}
+
+/** What keeps SQLite from the file. It must not be opened to find out: closing it would drop a lock on it. */
 function whyNot(path: string): string | undefined {
   try {
-    if (!existsSync(path)) accessSync(dirname(path), constants.W_OK);
-    else if (!statSync(path).isFile()) return "it is not a file";
-    else accessSync(path, constants.R_OK | constants.W_OK);
+    if (!statSync(path).isFile()) return "it is not a file";
+    accessSync(path, constants.R_OK | constants.W_OK);
     return undefined;
   } catch (error) {
     return reasonOf(error);

@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { StoredKey } from "../../core/engine/index.ts";
 import { type SlotRow, storedKeyFrom, type WaiterRow } from "../../core/key/row-codec.ts";
@@ -28,6 +29,15 @@ const CACHE_KIB = 8_192;
 const BUSY = 5;
 const NOT_A_DATABASE = 26;
 const CORRUPT = 11;
+const FULL = 13;
+/** SQLite starts the log over once it has 1,000 pages, and the commit that is under way then may be long. */
+const LOG_PAGES = 1_500;
+const LOG_BYTES = LOG_PAGES * 4_096;
+
+export interface StoreOptions {
+  /** For tests: the disk is full when the database has so many pages. */
+  readonly maxPages?: number;
+}
 
 /** The file cannot be opened as a store. `why` completes the sentence "the file …". */
 export class UnusableStoreError extends Error {
@@ -61,12 +71,12 @@ export class SqliteStore implements Store {
   readonly #rows: Rows;
 
   /** Throws an `UnusableStoreError` if another process has the file, or if it is not a store of this version. */
-  static open(path: string): SqliteStore {
+  static open(path: string, { maxPages }: StoreOptions = {}): SqliteStore {
     const database = new DatabaseSync(path);
     try {
       configure(database);
-      // Grows the log to its usual size, so that later commits find their room even when the disk is full.
-      database.exec("PRAGMA wal_checkpoint(PASSIVE)");
+      if (path !== ":memory:") growLog(database, path);
+      if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
       return new SqliteStore(database);
     } catch (error) {
       database.close();
@@ -106,6 +116,7 @@ export class SqliteStore implements Store {
   }
 
   loadKey(id: number): StoredKey | undefined {
+    this.#assertStored();
     const all = (sql: string) => this.#database.prepare(sql).all(id);
     const [row] = all("SELECT head FROM keys WHERE id = ?") as unknown as { head: string }[];
     if (!row) return undefined;
@@ -116,6 +127,7 @@ export class SqliteStore implements Store {
   }
 
   loadSession(id: number): StoredRecords | undefined {
+    this.#assertStored();
     const row = this.#database.prepare("SELECT data FROM sessions WHERE id = ?").get(id) as
       | { data: string }
       | undefined;
@@ -136,6 +148,11 @@ export class SqliteStore implements Store {
 
   close(): void {
     this.#database.close();
+  }
+
+  /** What a transaction that could not be rolled back has changed must not be taken for stored. */
+  #assertStored(): void {
+    if (this.#database.isTransaction) throw new Error("a failed transaction is still open");
   }
 }
 
@@ -160,10 +177,32 @@ function configure(database: DatabaseSync): void {
   database.exec("COMMIT");
 }
 
+/**
+ * Grows the log to its usual size, so that later commits find their room when the disk is full: releases and renewals
+ * change pages that are there. The file keeps its size when the log starts over.
+ */
+function growLog(database: DatabaseSync, path: string): void {
+  if ((statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) < LOG_BYTES) {
+    // What is written here need not be durable. The checkpoint has to be.
+    database.exec("PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0");
+    const write = database.prepare("INSERT OR REPLACE INTO meta VALUES ('log', ?)");
+    try {
+      for (let page = 0; page < LOG_PAGES; page += 1) write.run(String(page));
+    } catch (error) {
+      // On a full disk everything can still be read.
+      if (codeOf(error) !== FULL) throw error;
+    }
+    database.exec("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000");
+  }
+  database.exec("PRAGMA wal_checkpoint(PASSIVE)");
+}
+
+function codeOf(error: unknown): number {
+  return ((error as { readonly errcode?: number }).errcode ?? 0) & 0xff;
+}
+
 function explained(error: unknown): unknown {
-  const { errcode } = error as { readonly errcode?: number };
-  if (errcode === undefined) return error;
-  const code = errcode & 0xff;
+  const code = codeOf(error);
   if (code === BUSY) return new UnusableStoreError("is in use by another server", { isInUse: true });
   if (code === NOT_A_DATABASE) return new UnusableStoreError("is not a database");
   if (code === CORRUPT) return new UnusableStoreError("is damaged");

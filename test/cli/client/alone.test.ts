@@ -1,4 +1,4 @@
-/** The command without anything that `npm install` brings: no packages, no workerd. */
+/** The command without anything that `npm install` brings: no packages. */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -139,7 +139,7 @@ describe("something that is no holdfast server", () => {
       73,
       /is full \((max_connections|it takes no more connections, or is starting)\): try again later$/m,
     ],
-  ])("but a front door that answers %d %s", async (status, error, code, line) => {
+  ])("but something before it that answers %d %s", async (status, error, code, line) => {
     const answer = JSON.stringify({ error });
     const url = await listening(createHttpServer((_, response) => response.writeHead(status).end(answer)));
     await expectAll(EVERY, url, code, line);

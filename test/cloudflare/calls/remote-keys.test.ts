@@ -146,16 +146,19 @@ describe("calls of one session to one key", () => {
 
   it("in trouble do not hold up calls to other keys", async () => {
     const [bad, good] = [fresh("key"), fresh("key")];
-    // The longest pauses there are.
+    // The longest pauses there are, and they last until the other key has answered.
     vi.spyOn(Math, "random").mockReturnValue(0.99);
+    const pause = Promise.withResolvers<void>();
+    const wait = scheduler.wait.bind(scheduler);
+    vi.spyOn(scheduler, "wait").mockImplementation((ms) => (ms > 50 ? pause.promise : wait(ms)));
     let [isDown, answered] = [true, 0];
     const { keys } = new Network((_, key) => (key === bad && isDown ? "lost" : undefined));
     const look = (key: string) => keys.ask(key, { type: "fenceOfHolder" }, always);
     const troubled = Array.from({ length: 40 }, () => look(bad).finally(() => (answered += 1)));
-    await scheduler.wait(1);
     await look(good);
     expect(answered).toBe(0);
     isDown = false;
+    pause.resolve();
     const outcomes = await Promise.allSettled(troubled);
     expect(outcomes.at(-1)).toEqual({ status: "fulfilled", value: { status: "free" } });
   });

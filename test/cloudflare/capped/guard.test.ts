@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { configOf, type Env } from "../../../src/cloudflare/env.ts";
 import { RateLimitObject } from "../../../src/cloudflare/rate-limit.ts";
 import { retryAfter } from "../../../src/cloudflare/service/rate-limit.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { fresh } from "../support.ts";
 
 afterEach(() => {
@@ -36,7 +37,7 @@ describe("the platform's guard", () => {
   });
 
   it("leaves the decision to our bucket when it fails", async () => {
-    vi.spyOn(console, "warn").mockImplementation(() => {});
+    expectLog("rate_limit_guard_unreachable", { error: "Error: unreachable" });
     const RATE_LIMIT_GUARD: RateLimit = { limit: () => Promise.reject(new Error("unreachable")) };
     const failing: Env = { ...env, RATE_LIMIT: env.RATE_LIMIT, RATE_LIMIT_GUARD };
     const address = fresh("address");

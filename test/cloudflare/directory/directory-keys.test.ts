@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { allDirectories, byDirectory, directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { gatherStats, type Stats, type StatsOptions } from "../../../src/reports/stats.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { command, grantedToken, IN_TIME, keyStub, service } from "../support.ts";
 
 afterEach(async () => {
@@ -86,6 +87,8 @@ describe("the list of keys", () => {
   });
 
   it("fills a page although keys between have been forgotten, and ends when none follows", async () => {
+    expectLog("key_unreadable");
+    expectLog("key_unreachable", { error: "Error: the key is listed, but its stored rows are gone" });
     await hold(["a", "d", "e"]);
     const founding = { foundedAt: Date.now(), hasGranted: true };
     for (const ghost of ["b", "c", "f", "g"]) await directoryOfKey(env, ghost).joinKey(ghost, founding, IN_TIME);

@@ -6,6 +6,7 @@ import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-ses
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { gatherStats } from "../../../src/reports/stats.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { service, until } from "../support.ts";
 
@@ -145,7 +146,7 @@ describe("sessions are counted", () => {
   });
 
   it("with those that cannot be reached", async () => {
-    vi.spyOn(console, "warn").mockImplementation(() => {});
+    expectLog("session_unreachable", { error: "Error: unreachable" });
     vi.spyOn(HttpSessionObject.prototype, "isLive").mockRejectedValue(new Error("unreachable"));
     await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
     pass(10_000);

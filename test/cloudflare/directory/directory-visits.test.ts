@@ -5,6 +5,7 @@ import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import type { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { callsAbout } from "../spies.ts";
 import { command, fresh, grantedToken, keyStub, storedIn, visitKeys } from "../support.ts";
@@ -68,9 +69,8 @@ describe("the directory's visits", () => {
   });
 
   it("to a key that cannot deliver its news are not repeated at once", async () => {
+    expectLog("session_unreachable", { error: "Error: unreachable" });
     const name = fresh("key");
-    vi.spyOn(console, "warn").mockImplementation(() => {});
-    vi.spyOn(console, "error").mockImplementation(() => {});
     vi.spyOn(SessionObject.prototype, "deliver").mockImplementation(() => {
       throw new Error("unreachable");
     });

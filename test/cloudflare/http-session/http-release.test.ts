@@ -4,6 +4,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { httpSessionName } from "../../../src/core/session-names.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
 import { fresh, until } from "../support.ts";
 
@@ -77,10 +78,12 @@ it("a release that was carried out, and not heard of, is answered as carried out
 it("a session that does not hold the token answers as ever", async () => {
   const [session, other, key] = [await newSession(), await newSession(), fresh("key")];
   const token = await lock(key, session);
+  expectLog("request_failed", { status: 410, error: "session_gone" });
   const nobody = await release(key, "f".repeat(32), token);
   expect([nobody.status, await nobody.text()]).toEqual([410, '{"error":"session_gone"}\n']);
   // The token is what counts, as over TCP: another session may release with it.
   expect((await release(key, other, token)).status).toBe(204);
+  expectLog("request_failed", { status: 404, error: "not_held" });
   const again = await release(key, session, token);
   expect([again.status, await again.text()]).toEqual([404, '{"error":"not_held"}\n']);
 });

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { POLL_HEADER } from "../../../src/cloudflare/http-session/asks.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { withholdOffers } from "../offers.ts";
 import { RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
@@ -128,6 +129,7 @@ describe("a poll whose session's object is lost", () => {
   });
 
   it("gives back the lock if the object was lost when it was offered", async () => {
+    expectLog("session_unreachable", { error: "Error: Application called abort() to reset Durable Object." });
     const { key, waiter, reply, release } = await contention();
     replaceNext(HttpSessionObject.prototype, "deliver", key, async () => {
       await reset(waiter);
@@ -140,6 +142,7 @@ describe("a poll whose session's object is lost", () => {
   });
 
   it("gives back the lock if the object was lost between picking it up and saying so", async () => {
+    expectLog("session_unreachable", { error: "Error: Application called abort() to reset Durable Object." });
     const { key, waiter, reply, release } = await contention();
     withholdOffers();
     const { pickUp } = KeyObject.prototype;
@@ -157,6 +160,7 @@ describe("a poll whose session's object is lost", () => {
 
 describe("a session whose object is lost while a request is on its way", () => {
   it("answers 503, and what the key grants is taken back", async () => {
+    expectLog("session_unreachable", { error: "Error: Application called abort() to reset Durable Object." });
     const [key, client] = [fresh("key"), await RestClient.open()];
     const { acquire } = KeyObject.prototype;
     replaceNext(KeyObject.prototype, "acquire", key, async function (this: KeyObject, command) {
@@ -222,6 +226,7 @@ describe("a wait that was cut off with the whole service", () => {
 
 describe("a key that is lost in the middle of an acquire", () => {
   it.each(["before", "after"])("%s it has decided, leaves no holder that nobody knows of", async (moment) => {
+    expectLog("operation_failed", { error: "Error: lost" });
     const [key, client] = [fresh("key"), await RestClient.open()];
     await client.release(key, await client.hold(key));
     const { acquire } = KeyObject.prototype;
@@ -289,6 +294,7 @@ describe("a notice", () => {
   });
 
   it("whose answer is lost gets the same answer again, and the lock stays", async () => {
+    expectLog("session_unreachable", { error: "Error: the answer is lost" });
     const { key, waiter, reply, release } = await contention();
     const { deliver } = HttpSessionObject.prototype;
     const notices = replaceNext(
@@ -346,6 +352,7 @@ async function isOpen(reply: Promise<RestReply>): Promise<boolean> {
 
 describe("a grant whose pick-up fails", () => {
   it("is told to the client all the same, once, if the key had counted it", async () => {
+    expectLog("session_unreachable", { error: "Error: Error: the answer is lost" });
     const { key, waiter, reply, release } = await contention();
     failPickUps(key, { unanswered: 1 });
     await release();
@@ -354,6 +361,7 @@ describe("a grant whose pick-up fails", () => {
   });
 
   it("is the client's for good once a later attempt has brought it, over HTTP", async () => {
+    expectLog("session_unreachable", { error: "Error: Error: unreachable" });
     const { key, waiter, reply, release } = await contention();
     // One by the notice, two by the session itself; the next one is by the notice that the key repeats.
     failPickUps(key, { unheard: 3 });
@@ -365,6 +373,7 @@ describe("a grant whose pick-up fails", () => {
   });
 
   it("is the client's for good once a later attempt has brought it, over a WebSocket", async () => {
+    expectLog("session_unreachable", { error: "Error: Error: unreachable" });
     const key = fresh("key");
     const [holder, waiter] = [await Client.open(), await Client.open()];
     const held = tokenOf(await holder.ask(`l\n${key}\n0\n`));
@@ -434,6 +443,7 @@ describe("a request that is put to its session twice at once", () => {
 
 describe("a session whose object is lost between the call of a request and its poll", () => {
   it("answers 503, and the request leaves its queue", async () => {
+    expectLog("session_unreachable", { error: "Error: Application called abort() to reset Durable Object." });
     const [holder, waiter, key] = [await RestClient.open(), await RestClient.open(), fresh("key")];
     await holder.hold(key);
     replaceNext(HttpSessionObject.prototype, "fetch", waiter.name, async function (this: HttpSessionObject, request) {

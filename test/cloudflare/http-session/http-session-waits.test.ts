@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { RemoteKeys } from "../../../src/cloudflare/calls/remote-keys.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
 import { fresh, keyStub, sessionsOn } from "../support.ts";
@@ -34,6 +35,7 @@ async function placed() {
 
 describe("a client that leaves its `wait`", () => {
   it("before that has reached its key keeps no place: the next one gets the lock", async () => {
+    expectLog("operation_failed", { error: "Error: lost on its way" });
     const { key, holder, client, next, behind, release } = await placed();
     const cancels = vi.spyOn(KeyObject.prototype, "cancel");
     const leaving = new AbortController();
@@ -51,6 +53,7 @@ describe("a client that leaves its `wait`", () => {
   });
 
   it("before that has reached its key does not hold what its place has become", async () => {
+    expectLog("operation_failed", { error: "Error: lost on its way" });
     const { key, client, behind, release } = await placed();
     const cancels = vi.spyOn(KeyObject.prototype, "cancel");
     const leaving = new AbortController();
@@ -66,6 +69,7 @@ describe("a client that leaves its `wait`", () => {
   });
 
   it("before that has reached its key keeps a lock that it knows from its `enqueue`", async () => {
+    expectLog("operation_failed", { error: "Error: lost on its way" });
     const [client, key] = [await RestClient.open(), fresh("key")];
     const token = tokenIn(await client.enqueue(key));
     const cancels = vi.spyOn(KeyObject.prototype, "cancel");
@@ -153,6 +157,7 @@ describe("two `wait`s of one session on one key", () => {
   });
 
   it("are both answered if the first is left: the second is too late for its place", async () => {
+    expectLog("operation_failed", { error: "Error: lost on its way" });
     const { key, holder, client, next } = await placed();
     const { lost, repeat } = loseNextCall(key);
     const leaving = new AbortController();

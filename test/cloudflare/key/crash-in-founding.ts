@@ -3,7 +3,7 @@ import { expect, vi } from "vitest";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import type { AcquireCommand } from "../../../src/core/engine/index.ts";
 import { replaceNext } from "../spies.ts";
-import { command, IN_TIME, keyStub, until } from "../support.ts";
+import { command, IN_TIME, keyStub, never, until } from "../support.ts";
 
 /** The directory lists the key, and its answer to the key is lost. */
 export async function loseListing(name: string): Promise<void> {
@@ -31,7 +31,7 @@ export async function crashInFounding(
     if (where === "after the listing") await joinKey.call(this, key, founding, IN_TIME);
     isAsked = true;
     // As long as the key waits for this answer, it has nothing but what it has stored.
-    return new Promise(() => {});
+    return never();
   });
   const first = command({ session: "first", request: "r1", ...overrides });
   const lost = expect((async () => keyStub(name)[use](first))()).rejects.toThrow();

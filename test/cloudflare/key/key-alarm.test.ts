@@ -5,6 +5,7 @@ import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyStore } from "../../../src/cloudflare/key/rows.ts";
 import type { NoticeAnswer } from "../../../src/core/engine/index.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { eager, scriptSessions } from "../listeners.ts";
 import { replaceNext } from "../spies.ts";
@@ -67,6 +68,7 @@ describe("a key's alarm", () => {
   });
 
   it("is set again when its run fails, and the state stays intact", async () => {
+    expectLog("key_alarm_failed", { error: "Error: unreachable" });
     stopClock();
     const name = fresh("key");
     const stub = keyStub(name);
@@ -77,7 +79,6 @@ describe("a key's alarm", () => {
     await evictDurableObject(stub);
     await stub.describe();
     pass(120_000);
-    vi.spyOn(console, "error").mockImplementation(() => {});
     replaceNext(DirectoryObject.prototype, "joinKey", name, async () => {
       throw new Error("unreachable");
     });

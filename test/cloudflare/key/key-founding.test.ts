@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { callsAbout } from "../spies.ts";
 import { command, countRows, fresh, grantedToken, keyStub, storedIn, visitKeys, WAIT } from "../support.ts";
@@ -159,8 +160,8 @@ describe("a key that is woken again and again during its first hold", () => {
   });
 
   it("is missed from then on, also after many wake-ups", async () => {
+    expectLog("key_unreadable");
     const { name } = await asleep();
-    vi.spyOn(console, "error").mockImplementation(() => {});
     for (let time = 0; time < 2; time++) {
       expect((await keyStub(name).acquire(command())).status).toBe("timeout");
       await evictDurableObject(keyStub(name));

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
 import { command, fresh, grantedToken, keyStub, loseRows, storedIn, visitKeys } from "../support.ts";
@@ -12,8 +13,6 @@ import { crashInFounding } from "./crash-in-founding.ts";
 
 beforeEach(() => {
   stopClock();
-  vi.spyOn(console, "warn").mockImplementation(() => {});
-  vi.spyOn(console, "error").mockImplementation(() => {});
 });
 afterEach(async () => {
   vi.restoreAllMocks();
@@ -163,6 +162,7 @@ describe("a key that is alive", () => {
   });
 
   it("is listed again although the clock was set back since others were pruned, and is missed from then on", async () => {
+    expectLog("key_unreachable", { error: "Error: lost" });
     const { name } = await idleAndJoining();
     replaceNext(KeyObject.prototype, "forgetRetired", name, async () => {
       throw new Error("lost");

@@ -1,20 +1,17 @@
 /** What must hold in the life of a key, whatever comes late, is lost or is set otherwise. See ADR 21. */
 import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { configOf } from "../../../src/cloudflare/env.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { replaceNext } from "../spies.ts";
 import { command, fresh, grantedToken, keyStub, loseRows, storedIn, until, visitKeys } from "../support.ts";
 import { crashInFounding } from "./crash-in-founding.ts";
 
-beforeEach(() => {
-  vi.spyOn(console, "warn").mockImplementation(() => {});
-  vi.spyOn(console, "error").mockImplementation(() => {});
-});
 afterEach(async () => {
   vi.restoreAllMocks();
   vi.useRealTimers();
@@ -84,6 +81,7 @@ describe("a first grant that was never listed, with the clock set back", () => {
 
 describe("a key that has asked to join after it agreed to be forgotten", () => {
   it("is not deleted by the question it agreed to before", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     stopClock();
     const { name } = await idle();
     const { forgetRetired } = KeyObject.prototype;
@@ -106,6 +104,7 @@ describe("a key that has asked to join after it agreed to be forgotten", () => {
   });
 
   it("is missed if it is used again, and loses its rows, before it is told to delete them", async () => {
+    expectLog("key_unreadable");
     stopClock();
     const { name } = await idle();
     replaceNext(KeyObject.prototype, "forgetRetired", name, async function (this: KeyObject) {
@@ -166,6 +165,7 @@ describe("a directory that does not answer", () => {
   );
 
   it("has an alarm although the last one failed half-way", async () => {
+    expectLog("keys_not_visited", { error: "Error: disk is full" });
     stopClock();
     const { name } = await idle();
     const alarm = await runInDurableObject(directoryOfKey(env, name), async (object, { storage }) => {
@@ -232,6 +232,7 @@ describe("other copies and settings", () => {
   });
 
   it("a key that agreed is missed although GC_MAX_IDLE_S was raised with the restart", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     stopClock();
     const { name } = await idle();
     replaceNext(KeyObject.prototype, "forgetRetired", name, isLost);
@@ -257,6 +258,7 @@ describe("other copies and settings", () => {
 
 describe("a disk that fails once", () => {
   it("while a key is deleted does not leave its rows behind for ever", async () => {
+    expectLog("key_unreachable", { error: "Error: disk" });
     stopClock();
     const { name } = await idle();
     await runInDurableObject(keyStub(name), (_, { storage }) => {
@@ -273,6 +275,7 @@ describe("a disk that fails once", () => {
   });
 
   it("while a key joins that was being forgotten does not hide the loss of its rows", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     stopClock();
     const { name } = await idle();
     replaceNext(KeyObject.prototype, "forgetRetired", name, isLost);
@@ -303,6 +306,7 @@ describe("a key that has lost its rows, and whose object was lost while it was f
   }
 
   it("is not shown as held by a grant that was never listed, nor is that grant taken away", async () => {
+    expectLog("key_unreachable", { error: "Error: the key is listed, but its stored rows are gone" });
     const { name, held } = await lost();
     for (const ask of [
       () => keyStub(name).describe(),
@@ -343,6 +347,7 @@ describe("a key that has lost its rows, and whose object was lost while it was f
 });
 
 it("a key that was pruned, and then lost while it was founded again, is pruned all the same", async () => {
+  expectLog("key_unreachable", { error: "Error: the answer is lost" });
   stopClock();
   const { name } = await idle();
   const { forgetRetired } = KeyObject.prototype;

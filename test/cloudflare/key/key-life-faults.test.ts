@@ -11,6 +11,7 @@ import { DirectoryObject, type Founding } from "../../../src/cloudflare/director
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import type { AcquireOutcome } from "../../../src/core/engine/index.ts";
 import { Schedule } from "../../simulation/schedule.ts";
+import { allowLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { command, grantedToken, keyStub, loseRows, storedIn } from "../support.ts";
 
@@ -20,7 +21,6 @@ const GONE = "rows are gone";
 
 beforeEach(() => {
   stopClock();
-  for (const level of ["warn", "error"] as const) vi.spyOn(console, level).mockImplementation(() => {});
 });
 afterEach(async () => {
   vi.restoreAllMocks();
@@ -52,6 +52,7 @@ class Story {
 
   constructor(seed: number) {
     this.name = `key-of-story-${seed}`;
+    allowLog("key_unreachable", { key: this.name, error: /planted/ });
     this.#schedule = new Schedule(seed);
     this.#disturb(DirectoryObject.prototype, "joinKey", (name, founding, askedAt) =>
       directoryOfKey(env, name as string).joinKey(name as string, founding as Founding, askedAt as number),

@@ -5,6 +5,7 @@ import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { CloudflareService } from "../../../src/cloudflare/service/cloudflare-service.ts";
 import { app } from "../../../src/http/app.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
 import {
@@ -46,7 +47,6 @@ async function lostWhileHeld(): Promise<string> {
   grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 86_400 })));
   await loseRows(name);
   pass(1);
-  vi.spyOn(console, "error").mockImplementation(() => {});
   return name;
 }
 
@@ -56,21 +56,18 @@ describe("a key that has lost its rows", () => {
     const stub = keyStub(name);
     grantedToken(await stub.acquire(command()));
     await loseRows(name);
-    const log = vi.spyOn(console, "error").mockImplementation(() => {});
     for (let life = 0; life < 3; life++) {
       await expect((async () => stub.acquire(command()))()).rejects.toThrow(GONE);
       await expect((async () => stub.enqueue(command({ limit: 2 })))()).rejects.toThrow(GONE);
       await evictDurableObject(stub);
     }
-    const lines = log.mock.calls.map(([line]) => JSON.parse(line));
-    expect(lines[0]).toMatchObject({ event: "key_unreadable", key: name });
+    expectLog("key_unreadable", { key: name });
   });
 
   it("does not tell its holder that nothing is held, nor anybody that it does not exist", async () => {
     const name = fresh("key");
     const held = grantedToken(await keyStub(name).acquire(command()));
     await loseRows(name);
-    vi.spyOn(console, "error").mockImplementation(() => {});
     const stub = keyStub(name);
     await expect((async () => stub.renew(held, 5))()).rejects.toThrow(GONE);
     await expect((async () => stub.release(held, ""))()).rejects.toThrow(GONE);
@@ -80,11 +77,11 @@ describe("a key that has lost its rows", () => {
   });
 
   it("answers `error` to a client, and its other keys go on", async () => {
+    expectLog("operation_failed", { error: "Error: the key is listed, but its stored rows are gone" });
     const [lost, well] = [fresh("key"), fresh("key")];
     const client = await Client.open();
     for (const key of [lost, well]) await client.ask(`l\n${key}\n0\n`);
     await loseRows(lost);
-    vi.spyOn(console, "error").mockImplementation(() => {});
     const other = await Client.open();
     expect(await other.ask(`l\n${lost}\n0\n`)).toBe("error");
     expect(await other.ask(`l\n${well}\n0\n`)).toBe("timeout");
@@ -117,7 +114,6 @@ describe("a key that has lost its rows", () => {
     const name = fresh("key");
     grantedToken(await keyStub(name).acquire(command()));
     await loseRows(name);
-    vi.spyOn(console, "error").mockImplementation(() => {});
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);
     stopClock();
     pass(100_000);
@@ -130,7 +126,6 @@ describe("a key that has lost its rows", () => {
     const name = fresh("key");
     const held = grantedToken(await keyStub(name).acquire(command()));
     await loseRows(name);
-    vi.spyOn(console, "error").mockImplementation(() => {});
     await crashInFounding(name, "before the listing");
     await expect((async () => keyStub(name).renew(held, 5))()).rejects.toThrow(GONE);
     await expect((async () => keyStub(name).acquire(command()))()).rejects.toThrow(GONE);

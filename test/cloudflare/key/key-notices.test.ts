@@ -1,6 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { NoticeAnswer } from "../../../src/core/engine/index.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { eager, type FakeSession, scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
@@ -24,6 +25,7 @@ describe("notices to sessions", () => {
   };
 
   it("a lost one is repeated within a second", async () => {
+    expectLog("session_unreachable", { error: "Error: lost on the way" });
     // An hour ahead, where no alarm fires but by hand.
     stopClock();
     pass(3_600_000);
@@ -65,6 +67,7 @@ describe("notices to sessions", () => {
   });
 
   it("one whose answer is lost does no harm: the pick-up counts", async () => {
+    expectLog("session_unreachable", { error: "Error: the answer is lost" });
     const { stub, seen } = await handOver((name, seen) => ({
       async deliver({ request }): Promise<NoticeAnswer> {
         seen.push(grantedToken(await keyStub(name).pickUp(request)));
@@ -89,6 +92,7 @@ describe("notices to sessions", () => {
   });
 
   it("one to a session that cannot be reached costs nobody else anything, and its slot passes on after five seconds or its lease", async () => {
+    expectLog("session_unreachable", { error: "Error: unreachable" });
     const scripts = scriptSessions();
     const name = fresh("key");
     const stub = keyStub(name);
@@ -103,6 +107,7 @@ describe("notices to sessions", () => {
   });
 
   it("a promotion survives the loss of both objects and is delivered", async () => {
+    expectLog("session_unreachable", { error: "Error: lost" });
     const scripts = scriptSessions();
     const name = fresh("key");
     const stub = keyStub(name);

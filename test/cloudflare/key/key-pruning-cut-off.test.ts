@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
 import { command, countRows, fresh, grantedToken, keyStub, loseRows, storedIn, visitKeys } from "../support.ts";
@@ -11,8 +12,6 @@ import { loseListing } from "./crash-in-founding.ts";
 
 beforeEach(() => {
   stopClock();
-  vi.spyOn(console, "warn").mockImplementation(() => {});
-  vi.spyOn(console, "error").mockImplementation(() => {});
 });
 afterEach(async () => {
   vi.restoreAllMocks();
@@ -90,6 +89,7 @@ describe("a key that is being pruned", () => {
   });
 
   it("and loses its memory after it has agreed asks the directory before it grants anything", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     const { name, token } = await idle();
     whenForgotten(name, isLost);
     await visitKeys(name);
@@ -102,6 +102,7 @@ describe("a key that is being pruned", () => {
   });
 
   it("and has deleted its rows when the directory is lost may be founded again at once", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     const { name, token } = await idle();
     await deletedWithoutAnswer(name);
     expect(await listsIt(name)).toBe(true);
@@ -112,6 +113,7 @@ describe("a key that is being pruned", () => {
   });
 
   it("and has deleted its rows when the directory is lost is forgotten at the next visit", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     const { name } = await idle();
     await deletedWithoutAnswer(name);
     pass(240_000);
@@ -151,6 +153,7 @@ describe("a key that is being pruned", () => {
   });
 
   it("and joins again although it has granted nothing is missed from then on", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     const name = await unfounded();
     whenForgotten(name, async (key) => {
       grantedToken(await key.acquire(command({ leaseSeconds: 86_400 })));
@@ -162,6 +165,7 @@ describe("a key that is being pruned", () => {
   });
 
   it("and is told to delete its rows too late, when it has been used again, keeps them", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     const { name } = await idle();
     let late: string | undefined;
     replaceNext(KeyObject.prototype, "forgetRetired", name, async (question) => {
@@ -190,6 +194,7 @@ describe("a key that is being pruned", () => {
   });
 
   it("and forgets that it agreed, with the clock set back, is missed after the directory's next visit", async () => {
+    expectLog("key_unreachable", { error: "Error: the answer is lost" });
     const { name } = await idle();
     whenForgotten(name, isLost);
     await visitKeys(name);

@@ -2,6 +2,7 @@ import { evictDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { NoticeAnswer } from "../../../src/core/engine/index.ts";
 import type { Loss } from "../../../src/core/session/effects.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { eager, scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
 
@@ -39,6 +40,7 @@ describe("stealing", () => {
   });
 
   it("a hold that was not picked up yet answers its waiter `lease_expired`", async () => {
+    expectLog("session_unreachable", { error: "Error: not now" });
     const scripts = scriptSessions();
     const stub = keyStub(fresh("key"));
     const heard: string[] = [];

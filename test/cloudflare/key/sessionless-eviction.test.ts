@@ -4,6 +4,7 @@ import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { ClaimCommand } from "../../../src/core/engine/index.ts";
 import { newSessionlessOwner } from "../../../src/core/session-names.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { fresh, keyStub, rowsWritten, until } from "../support.ts";
 
 afterEach(() => {
@@ -33,6 +34,7 @@ describe("a key whose object is evicted", () => {
     expect((await ask("PUT", `/v1/files/${name}`, CREATE, "nonce=0a")).status).toBe(200);
     expect((await ask("DELETE", `/v1/files/${name}`)).status).toBe(204);
     expect((await ask("GET", `/v1/files/${name}`)).status).toBe(404);
+    expectLog("request_failed", { path: "/v1/files/{name}", status: 404 });
   });
 
   it("still has its Terraform lock [T17]", async () => {

@@ -3,6 +3,7 @@ import { MetricsObject } from "../../../src/cloudflare/metrics/metrics-object.ts
 import { type FinishedRequest, recordRequest, renderMetrics } from "../../../src/http/middleware/metrics.ts";
 import { VERSION } from "../../../src/version.ts";
 import { parseExposition, sampleValue } from "../../metrics/parse.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { fresh, service, until } from "../support.ts";
 
@@ -108,6 +109,7 @@ describe("many requests in a row", () => {
   });
 
   it("carry on with what could not be reported", async () => {
+    expectLog("metrics_not_reported", { error: "Error: out of order" });
     const path = `/${fresh("route")}`;
     vi.spyOn(MetricsObject.prototype, "report").mockImplementationOnce(() => {
       throw new Error("out of order");

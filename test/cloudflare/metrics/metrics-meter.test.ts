@@ -4,6 +4,7 @@ import { settleReports } from "../../../src/cloudflare/metrics/isolate-tally.ts"
 import { Meter } from "../../../src/cloudflare/metrics/meter.ts";
 import { MetricsObject } from "../../../src/cloudflare/metrics/metrics-object.ts";
 import type { Sums } from "../../../src/core/metrics/tally.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { fresh } from "../support.ts";
 
@@ -112,7 +113,7 @@ describe("what an isolate has counted", () => {
   });
 
   it("is in a later report if it could not be reported, and is never in its object's way", async () => {
-    vi.spyOn(console, "error").mockImplementation(() => {});
+    expectLog("metrics_not_reported", { error: "Error: out of order" });
     const { meter, sums, settled, work } = open();
     const failing = vi.spyOn(MetricsObject.prototype, "report").mockImplementationOnce(() => {
       throw new Error("out of order");

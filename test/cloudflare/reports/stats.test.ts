@@ -6,6 +6,7 @@ import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId, ownerIdOf } from "../../../src/core/session-names.ts";
 import { gatherKey, gatherStats } from "../../../src/reports/stats.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { Client, command, grantedToken, keyStub, service, storedIn, tokenOf, WAIT } from "../support.ts";
 
@@ -260,6 +261,7 @@ describe("the history of a key", () => {
   });
 
   it("is told also when its labels cannot be left with the key, which is asked to only when there are new ones", async () => {
+    expectLog("key_unreachable", { error: "Error: unreachable" });
     await keyStub("k").acquire(command({ session: await open("ws", "me") }));
     const remember = vi.spyOn(KeyObject.prototype, "rememberLabels").mockImplementationOnce(() => {
       throw new Error("unreachable");

@@ -1,6 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { expectLog } from "../../support/expected-logs.ts";
 import { Client, fresh, sessionsOn, until } from "../support.ts";
 
 const open = () => {
@@ -56,6 +57,7 @@ describe("the upgrade to godistlock", () => {
   it("asks for the subprotocol, and for an upgrade", async () => {
     const at = (path: string, headers: Record<string, string>) =>
       exports.default.fetch(`http://holdfast${path}`, { headers });
+    for (const status of [426, 400, 404]) expectLog("request_failed", { status });
     const plain = await at("/v1/godistlock", {});
     expect([plain.status, plain.headers.get("Upgrade")]).toEqual([426, "websocket"]);
     expect((await at("/v1/godistlock", { Upgrade: "websocket" })).status).toBe(400);

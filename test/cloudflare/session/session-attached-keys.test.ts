@@ -5,6 +5,7 @@ import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionSocket } from "../../../src/cloudflare/session/session-socket.ts";
 import { SessionRows } from "../../../src/cloudflare/session-common/session-rows.ts";
 import { SessionStore } from "../../../src/cloudflare/session-common/session-store.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { Client, fresh, keyStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -62,7 +63,7 @@ describe("the keys of a session that ends with its socket", () => {
   });
 
   it("are left although they could not be reached at first, and the object was lost meanwhile", async () => {
-    vi.spyOn(console, "warn").mockImplementation(() => {});
+    expectLog("key_unreachable", { error: "Error: unreachable" });
     const { client, key, session } = await holder();
     const object = env.SESSION.getByName(session);
     await evictDurableObject(object, { webSockets: "hibernate" });

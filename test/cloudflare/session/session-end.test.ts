@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { ownerIdOf } from "../../../src/core/session-names.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { Client, command, fresh, keyStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -27,6 +28,7 @@ describe("a client that leaves", () => {
   });
 
   it("is cleaned up everywhere although one key cannot be reached, and there later", async () => {
+    expectLog("key_unreachable", { error: "Error: unreachable" });
     const keys = Array.from({ length: 20 }, () => fresh("key"));
     const unreachable = keys[7] ?? "";
     const client = await Client.open();
@@ -109,6 +111,7 @@ describe("a session lost by a fault of the service", () => {
 
 describe("a request whose outcome is unknown", () => {
   it("answers `error` and leaves no holder behind", async () => {
+    expectLog("operation_failed", { error: "Error: the answer is lost" });
     const key = fresh("key");
     const client = await Client.open();
     const { acquire } = KeyObject.prototype;
@@ -122,6 +125,7 @@ describe("a request whose outcome is unknown", () => {
   });
 
   it("does not harm the other requests of its connection", async () => {
+    expectLog("operation_failed", { error: "Error: unreachable" });
     const [bad, good] = [fresh("key"), fresh("key")];
     const client = await Client.open();
     vi.spyOn(DirectoryObject.prototype, "joinKey").mockRejectedValueOnce(new Error("unreachable"));

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionStore } from "../../../src/cloudflare/session-common/session-store.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { withholdOffers } from "../offers.ts";
 import { replaceNext } from "../spies.ts";
@@ -29,6 +30,7 @@ async function contention(key: string, request = `l\n${key}\n60\n`) {
 
 describe("a grant whose pick-up was counted but not heard", () => {
   it("is told to the client all the same, once", async () => {
+    expectLog("session_unreachable", { error: "Error: Error: the answer is lost" });
     const key = fresh("key");
     const { waiter, release } = await contention(key);
     withholdOffers();

@@ -38,7 +38,6 @@ describe("a client that watches its leases hears at once of the end of one it ha
     replaceNext(KeyObject.prototype, "watch", key, () => {
       throw new Error("lost");
     });
-    vi.spyOn(console, "warn").mockImplementation(() => {});
     expect(await client.ask(WATCH)).toBe("@w ok");
     expect(await client.line()).toBe(`! lost ${key} ${token} expired`);
   });
@@ -59,7 +58,6 @@ it("a client that has resumed hears of a loss, although its session was lost bef
   const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
     throw new Error("unreachable");
   });
-  vi.spyOn(console, "warn").mockImplementation(() => {});
   const credential = (await client.ask(RESUME)).split(" ")[2];
   await until(() => watch.mock.calls.length > 0);
   // A deploy: the object and its socket are lost.
@@ -85,7 +83,6 @@ describe("telling keys that their leases are watched", () => {
     const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
       throw new Error("unreachable");
     });
-    vi.spyOn(console, "warn").mockImplementation(() => {});
     const credential = (await client.ask(RESUME)).split(" ")[2];
     await until(() => watch.mock.calls.length > 0);
     // A deploy: the object and its socket are lost.

@@ -25,6 +25,7 @@ class Stage {
     assert.ok(result.ok);
     const store: Store = {
       ...VOLATILE_STORE,
+      isVolatile: false,
       commit: (write) => {
         if (this.isDiskFull) throw new Error("the disk is full");
         VOLATILE_STORE.commit(write);

@@ -441,15 +441,18 @@ describe("a long answer", () => {
   const long = () => new Response("z".repeat(LENGTH));
 
   test("is sent whole, also to a client that reads slowly", async () => {
-    const { http } = await opened(long, { writeTimeoutMs: 300 });
+    // Each pause is a tenth of the time-out, all of them together are longer.
+    const { http } = await opened(long, { writeTimeoutMs: 2_000 });
     const client = dial(http, get("/"));
-    const reading = setInterval(() => {
+    let pauses = 0;
+    client.socket.on("data", () => {
+      if (client.heard.length < (pauses + 1) * 1_500_000) return;
+      pauses += 1;
       client.socket.pause();
-      setTimeout(() => client.socket.resume(), 100);
-    }, 150);
-    await eventually(() => expect(client.heard.length).toBeGreaterThan(LENGTH), 20_000);
-    clearInterval(reading);
-    client.socket.resume();
+      setTimeout(() => client.socket.resume(), 200);
+    });
+    await eventually(() => expect(client.heard.length).toBeGreaterThan(LENGTH), 40_000);
+    expect(pauses).toBeGreaterThan(10);
     client.socket.write(get("/"));
     await becomes(() => statusesOf(client).length, 2);
   });

@@ -11,13 +11,18 @@ export class VirtualRuntime implements Runtime {
   #turns: (() => void)[] = [];
   readonly #timers = new Set<Timer>();
   #random = 0;
+  #looked = 0;
+  /** How much time passes for those who look at `elapsed`: what a turn may take is used up sooner. */
+  msPerLook = 0;
+  longestTimerMs = 0;
 
   now(): number {
     return this.#now;
   }
 
   elapsed(): number {
-    return this.#now;
+    this.#looked += this.msPerLook;
+    return this.#now + this.#looked;
   }
 
   atEndOfTurn(callback: () => void): void {
@@ -25,6 +30,7 @@ export class VirtualRuntime implements Runtime {
   }
 
   after(ms: number, callback: () => void): () => void {
+    this.longestTimerMs = Math.max(this.longestTimerMs, ms);
     const timer = { at: this.#now + ms, callback };
     this.#timers.add(timer);
     return () => this.#timers.delete(timer);
@@ -37,6 +43,11 @@ export class VirtualRuntime implements Runtime {
       .padStart(8, "0")
       .repeat(Math.ceil(bytes / 4))
       .slice(0, bytes * 2);
+  }
+
+  /** Turns that have yet to end: 0 if there is nothing to do. */
+  get turns(): number {
+    return this.#turns.length;
   }
 
   /** Ends the current turn. */
@@ -69,6 +80,11 @@ export class VirtualRuntime implements Runtime {
     let earliest: Timer | undefined;
     for (const timer of this.#timers) if (timer.at <= until && !(earliest && earliest.at <= timer.at)) earliest = timer;
     return earliest;
+  }
+
+  /** Time passes without anything being done, as while a commit takes long. */
+  stall(ms: number): void {
+    this.#now += ms;
   }
 
   /** The machine's clock is set back. */

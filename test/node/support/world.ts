@@ -2,7 +2,8 @@ import { readConfig } from "../../../src/core/config/config.ts";
 import type { Carrier, Connection } from "../../../src/node/clients.ts";
 import { NodeHost } from "../../../src/node/host.ts";
 import { serviceOf } from "../../../src/node/service.ts";
-import { SqliteStore } from "../../../src/node/store/sqlite.ts";
+import { VOLATILE_STORE } from "../../../src/node/store/memory.ts";
+import { SqliteStore, type StoreOptions } from "../../../src/node/store/sqlite.ts";
 import type { Rows, Store } from "../../../src/node/store/store.ts";
 import type { ClientEntry, Credential, Service } from "../../../src/service.ts";
 import { VirtualRuntime } from "./virtual-runtime.ts";
@@ -10,15 +11,23 @@ import { VirtualRuntime } from "./virtual-runtime.ts";
 /** A database whose commits fail while it is told to. */
 export class FragileStore implements Store {
   readonly isVolatile = false;
-  readonly #store = SqliteStore.open(":memory:");
+  readonly #store: SqliteStore;
   fails = false;
+  failsToRead = false;
   commits = 0;
+  /** Runs while a commit is under way. */
+  committing = () => {};
+
+  constructor(options: StoreOptions = {}) {
+    this.#store = SqliteStore.open(":memory:", options);
+  }
 
   load() {
     return this.#store.load();
   }
 
   loadKey(id: number) {
+    if (this.failsToRead) throw new Error("I/O error");
     return this.#store.loadKey(id);
   }
 
@@ -29,6 +38,7 @@ export class FragileStore implements Store {
   commit(write: (rows: Rows) => void): void {
     this.#store.commit((rows) => {
       write(rows);
+      this.committing();
       if (this.fails) throw new Error("disk full");
     });
     this.commits += 1;
@@ -81,6 +91,11 @@ export class Client implements Carrier {
     this.connection?.received(encoder.encode(`${command}\n${key}\n${argument}\n`));
   }
 
+  /** Sends requests in one piece. */
+  askAll(requests: readonly (readonly [command: string, key: string, argument: string])[]): void {
+    this.connection?.received(encoder.encode(requests.map((lines) => `${lines.join("\n")}\n`).join("")));
+  }
+
   /** The last line. */
   get last(): string | undefined {
     return this.lines.at(-1);
@@ -97,17 +112,30 @@ export class Client implements Carrier {
   }
 }
 
+/** What the client was told to resume its session with. */
+export function credentialOf({ lines }: Client): Credential {
+  const [, session = "", secret = ""] =
+    lines.map((line) => /^ok ([0-9a-f]+)\.([0-9a-f]+) /.exec(line)).find(Boolean) ?? [];
+  return { session, secret };
+}
+
 /** One Node host in virtual time, on a real database. */
 export class World {
   readonly runtime = new VirtualRuntime();
-  readonly store = new FragileStore();
+  readonly store: FragileStore;
   readonly logged: string[] = [];
   readonly faults: unknown[] = [];
   readonly #variables: Readonly<Record<string, string>>;
+  readonly #isVolatile: boolean;
   host: NodeHost;
 
-  constructor(variables: Readonly<Record<string, string>> = {}) {
+  constructor(
+    variables: Readonly<Record<string, string>> = {},
+    { isVolatile = false, ...options }: StoreOptions & { readonly isVolatile?: boolean } = {},
+  ) {
+    this.store = new FragileStore(options);
     this.#variables = variables;
+    this.#isVolatile = isVolatile;
     this.host = this.#start();
   }
 
@@ -146,7 +174,7 @@ export class World {
     if (!read.ok) throw new Error(`${read.bad[0].name} ${read.bad[0].rule}`);
     const host = new NodeHost({
       config: read.config,
-      store: this.store,
+      store: this.#isVolatile ? VOLATILE_STORE : this.store,
       runtime: this.runtime,
       log: (_, event) => this.logged.push(event),
       failed: (fault) => this.faults.push(fault),

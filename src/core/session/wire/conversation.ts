@@ -168,7 +168,7 @@ export class Conversation implements SocketConversation {
   answered(entry: TrackedRequest, outcome: Outcome): void {
     if (this.#isOver) return;
     this.#ended(entry);
-    this.#replies.answer(entry.tag, outcome);
+    this.#replies.answer(entry.tag, outcome, entry.key);
     if (entry.tag === undefined) this.#runTurns();
     else this.#closeIfDone();
   }

@@ -18,17 +18,22 @@ export class Replies {
   }
 
   say(tag: string | undefined, line: string): void {
-    if (this.#isHushed) return;
-    this.#context.emit({ type: "send", line: tag === undefined ? `${line}\n` : `@${tag} ${line}\n` });
+    if (!this.#isHushed) this.#context.emit({ type: "send", line: tagged(tag, line) });
   }
 
   ok(tag: string | undefined): void {
     this.say(tag, wireReply("ok"));
   }
 
-  answer(tag: string | undefined, outcome: Outcome): void {
-    this.#context.emit({ type: "count", happening: { type: "answered", status: outcome.status } });
-    this.say(tag, wireReplyOf(outcome));
+  /** `key`: the one that the request is about. */
+  answer(tag: string | undefined, outcome: Outcome, key?: string): void {
+    const { status, token } = outcome;
+    this.#context.emit({ type: "count", happening: { type: "answered", status } });
+    if (key === undefined || token === undefined || this.#isHushed) this.say(tag, wireReplyOf(outcome));
+    else {
+      const grant = { key, token, lateLine: tagged(tag, wireReply("lease_expired")) };
+      this.#context.emit({ type: "send", line: tagged(tag, wireReplyOf(outcome)), grant });
+    }
   }
 
   /** Answers a malformed request; `code` says what is wrong with it. */
@@ -46,4 +51,8 @@ export class Replies {
   lost({ key, token, reason }: Loss): void {
     this.say(undefined, `! lost ${key} ${token} ${reason}`);
   }
+}
+
+function tagged(tag: string | undefined, line: string): string {
+  return tag === undefined ? `${line}\n` : `@${tag} ${line}\n`;
 }

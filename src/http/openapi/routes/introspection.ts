@@ -50,8 +50,8 @@ export const introspectionOperations = {
     tags: ["introspection"],
     summary: "Metrics for Prometheus",
     description:
-      "Counters, gauges and histograms in Prometheus' text format. No label holds a key, token or address. At most " +
-      'a hundred keys are asked; figures that are therefore estimates are labelled `estimated="true"`.',
+      "Counters, gauges and histograms in Prometheus' text format. No label holds a key, token or address. On " +
+      'Cloudflare at most a hundred keys are asked; figures that are therefore estimates are labelled `estimated="true"`.',
     request: { query: metricsQuery },
     responses: {
       200: text("The metrics.", "text/plain", METRICS),
@@ -102,8 +102,8 @@ export const introspectionOperations = {
     summary: "Who holds what",
     description:
       "Sessions, and keys in the order of their bytes. Tokens never appear; asking changes nothing. " +
-      "A page that is not the last carries `next_cursor`; it may have fewer keys than `limit`, because a reply asks, " +
-      "and wakes, at most a hundred keys.",
+      "A page that is not the last carries `next_cursor`; it may have fewer keys than `limit`: on Cloudflare a " +
+      "reply asks, and wakes, at most a hundred keys.",
     request: { query: statsQuery },
     responses: {
       200: reply("The service at a glance.", statsReply, { plain: STATS, detailed: DETAILED_STATS }),

@@ -57,7 +57,7 @@ export const adminOperations = {
     description:
       "A key whose stored rows are gone grants nothing, because somebody may still hold it. This forgets that it existed, " +
       "so that it can be locked again: ask for it when no lease of it can be running any more. A key that is well is left " +
-      "alone. Needs the admin token as bearer token.",
+      "alone; on Node all are. Needs the admin token as bearer token.",
     request: { params: z.object({ key: keyPath }) },
     responses: {
       ...DONE,

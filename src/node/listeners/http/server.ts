@@ -9,6 +9,7 @@ import { endWith } from "../last-words.ts";
 import type { WriteTimeout } from "../outbox.ts";
 import type { WebSockets } from "../websocket.ts";
 import { announcesBody, asksForWebSocket, BAD_HOST, headFault, prepareHead } from "./heads.ts";
+import { Pace } from "./pace.ts";
 import { RequestTurns } from "./pipelining.ts";
 import { parseRefusal, refusal, refusalBody } from "./refusals.ts";
 import { writeReply } from "./replies.ts";
@@ -45,27 +46,33 @@ export interface HttpListener {
 export function httpListener(options: HttpOptions): HttpListener {
   const server = serverWith(options);
   const turns = new RequestTurns();
+  const pace = new Pace();
   const replies = new Set<ServerResponse>();
   const answer = requestListener(options);
-  server.on("request", (incoming, reply) =>
-    turns.run(incoming, reply, () => {
-      const fault = headFault(incoming);
-      if (fault) {
-        endWith(incoming.resume().socket, fault);
-        return;
-      }
-      replies.add(reply);
-      reply.once("close", () => replies.delete(reply));
-      prepareHead(incoming);
-      void answer(incoming, reply);
-    }),
-  );
+  const begin = (incoming: IncomingMessage, reply: ServerResponse) => {
+    if (reply.destroyed) return;
+    const fault = headFault(incoming);
+    if (fault) {
+      endWith(incoming.resume().socket, fault);
+      return;
+    }
+    replies.add(reply);
+    reply.once("close", () => replies.delete(reply));
+    prepareHead(incoming);
+    void answer(incoming, reply);
+  };
+  server.on("request", (incoming, reply) => turns.run(incoming, reply, () => pace.begin(() => begin(incoming, reply))));
   server.on("upgrade", (incoming: IncomingMessage, client: Socket, head: Buffer) => {
     const fault = headFault(incoming);
     // Answers to earlier requests would end up among the frames.
     if (turns.isBusy(client)) client.destroy();
     else if (fault) endWith(client, fault);
-    else void openWebSocket({ incoming, socket: client, head, address: addressOf(client) }, options);
+    else {
+      const upgrade = { incoming, socket: client, head, address: addressOf(client) };
+      pace.begin(() => {
+        if (!client.destroyed) void openWebSocket(upgrade, options);
+      });
+    }
   });
   server.on("connect", (_, client) => endWith(client, refusal(501, "not_implemented")));
   server.on("clientError", (error: Error & { readonly code?: string }, client) => {

@@ -1,0 +1,123 @@
+/** Whatever a client sends counts, in the order in which it was sent, and costs the others little. */
+import { describe, expect, it } from "vitest";
+import { World } from "./support/world.ts";
+
+const TICKETLESS = { AUTH_TOKEN: "x".repeat(60_000) };
+const encoder = new TextEncoder();
+
+describe("input of one connection", () => {
+  it("that was sent before an orderly close is carried out", () => {
+    const world = new World({ AUTO_RELEASE_ON_DISCONNECT: "false" });
+    const { runtime } = world;
+    const ann = world.connect();
+    ann.ask("l", "k", "10 3600");
+    runtime.settle();
+    const ben = world.connect();
+    ben.askAll(Array.from({ length: 200 }, (_, count) => ["ping", `padding-${count}`, "_"] as const));
+    ben.askAll(Array.from({ length: 200 }, (_, count) => ["ping", `padding-${count}`, "_"] as const));
+    ben.ask("r", "k", ann.token);
+    ben.hangUp(1000);
+    runtime.settle();
+    const cat = world.connect();
+    cat.ask("l", "k", "0");
+    runtime.settle();
+    expect(cat.last).toMatch(/^ok /);
+  });
+
+  it("is dropped if the client has vanished, and everything of it is free", () => {
+    const world = new World();
+    const { runtime } = world;
+    const ann = world.connect();
+    ann.askAll(Array.from({ length: 300 }, (_, count) => ["l", `k${count}`, "10"] as const));
+    ann.askAll(Array.from({ length: 300 }, (_, count) => ["l", `j${count}`, "10"] as const));
+    ann.hangUp(1006);
+    runtime.settle();
+    const ben = world.connect();
+    ben.askAll([
+      ["l", "k0", "0"],
+      ["l", "k299", "0"],
+      ["l", "j299", "0"],
+    ]);
+    runtime.settle();
+    expect(ben.lines).toEqual([
+      expect.stringMatching(/^ok /),
+      expect.stringMatching(/^ok /),
+      expect.stringMatching(/^ok /),
+    ]);
+  });
+
+  it("is answered in order before a message that is too long closes the connection", () => {
+    const world = new World();
+    const { runtime } = world;
+    const ann = world.connect();
+    ann.askAll(Array.from({ length: 400 }, (_, count) => ["ping", `padding-${count}`, "_"] as const));
+    ann.askAll(Array.from({ length: 100 }, (_, count) => ["ping", `padding-${count}`, "_"] as const));
+    ann.connection?.sentTooMuch();
+    runtime.settle();
+    expect(ann.lines.filter((line) => line === "ok").length).toBe(500);
+    expect(ann.closedWith).toBeDefined();
+  });
+
+  it("may be one long line of authentication", async () => {
+    const world = new World(TICKETLESS);
+    const { runtime } = world;
+    const ann = world.connect();
+    const bytes = encoder.encode(`auth\n_\n${TICKETLESS.AUTH_TOKEN}\nping\n_\n_\n`);
+    for (let at = 0; at < bytes.length; at += 8_192) ann.connection?.received(bytes.subarray(at, at + 8_192));
+    for (let turn = 0; turn < 50; turn += 1) {
+      runtime.endTurn();
+      await Promise.resolve();
+    }
+    expect(ann.lines).toEqual(["ok", "ok"]);
+    expect(ann.isPaused).toBe(false);
+  });
+
+  it("costs no turns while it has to wait for a report", async () => {
+    const world = new World();
+    const { runtime } = world;
+    const report = Promise.withResolvers<string>();
+    world.host.reports = () => report.promise;
+    const ann = world.connect();
+    ann.ask("stats");
+    for (let chunk = 0; chunk < 60; chunk += 1)
+      ann.askAll(Array.from({ length: 100 }, (_, count) => ["ping", `padding-${chunk}-${count}`, "_"] as const));
+    for (let turn = 0; turn < 200; turn += 1) runtime.endTurn();
+    expect(ann.isPaused).toBe(true);
+    expect(runtime.turns).toBe(0);
+    report.resolve("{}");
+    for (let turn = 0; turn < 200; turn += 1) {
+      await Promise.resolve();
+      runtime.endTurn();
+    }
+    runtime.advance(1_000);
+    expect(ann.lines.length).toBe(6_001);
+    expect(ann.isPaused).toBe(false);
+  });
+
+  it("behind a request that waits is cut off at 64 KiB, not paused", () => {
+    const world = new World();
+    const { runtime } = world;
+    const [holder, ann] = [world.connect(), world.connect()];
+    holder.ask("l", "k", "10");
+    runtime.settle();
+    ann.ask("l", "k", "100");
+    for (let chunk = 0; chunk < 60; chunk += 1) {
+      ann.askAll(Array.from({ length: 100 }, (_, count) => ["ping", `padding-${chunk}-${count}`, "_"] as const));
+      runtime.settle();
+    }
+    expect(ann.closedWith).toBeDefined();
+    expect(world.host.keys.get("k")?.engine.view().waiters).toBe(0);
+  });
+
+  it("that has ended is answered before the connection is closed", () => {
+    const world = new World();
+    const { runtime } = world;
+    const ann = world.connect({ transport: "tcp" });
+    ann.askAll(Array.from({ length: 400 }, (_, count) => ["ping", `padding-${count}`, "_"] as const));
+    ann.ask("ping");
+    ann.connection?.inputEnded();
+    runtime.settle();
+    expect(ann.lines.length).toBe(401);
+    expect(ann.closedWith).toBeDefined();
+  });
+});

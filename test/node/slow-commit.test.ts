@@ -1,0 +1,88 @@
+/** A lease runs from the moment it is decided: a grant that has run out during its commit is not one. */
+import { describe, expect, it } from "vitest";
+import { World } from "./support/world.ts";
+
+const FILE = { kind: "file", tag: "", note: "" } as const;
+
+describe("a commit that takes longer than a lease", () => {
+  it("is followed by error_lease_expired instead of a grant, and by the next holder's grant", () => {
+    const { world, slowly } = slowWorld();
+    const [ann, ben] = [world.connect(), world.connect()];
+    world.runtime.settle();
+    slowly(3_000, () => ann.ask("l", "k", "10 2"));
+    expect(ann.lines).toEqual(["error_lease_expired"]);
+    ben.ask("l", "k", "0");
+    world.runtime.settle();
+    expect(ben.last).toMatch(/^ok /);
+  });
+
+  it("is followed by an error instead of a renewal", () => {
+    const { world, slowly } = slowWorld();
+    const ann = world.connect();
+    ann.ask("l", "k", "10 30");
+    world.runtime.settle();
+    slowly(3_000, () => ann.ask("n", "k", `${ann.token} 2`));
+    expect(ann.last).toBe("error");
+  });
+
+  it("is followed by a grant if the lease is longer", () => {
+    const { world, slowly } = slowWorld();
+    const ann = world.connect();
+    world.runtime.settle();
+    slowly(3_000, () => ann.ask("l", "k", "10 4"));
+    expect(ann.last).toMatch(/^ok [0-9a-f]{32} 4$/);
+  });
+
+  it("does not shorten the lease of a waiter: it begins when the waiter is told", () => {
+    const { world, slowly } = slowWorld();
+    const { runtime } = world;
+    const [ann, ben, cat] = [world.connect(), world.connect(), world.connect()];
+    ann.ask("l", "k", "10 30");
+    runtime.settle();
+    ben.ask("l", "k", "100 2");
+    runtime.settle();
+    slowly(3_000, () => ann.ask("r", "k", ann.token));
+    expect(ben.last).toMatch(/^ok [0-9a-f]{32} 2$/);
+    runtime.advance(1_500);
+    cat.ask("l", "k", "0");
+    runtime.settle();
+    expect(cat.last).toBe("timeout");
+    runtime.advance(1_000);
+    cat.ask("l", "k", "0");
+    runtime.settle();
+    expect(cat.last).toMatch(/^ok /);
+  });
+
+  it("tells a REST client and a holder without a session that the lease has expired", async () => {
+    const { world, slowly } = slowWorld();
+    const { rest, keys } = world.service;
+    const { signal } = new AbortController();
+    const opening = rest.open("192.0.2.7", undefined);
+    world.runtime.settle();
+    const opened = await opening;
+    if (opened.status !== "opened") throw new Error(opened.status);
+    const request = { type: "acquire", key: "k", limit: 1, waitSeconds: 1, leaseSeconds: 2 } as const;
+    const answers = slowly(3_000, () => [
+      rest.perform(opened.id, { request, label: undefined }, signal),
+      keys.claim("f", { leaseSeconds: 2, waitMs: 0, sessionless: FILE }, signal),
+    ]);
+    expect(await Promise.all(answers)).toEqual([{ status: "lease_expired" }, { status: "lease_expired" }]);
+  });
+});
+
+function slowWorld() {
+  const world = new World();
+  const { runtime, store } = world;
+  return {
+    world,
+    /** The commit of what is done takes this long. */
+    slowly<Result>(ms: number, act: () => Result): Result {
+      const result = act();
+      store.committing = () => runtime.stall(ms);
+      runtime.endTurn();
+      store.committing = () => {};
+      runtime.settle();
+      return result;
+    },
+  };
+}
