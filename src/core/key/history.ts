@@ -34,6 +34,7 @@ export interface HistoryView {
 export class History {
   /** Oldest first. */
   readonly #grants: PastGrant[] = [];
+  #highestFence = "";
 
   at(now: number): HistoryView {
     return { now, grants: [...this.#grants] };
@@ -74,10 +75,16 @@ export class History {
 
   forget(): void {
     this.#grants.length = 0;
+    this.#highestFence = "";
   }
 
+  /** A grant that was recalled as a current hold may be told of afterwards: it is still one grant. */
   #add(grant: PastGrant): void {
-    this.#grants.push(grant);
+    const isNew = grant.fence > this.#highestFence;
+    const known = isNew ? -1 : this.#indexOf(grant.fence);
+    if (isNew) this.#highestFence = grant.fence;
+    if (known >= 0) this.#grants[known] = grant;
+    else this.#grants.push(grant);
     if (this.#grants.length > MAX_GRANTS) this.#grants.shift();
   }
 
