@@ -163,7 +163,8 @@ export class RestClient implements SimulatedClient, Holder {
       return;
     }
     const { schedule, config } = this.#world;
-    if (schedule.now < this.#answeredAt + 2 * config.httpSessionIdleMs)
+    // A commit that takes long delays the answer, not the end of the session.
+    if (schedule.now < this.#answeredAt + 2 * config.httpSessionIdleMs - 4_000)
       this.#world.fail(`the session of ${this.name} is gone`);
     this.#forget();
   }

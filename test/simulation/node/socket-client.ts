@@ -311,7 +311,7 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #renew({ key, token }: Held, lease: number): void {
     const fence = token.slice(0, 16);
-    if ([...this.#asked.values()].some((asked) => asked.type === "renew" && asked.key === key && asked.fence === fence))
+    if ([...this.#asked.values()].some(({ type, ...asked }) => asked.key === key && (type === "renew" || type === "wait")))
       return;
     this.#world.ledger.renews(key, fence, lease);
     this.#ask("renew", key, `n\n${key}\n${token} ${lease}\n`, { fence, lease });
