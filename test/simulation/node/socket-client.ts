@@ -161,11 +161,17 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #begin(): void {
     const { host } = this.#world;
-    if (!host) return this.#again();
+    if (!host) {
+      this.#again();
+      return;
+    }
     this.#sessions += 1;
     const admission = host.sessions.admit(this.#entry);
     this.#session = this.#world.lastRandom;
-    if (typeof admission === "string") return this.#again();
+    if (typeof admission === "string") {
+      this.#again();
+      return;
+    }
     this.#open(admission);
   }
 
@@ -197,7 +203,10 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     const { schedule, host } = this.#world;
     const attach = () => {
       // The process that let it in has died.
-      if (!this.#world.runs(host)) return this.#again();
+      if (!this.#world.runs(host)) {
+        this.#again();
+        return;
+      }
       if (this.#hasLeft || schedule.happens(0.03)) {
         admission.abandon();
         return this.#again();
@@ -311,7 +320,9 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #renew({ key, token }: Held, lease: number): void {
     const fence = token.slice(0, 16);
-    if ([...this.#asked.values()].some(({ type, ...asked }) => asked.key === key && (type === "renew" || type === "wait")))
+    if (
+      [...this.#asked.values()].some(({ type, ...asked }) => asked.key === key && (type === "renew" || type === "wait"))
+    )
       return;
     this.#world.ledger.renews(key, fence, lease);
     this.#ask("renew", key, `n\n${key}\n${token} ${lease}\n`, { fence, lease });
@@ -368,7 +379,10 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #resumable([, credential = ""]: readonly string[]): void {
     const [session = "", secret = ""] = credential.split(".");
-    if (session === "") return this.#world.fail(`${this.name} may not resume`);
+    if (session === "") {
+      this.#world.fail(`${this.name} may not resume`);
+      return;
+    }
     this.#credential = { session, secret };
     if (!this.#isEnding) this.#world.ledger.resumable(session, secret);
   }
