@@ -16,8 +16,13 @@ export class VirtualRuntime implements Runtime {
     return this.#now;
   }
 
+  /** Added to each look at the clock that measures turns: they are cut short. */
+  slowness = 0;
+  #slowed = 0;
+
   elapsed(): number {
-    return this.#now;
+    this.#slowed += this.slowness;
+    return this.#now + this.#slowed;
   }
 
   atEndOfTurn(callback: () => void): void {
@@ -30,7 +35,10 @@ export class VirtualRuntime implements Runtime {
     return () => this.#timers.delete(timer);
   }
 
+  isOutOfChance = false;
+
   randomHex(bytes: number): string {
+    if (this.isOutOfChance) throw new Error("out of chance");
     this.#random += 1;
     return this.#random
       .toString(16)
@@ -65,10 +73,23 @@ export class VirtualRuntime implements Runtime {
     this.#now = until;
   }
 
+  /** Lets time pass until something is so, at most this much; also for promises. */
+  async advanceUntil(ms: number, isSo: () => boolean): Promise<void> {
+    for (let passed = 0; passed < ms && !isSo(); passed += 10) {
+      this.advance(10);
+      for (let tick = 0; tick < 10; tick++) await undefined;
+    }
+  }
+
   #next(until: number): Timer | undefined {
     let earliest: Timer | undefined;
     for (const timer of this.#timers) if (timer.at <= until && !(earliest && earliest.at <= timer.at)) earliest = timer;
     return earliest;
+  }
+
+  /** Time passes in which nothing else happens, as while a commit runs. */
+  stall(ms: number): void {
+    this.#now += ms;
   }
 
   /** The machine's clock is set back. */

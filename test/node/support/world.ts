@@ -13,6 +13,9 @@ export class FragileStore implements Store {
   readonly #store = SqliteStore.open(":memory:");
   fails = false;
   commits = 0;
+  attempts = 0;
+  /** Called in the middle of each commit. */
+  during = () => {};
 
   load() {
     return this.#store.load();
@@ -27,8 +30,10 @@ export class FragileStore implements Store {
   }
 
   commit(write: (rows: Rows) => void): void {
+    this.attempts += 1;
     this.#store.commit((rows) => {
       write(rows);
+      this.during();
       if (this.fails) throw new Error("disk full");
     });
     this.commits += 1;
@@ -139,6 +144,19 @@ export class World {
     const client = new Client();
     client.connection = admission.attach(client);
     return client;
+  }
+
+  /** Lets a client resume its session; `attach` opens its connection. */
+  async admitAgain(credential: Credential): Promise<{ attach(): Client }> {
+    const admission = await this.host.sessions.resume(ARRIVAL, credential);
+    if (typeof admission === "string") throw new Error(admission);
+    return {
+      attach: () => {
+        const client = new Client();
+        client.connection = admission.attach(client);
+        return client;
+      },
+    };
   }
 
   #start(): NodeHost {
