@@ -15,6 +15,7 @@ export class FragileStore implements Store {
   fails = false;
   failsToRead = false;
   commits = 0;
+  attempts = 0;
   /** Runs while a commit is under way. */
   committing = () => {};
 
@@ -36,6 +37,7 @@ export class FragileStore implements Store {
   }
 
   commit(write: (rows: Rows) => void): void {
+    this.attempts += 1;
     this.#store.commit((rows) => {
       write(rows);
       this.committing();
@@ -167,6 +169,19 @@ export class World {
     const client = new Client();
     client.connection = admission.attach(client);
     return client;
+  }
+
+  /** Lets a client resume its session; `attach` opens its connection. */
+  async admitAgain(credential: Credential): Promise<{ attach(): Client }> {
+    const admission = await this.host.sessions.resume(ARRIVAL, credential);
+    if (typeof admission === "string") throw new Error(admission);
+    return {
+      attach: () => {
+        const client = new Client();
+        client.connection = admission.attach(client);
+        return client;
+      },
+    };
   }
 
   #start(): NodeHost {

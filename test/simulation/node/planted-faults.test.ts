@@ -24,9 +24,8 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a lease begins before its grant has left",
     file: "session.ts",
-    code: `if (answer === "taken") batch.afterwards(() => batch.enter(() => take(answer)));
-    else batch.enter`,
-    planted: "batch.enter",
+    code: 'if (answer === "taken" && notice.isGrant)',
+    planted: 'if (answer === "taken" && !notice.isGrant)',
   },
   {
     what: "rows of sessions that have ended stay",
