@@ -8,7 +8,6 @@ import type { SessionHost } from "./session-host.ts";
 
 const GONE: Gone = { status: "gone" };
 const LEFT: Left = { status: "left" };
-const LATE: Outcome = { status: "lease_expired" };
 
 /** A request whose client waits for the answer. */
 interface Asked {
@@ -23,9 +22,12 @@ interface Leaver {
   failed(error: unknown): void;
 }
 
+/** A request that is to be withdrawn. */
 interface Abandoned {
   readonly id: string;
   readonly key: string;
+  /** Its client has hung up: a `wait` ends its place. */
+  readonly hasLeft: boolean;
 }
 
 /** The session of a client that makes HTTP requests. */
@@ -37,6 +39,8 @@ export class RestSession extends Session {
   /** Those who wait until everything that the session held is free. */
   readonly #leavers: Leaver[] = [];
   #abandoned: readonly Abandoned[] = [];
+  /** Requests whose clients have hung up, until that is stored. */
+  readonly #hangUps = new Set<Abandoned>();
 
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
@@ -72,11 +76,11 @@ export class RestSession extends Session {
     batch.afterwards(() => {
       this.#abandoned = [];
     });
-    for (const { id, key } of abandoned) this.run(() => this.machine.withdraw(id, key, { hasLeft: false }));
+    for (const { id, key, hasLeft } of abandoned) this.run(() => this.machine.withdraw(id, key, { hasLeft }));
     this.run(() => this.machine.wake());
   }
 
-  /** The requests of a session that was dropped. Their clients were told that they have failed: they are withdrawn. */
+  /** The requests of a session that was dropped: they have failed, or their clients have hung up. */
   get abandoned(): readonly Abandoned[] {
     return this.#abandoned;
   }
@@ -107,8 +111,8 @@ export class RestSession extends Session {
   override drop(): void {
     super.drop();
     const error = new Error("the session was read again");
-    const asked = Array.from(this.#asked, ([id, { request }]) => ({ id, key: request.key }));
-    this.#abandoned = [...this.#abandoned, ...asked];
+    const asked = Array.from(this.#asked, ([id, { request }]) => ({ id, key: request.key, hasLeft: false }));
+    this.#abandoned = [...this.#abandoned, ...this.#hangUps, ...asked];
     for (const { reject } of this.#asked.values()) reject(error);
     this.#asked.clear();
     for (const { failed } of this.#leavers.splice(0)) failed(error);
@@ -154,13 +158,16 @@ export class RestSession extends Session {
     const asked = this.#asked.get(id);
     if (!asked) return;
     const isAnswer = typeof outcome !== "string";
-    const { token } = isAnswer ? outcome : {};
-    const runs = token === undefined ? () => true : this.leaseOf(asked.request.key, token);
+    const { request } = asked;
+    const renewed = request.type === "renew" && isAnswer && outcome.status === "ok" ? request.token : undefined;
+    const token = (isAnswer ? outcome.token : undefined) ?? renewed;
+    const late: Outcome = { status: renewed === undefined ? "lease_expired" : "not_held" };
+    const runs = token === undefined ? () => true : this.leaseOf(request.key, token);
     batch.afterwards(
       () => {
         // Withdrawn meanwhile.
         if (!this.#asked.delete(id)) return;
-        const told = runs() ? outcome : LATE;
+        const told = runs() ? outcome : late;
         asked.resolve(typeof told === "string" ? GONE : told);
         if (typeof told === "string") return;
         this.host.count({ type: "answered", status: told.status }, "http");
@@ -179,8 +186,12 @@ export class RestSession extends Session {
     this.#asked.delete(id);
     asked.resolve(LEFT);
     const { key, type } = asked.request;
-    // A `wait` that its client has left ends its place.
-    const hasLeft = type === "wait";
-    this.host.batch.enter(() => this.run(() => this.machine.withdraw(id, key, { hasLeft })));
+    const hangUp: Abandoned = { id, key, hasLeft: type === "wait" };
+    this.#hangUps.add(hangUp);
+    const { batch } = this.host;
+    batch.enter(() => {
+      batch.afterwards(() => this.#hangUps.delete(hangUp));
+      this.run(() => this.machine.withdraw(id, key, hangUp));
+    });
   }
 }
