@@ -101,8 +101,21 @@ export class RestSession extends Session {
     }
     this.#lastId += 1;
     const id = `${this.#prefix}.${this.#lastId}`;
-    this.#asked.set(id, { request, ...asked });
-    signal?.addEventListener("abort", () => this.#hungUp(id));
+    const hungUp = () => this.#hungUp(id);
+    signal?.addEventListener("abort", hungUp);
+    // The signal may outlive the request.
+    const settled = () => signal?.removeEventListener("abort", hungUp);
+    this.#asked.set(id, {
+      request,
+      resolve: (result) => {
+        settled();
+        asked.resolve(result);
+      },
+      reject: (error) => {
+        settled();
+        asked.reject(error);
+      },
+    });
     this.run(() => this.machine.begin(id, request));
   }
 
