@@ -55,11 +55,13 @@ const CONCURRENT_TESTS = ["test/e2e/transcripts.test.ts", "test/contract/server.
 /** The suites are made for a machine with two cores. Files that mostly wait, for leases, alarms and processes, leave room for another one. */
 const CORES = 2;
 const WAITING = CORES + 1;
+/** Files that talk to servers do hardly anything but wait. */
+const SLEEPING = CORES + 2;
 
 /**
  * The suites: `pure` needs nothing but Node, `objects` (with `isolated` and, with other variables, `capped`) runs inside workerd, `server` (and
- * `concurrent`) talks to real processes over real sockets (started from `dist/`, so `npm test` builds first), `long` does so in stories that want the
- * machine for themselves, `examples` runs those of Workers, beside such a process, `files` is about lock files: real files, shells and contending
+ * `concurrent`) talks to both hosts over real sockets (test/support/hosts.ts; the command is started from `dist/`, so `npm test` builds first), `long`
+ * does so in stories that want the machine for themselves, `examples` runs those of Workers, beside such a process, `files` is about lock files: real files, shells and contending
  * processes.
  *
  * `npm test` leaves out `*.long.test.ts`. Files of a suite without isolation share a process and what it has loaded, so their start is paid once:
@@ -174,7 +176,7 @@ export default defineConfig({
           hookTimeout: 60_000,
           expect: PATIENT_POLLS,
           sequence: { groupOrder: 2 },
-          maxWorkers: WAITING,
+          maxWorkers: SLEEPING,
         },
       },
       {
@@ -187,7 +189,7 @@ export default defineConfig({
           expect: PATIENT_POLLS,
           maxConcurrency: 300,
           sequence: { groupOrder: 2 },
-          maxWorkers: WAITING,
+          maxWorkers: SLEEPING,
         },
       },
       {

@@ -1,4 +1,4 @@
-/** Unary gRPC calls, one at a time, on HTTP/2 written by hand: Node's own HTTP/2 client takes longer than etcd does. */
+/** Unary gRPC calls, one at a time, on HTTP/2 written by hand, so that etcd's clients cost about what the others cost. */
 import { connect, type Socket } from "node:net";
 import type { Address } from "./channel.ts";
 

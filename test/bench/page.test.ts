@@ -93,7 +93,8 @@ describe("the page", () => {
 
   it("says when other work was running", () => {
     expect(benchmarksPage({ ...FINDINGS, load: [1.5, 2] })).toContain("do not rely on these figures");
-    expect(readmeFigures({ ...FINDINGS, load: [1.5, 2] })).toContain("Other work was running there (load 1.5)");
+    expect(readmeFigures({ ...FINDINGS, load: [1.5, 2] })).toContain("Other work was running there (load 1.5 to 2.0)");
+    expect(benchmarksPage({ ...FINDINGS, load: [0.2, 6] })).toContain("do not rely on these figures");
   });
 
   it("leaves out a ratio to nothing", () => {

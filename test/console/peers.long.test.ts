@@ -2,12 +2,13 @@
 import { expect, it } from "vitest";
 import { useStage } from "../browser/support/stage.ts";
 import { Group } from "../godistlock/group.ts";
+import { NODE } from "../support/hosts.ts";
 import { expectUsable, picture, visit } from "./support/visitor.ts";
 
 const stage = useStage();
 
 it("the header names the peers, and says when they are no majority any more", async () => {
-  await using group = await Group.start(3);
+  await using group = await Group.start(NODE, NODE, NODE);
   const page = await visit(stage(), "#/", { service: `http://127.0.0.1:${group.at(0).httpPort}` });
   const shown = page.getByRole("region", { name: "Group" });
   await shown.getByText("Quorum: 3 of 3 deployments, 2 needed").waitFor();

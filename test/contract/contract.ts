@@ -75,6 +75,8 @@ export interface ContractOptions {
   readonly concurrent?: boolean;
   /** `acquire` obeys its signal. */
   readonly canCancel?: boolean;
+  /** Tells a story; in real time, again if the machine stalled. */
+  readonly tell?: (story: () => Promise<void>) => Promise<void>;
 }
 
 export interface Story extends Harness {
@@ -83,7 +85,7 @@ export interface Story extends Harness {
 export type Promises = Readonly<Record<string, (story: Story) => Promise<void>>>;
 
 export function contract(name: string, makeHarness: () => Promise<Harness>, options: ContractOptions = {}): void {
-  const { canCancel = false, concurrent = false } = options;
+  const { canCancel = false, concurrent = false, tell = (story) => story() } = options;
   const chapters: Readonly<Record<string, Promises>> = {
     locks: lockPromises({ canCancel }),
     leases: leasePromises,
@@ -96,20 +98,22 @@ export function contract(name: string, makeHarness: () => Promise<Harness>, opti
     for (const [chapter, promises] of Object.entries(chapters)) {
       describe(chapter, () => {
         for (const [promise, prove] of Object.entries(promises)) {
-          it(promise, async ({ expect }) => {
-            const harness = await makeHarness();
-            try {
-              await prove({
-                expect,
-                session: () => harness.session(),
-                sleep: (seconds) => harness.sleep(seconds),
-                freshKey: () => harness.freshKey(),
-                close: () => harness.close(),
-              });
-            } finally {
-              await harness.close();
-            }
-          });
+          it(promise, ({ expect }) =>
+            tell(async () => {
+              const harness = await makeHarness();
+              try {
+                await prove({
+                  expect,
+                  session: () => harness.session(),
+                  sleep: (seconds) => harness.sleep(seconds),
+                  freshKey: () => harness.freshKey(),
+                  close: () => harness.close(),
+                });
+              } finally {
+                await harness.close();
+              }
+            }),
+          );
         }
       });
     }

@@ -5,7 +5,7 @@ import { sleep } from "../support/poll.ts";
 import { Api, type RestSession } from "../support/rest.ts";
 import type { AcquireOptions, Harness, Outcome, Refusal, ReleaseOutcome, RenewOutcome, Session } from "./contract.ts";
 
-const LOOK_EVERY_S = 0.025;
+const LOOK_EVERY_S = 0.05;
 let names = 0;
 
 export function restHarness(service: { readonly httpPort: number }): Harness {

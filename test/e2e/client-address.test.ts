@@ -79,8 +79,8 @@ describe.each(HOSTS)("addresses of clients, on $name", (host) => {
       expectOneClient({ "X-Forwarded-For": "192.0.2.1" }, { "X-Forwarded-For": "192.0.2.2" }));
 
     // At the edge nobody but the edge can set it.
-    it.runIf(host.name === "Node")("is not believed by the edge's header on a machine of one's own", () =>
-      expectOneClient({ "CF-Connecting-IP": "192.0.2.1" }, { "CF-Connecting-IP": "192.0.2.2" }),
-    );
+    if (host.name === "Node")
+      it("is not believed by the edge's header on a machine of one's own", () =>
+        expectOneClient({ "CF-Connecting-IP": "192.0.2.1" }, { "CF-Connecting-IP": "192.0.2.2" }));
   });
 });

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { it } from "vitest";
-import { startServer } from "../support/server.ts";
+import { HOSTS } from "../support/hosts.ts";
 import { type Speaker, speakTo } from "./speaker.ts";
 
 const text = readFileSync(new URL("../../docs/godistlock.md", import.meta.url), "utf8");
 const [, session = ""] = /```godistlock\n(.*?)```/s.exec(text) ?? [];
 
 /** Fences are long numbers: those printed stand for those given, each for the same one throughout. */
-it("the session in the document works as printed", async () => {
-  await using server = await startServer();
+it.each(HOSTS)("the session in the document works as printed, on $name", async (host) => {
+  await using server = await host.start();
   const speakers = new Map<string, Speaker>();
   const fences = new Map<string, string>();
   for (const line of session.trim().split("\n")) {

@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { NODE } from "../support/hosts.ts";
 import { Group, given, sleep } from "./group.ts";
 import { speakTo } from "./speaker.ts";
 
 describe("three servers", () => {
   it("give the lock of a server that is gone to others when its lease and a second are over", async () => {
-    await using group = await Group.start(3);
+    await using group = await Group.start(NODE, NODE, NODE);
     const [a, b] = await Promise.all([group.client(0), group.client(1)]);
     const fence = given(await a.ask("ON g5 3000"));
     const grantedAt = performance.now();
@@ -16,7 +17,7 @@ describe("three servers", () => {
   });
 
   it("never have two holders at once, and give fences that rise, while many contend", async () => {
-    await using group = await Group.start(3);
+    await using group = await Group.start(NODE, NODE, NODE);
     const holds: { from: number; to: number; fence: bigint }[] = [];
     const ends = performance.now() + 30_000;
     const contend = async (index: number) => {
@@ -44,7 +45,7 @@ describe("three servers", () => {
   }, 90_000);
 
   it("free the lock of a server that was restarted when its lease is over", async () => {
-    await using group = await Group.start(3);
+    await using group = await Group.start(NODE, NODE, NODE);
     const a = await group.client(0);
     given(await a.ask("ON g7 4000"));
     const grantedAt = performance.now();
@@ -59,7 +60,7 @@ describe("three servers", () => {
 
 describe("a server without the others", () => {
   it("lets nobody wait behind a client that was lost in a crash", async () => {
-    await using group = await Group.start(3);
+    await using group = await Group.start(NODE, NODE, NODE);
     await Promise.all([group.at(1).kill9(), group.at(2).kill9()]);
     const lost = await group.client(0);
     lost.send("ON g9 60000");
@@ -75,7 +76,7 @@ describe("a server without the others", () => {
 
 describe("five servers", () => {
   it("agree while two are gone", async () => {
-    await using group = await Group.start(5);
+    await using group = await Group.start(NODE, NODE, NODE, NODE, NODE);
     await Promise.all([group.at(3).kill9(), group.at(4).kill9()]);
     const [a, b, c] = await Promise.all([group.client(0), group.client(1), group.client(2)]);
     const fence = given(await a.ask("ON g8 60000"));

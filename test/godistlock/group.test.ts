@@ -1,9 +1,13 @@
 import { describe, expect, it } from "vitest";
+import { CLOUDFLARE, NODE } from "../support/hosts.ts";
 import { Group, given, sleep, takenUnder } from "./group.ts";
 
-describe("three servers", () => {
+describe.each([
+  { hosts: [NODE, NODE, NODE], name: "on Node" },
+  { hosts: [CLOUDFLARE, NODE, CLOUDFLARE], name: "on both hosts" },
+])("three servers $name", ({ hosts }) => {
   it("agree on one holder, and on the next one", async () => {
-    await using group = await Group.start(3);
+    await using group = await Group.start(...hosts);
     const [a, b, c] = await Promise.all([group.client(0), group.client(1), group.client(2)]);
     const fence = given(await a.ask("ON g1 60000"));
     for (const other of [b, c]) expect(takenUnder(fence)).toContain(await other.ask("TRY g1 1000"));
@@ -16,7 +20,7 @@ describe("three servers", () => {
   });
 
   it("go on without long waits when one of them is gone, and say so when two are", async () => {
-    await using group = await Group.start(3);
+    await using group = await Group.start(...hosts);
     const [a, b] = await Promise.all([group.client(0), group.client(1)]);
     await group.at(2).kill9();
     let fence = 0n;

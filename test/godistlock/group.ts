@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePort } from "../cli/support.ts";
-import { startServer, type TestServer } from "../support/server.ts";
+import type { Host } from "../support/hosts.ts";
+import type { TestServer } from "../support/server.ts";
 import { type Speaker, speakTo } from "./speaker.ts";
 
 export class Group implements AsyncDisposable {
@@ -12,13 +13,15 @@ export class Group implements AsyncDisposable {
     this.servers = servers;
   }
 
-  static async start(size: number): Promise<Group> {
-    const relayPorts = await Promise.all(Array.from({ length: size }, freePort));
+  /** A server on each of these hosts. */
+  static async start(...hosts: readonly Host[]): Promise<Group> {
+    const relayPorts = await Promise.all(hosts.map(freePort));
     const list = relayPorts.map((port, index) => `s${index}=tcp://127.0.0.1:${port}`).join(",");
     const variables = { RELAY_PEERS: list, RELAY_TOKEN: "a-token-of-the-group" };
-    const starting = relayPorts.map((relayPort, index) =>
-      startServer({ variables: { ...variables, RELAY_ID: `s${index}` }, relayPort }),
-    );
+    const starting = hosts.map((host, index) => {
+      const relayPort = relayPorts[index] as number;
+      return host.start({ variables: { ...variables, RELAY_ID: `s${index}` }, relayPort });
+    });
     return new Group(await Promise.all(starting));
   }
 

@@ -77,7 +77,11 @@ export class History {
   }
 
   #add(grant: PastGrant): void {
-    this.#grants.push(grant);
+    // Fences rise, so one that is known already is found at once.
+    let at = this.#grants.length;
+    while (at > 0 && (this.#grants[at - 1] as PastGrant).fence > grant.fence) at -= 1;
+    if (this.#grants[at - 1]?.fence === grant.fence) this.#grants[at - 1] = grant;
+    else this.#grants.splice(at, 0, grant);
     if (this.#grants.length > MAX_GRANTS) this.#grants.shift();
   }
 

@@ -71,6 +71,7 @@ it("a release that was carried out, and not heard of, is answered as carried out
     throw new Error("the answer is lost");
   });
   expect((await release(key, session, token)).status).toBe(204);
+  expectLog("request_failed", { status: 404, error: "not_held" });
   const again = await release(key, session, token);
   expect(again.status).not.toBe(204);
 });

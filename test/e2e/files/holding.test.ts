@@ -234,14 +234,15 @@ describe.each(HOSTS)("holding files, on $name", (host) => {
   });
 
   // workerd hides a condition without a value (2026-11).
-  it.runIf(host.name === "Node")("an empty condition is no condition, and is refused", async () => {
-    const a = freshKey();
-    const fence = await files.held(a);
-    expect((await files.remove(a, "")).status).toBe(400);
-    expect((await files.refresh(a, "")).status).toBe(400);
-    expect((await files.put(a, undefined, { "If-None-Match": "" })).status).toBe(400);
-    expect(fenceIn(await files.get(a), 200)).toBe(fence);
-  });
+  if (host.name === "Node")
+    it("an empty condition is no condition, and is refused", async () => {
+      const a = freshKey();
+      const fence = await files.held(a);
+      expect((await files.remove(a, "")).status).toBe(400);
+      expect((await files.refresh(a, "")).status).toBe(400);
+      expect((await files.put(a, undefined, { "If-None-Match": "" })).status).toBe(400);
+      expect(fenceIn(await files.get(a), 200)).toBe(fence);
+    });
 
   it("other methods are refused, and told which there are [E40]", async () => {
     const reply = await api.post(`/v1/files/${freshKey()}`);

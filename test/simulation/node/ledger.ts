@@ -72,9 +72,18 @@ export class Ledger {
     if (this.#isContested(key) || this.#forced.has(name) || this.#givenUp.has(name)) return;
     const { now } = this.#world;
     const slot = this.#slot(key, fence);
-    if (!slot) return this.#fail(`${holder.name} is told of ${name}, which is not stored`);
-    if (slot.expires_at <= now) return this.#fail(`${holder.name} is told of ${name} after its lease has ended`);
-    if (this.#released.has(name)) return this.#fail(`${holder.name} is told of ${name}, which was released`);
+    if (!slot) {
+      this.#fail(`${holder.name} is told of ${name}, which is not stored`);
+      return;
+    }
+    if (slot.expires_at <= now) {
+      this.#fail(`${holder.name} is told of ${name} after its lease has ended`);
+      return;
+    }
+    if (this.#released.has(name)) {
+      this.#fail(`${holder.name} is told of ${name}, which was released`);
+      return;
+    }
     const isOffer = !isRepeated && (slot.flags & OFFERED) !== 0 && (slot.flags & REPORTED) === 0;
     const beginsAt = isOffer ? now : Math.min(askedAt, now);
     const leaseUntil = Math.min(beginsAt + leaseSeconds * 1000, slot.expires_at);
@@ -253,7 +262,10 @@ export class Ledger {
   /** Everybody has left, and everything has had its time. */
   nothingIsLeft(): void {
     const { host, file } = this.#world;
-    if (!host) return this.#fail("no process runs");
+    if (!host) {
+      this.#fail("no process runs");
+      return;
+    }
     for (const { name, engine } of host.keys) this.#fail(`${name} is left: ${JSON.stringify(engine.view())}`);
     for (const { name } of file.keys.values()) this.#fail(`rows of ${name} are left`);
     for (const { name, text } of file.sessions.values()) this.#fail(`the row of ${name} is left: ${text}`);

@@ -161,11 +161,17 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #begin(): void {
     const { host } = this.#world;
-    if (!host) return this.#again();
+    if (!host) {
+      this.#again();
+      return;
+    }
     this.#sessions += 1;
     const admission = host.sessions.admit(this.#entry);
     this.#session = this.#world.lastRandom;
-    if (typeof admission === "string") return this.#again();
+    if (typeof admission === "string") {
+      this.#again();
+      return;
+    }
     this.#open(admission);
   }
 
@@ -368,7 +374,10 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #resumable([, credential = ""]: readonly string[]): void {
     const [session = "", secret = ""] = credential.split(".");
-    if (session === "") return this.#world.fail(`${this.name} may not resume`);
+    if (session === "") {
+      this.#world.fail(`${this.name} may not resume`);
+      return;
+    }
     this.#credential = { session, secret };
     if (!this.#isEnding) this.#world.ledger.resumable(session, secret);
   }
