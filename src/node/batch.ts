@@ -83,9 +83,10 @@ export class Batch {
   ask<Result>(command: () => Result): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     this.enter(() => {
-      let result: Result | undefined;
-      this.afterwards(() => resolve(result as Result), reject);
-      result = command();
+      let tell = () => reject(new Error("the command has failed"));
+      this.afterwards(() => tell(), reject);
+      const result = command();
+      tell = () => resolve(result);
     });
     return promise;
   }

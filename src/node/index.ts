@@ -111,6 +111,9 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       async stop() {
         listeners.stopListening();
         host.finish();
+        host.stop();
+        // Answers over HTTP are written by the app, which goes on from here.
+        for (let turn = 0; turn < LAST_TURNS; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve));
         listeners.cut();
         end();
       },
@@ -134,6 +137,9 @@ function loadFrom(dataDir: string, host: NodeHost): void {
     throw new Failure(`the data in ${dataDir} is damaged: ${reasonOf(error)}`);
   }
 }
+
+/** Turns of the event loop that an answer may take from its commit to its connection. */
+const LAST_TURNS = 3;
 
 /** The default share of all connections that one address may have. */
 const HTTP_SHARE = 0.75;

@@ -8,7 +8,6 @@ import type { SessionHost } from "./session-host.ts";
 
 const GONE: Gone = { status: "gone" };
 const LEFT: Left = { status: "left" };
-const LATE: Outcome = { status: "lease_expired" };
 
 /** A request whose client waits for the answer. */
 interface Asked {
@@ -102,8 +101,21 @@ export class RestSession extends Session {
     }
     this.#lastId += 1;
     const id = `${this.#prefix}.${this.#lastId}`;
-    this.#asked.set(id, { request, ...asked });
-    signal?.addEventListener("abort", () => this.#hungUp(id));
+    const hungUp = () => this.#hungUp(id);
+    signal?.addEventListener("abort", hungUp);
+    // The signal may outlive the request.
+    const settled = () => signal?.removeEventListener("abort", hungUp);
+    this.#asked.set(id, {
+      request,
+      resolve: (result) => {
+        settled();
+        asked.resolve(result);
+      },
+      reject: (error) => {
+        settled();
+        asked.reject(error);
+      },
+    });
     this.run(() => this.machine.begin(id, request));
   }
 
@@ -159,13 +171,16 @@ export class RestSession extends Session {
     const asked = this.#asked.get(id);
     if (!asked) return;
     const isAnswer = typeof outcome !== "string";
-    const { token } = isAnswer ? outcome : {};
-    const runs = token === undefined ? () => true : this.leaseOf(asked.request.key, token);
+    const { request } = asked;
+    const renewed = request.type === "renew" && isAnswer && outcome.status === "ok" ? request.token : undefined;
+    const token = (isAnswer ? outcome.token : undefined) ?? renewed;
+    const late: Outcome = { status: renewed === undefined ? "lease_expired" : "not_held" };
+    const runs = token === undefined ? () => true : this.leaseOf(request.key, token);
     batch.afterwards(
       () => {
         // Withdrawn meanwhile.
         if (!this.#asked.delete(id)) return;
-        const told = runs() ? outcome : LATE;
+        const told = runs() ? outcome : late;
         asked.resolve(typeof told === "string" ? GONE : told);
         if (typeof told === "string") return;
         this.host.count({ type: "answered", status: told.status }, "http");

@@ -1,4 +1,5 @@
 /** What a host that runs everything in one process could get wrong: see the names. */
+import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { authenticateSecret } from "../../src/core/auth/principal.ts";
 import { SqliteStore } from "../../src/node/store/sqlite.ts";
@@ -267,11 +268,11 @@ describe("a REST session with very many waiting requests", () => {
       const holder = world.connect();
       holder.ask("l", "k", "10 3600");
       runtime.settle();
-      const { signal } = new AbortController();
       const request = { type: "acquire", key: "k", limit: 1, waitSeconds: 1_000, leaseSeconds: 60 } as const;
       const timeFor = (count: number) => {
         const before = performance.now();
-        for (let each = 0; each < count; each += 1) void rest.perform(id, { request, label: undefined }, signal);
+        for (let each = 0; each < count; each += 1)
+          void rest.perform(id, { request, label: undefined }, new AbortController().signal);
         runtime.settle();
         return performance.now() - before;
       };
@@ -282,6 +283,30 @@ describe("a REST session with very many waiting requests", () => {
       expect(world.host.keys.get("k")?.engine.view().waiters).toBe(10_200);
       expect(many).toBeLessThan(20 * few + 50);
     });
+  });
+});
+
+describe("a signal that outlives its requests", () => {
+  it("keeps none of them", async () => {
+    const world = new World();
+    const { runtime } = world;
+    const { rest, keys } = world.service;
+    const opening = rest.open("192.0.2.7", undefined);
+    runtime.settle();
+    const opened = await opening;
+    if (opened.status !== "opened") throw new Error(opened.status);
+    const { signal } = new AbortController();
+    const request = { type: "acquire", key: "k", limit: 1, waitSeconds: 0, leaseSeconds: 60 } as const;
+    const claim = { leaseSeconds: 60, waitMs: 0, sessionless: { kind: "file", tag: "t", note: "" } } as const;
+    const answers = [
+      rest.perform(opened.id, { request, label: undefined }, signal),
+      rest.perform(opened.id, { request, label: undefined }, signal),
+      keys.claim("f", claim, signal),
+    ];
+    runtime.settle();
+    await Promise.all(answers);
+    await soon();
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 });
 

@@ -16,6 +16,31 @@ describe("a commit that takes longer than a lease", () => {
     expect(ben.last).toMatch(/^ok /);
   });
 
+  it("is followed by an error instead of a renewal", () => {
+    const { world, slowly } = slowWorld();
+    const ann = world.connect();
+    ann.ask("l", "k", "10 30");
+    world.runtime.settle();
+    slowly(3_000, () => ann.ask("n", "k", `${ann.token} 2`));
+    expect(ann.last).toBe("error");
+  });
+
+  it("tells a REST client that there is nothing left to renew", async () => {
+    const { world, slowly } = slowWorld();
+    const { rest } = world.service;
+    const opening = rest.open("192.0.2.7", undefined);
+    world.runtime.settle();
+    const opened = await opening;
+    if (opened.status !== "opened") throw new Error(opened.status);
+    const request = { type: "acquire", key: "k", limit: 1, waitSeconds: 1, leaseSeconds: 30 } as const;
+    const asking = rest.perform(opened.id, { request, label: undefined }, undefined);
+    world.runtime.settle();
+    const { token = "" } = (await asking) as { token?: string };
+    const renewal = { type: "renew", key: "k", token, leaseSeconds: 2 } as const;
+    const answer = slowly(3_000, () => rest.perform(opened.id, { request: renewal, label: undefined }, undefined));
+    expect(await answer).toEqual({ status: "not_held" });
+  });
+
   it("is followed by a grant if the lease is longer", () => {
     const { world, slowly } = slowWorld();
     const ann = world.connect();

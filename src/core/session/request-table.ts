@@ -19,6 +19,8 @@ export interface TrackedRequest {
   readonly type: KeyRequest["type"] | "report";
   /** The client's name for the request; undefined if it is answered in the order of the requests. */
   readonly tag: string | undefined;
+  /** The token of the hold that it renews. */
+  readonly renews?: string | undefined;
   state: RequestState;
   /** The key has answered that the request is in its queue. */
   isQueued: boolean;

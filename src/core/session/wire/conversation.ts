@@ -168,7 +168,7 @@ export class Conversation implements SocketConversation {
   answered(entry: TrackedRequest, outcome: Outcome): void {
     if (this.#isOver) return;
     this.#ended(entry);
-    this.#replies.answer(entry.tag, outcome, entry.key);
+    this.#replies.answer(entry.tag, outcome, entry);
     if (entry.tag === undefined) this.#runTurns();
     else this.#closeIfDone();
   }
@@ -342,7 +342,8 @@ export class Conversation implements SocketConversation {
     const isSteal = request.type === "acquire" && request.steals === true;
     const hasBegun = isSteal && mayComeAgain && !this.#host.resumption.beginsSteal(tag);
     const circumstances = { mayWait: !this.#hasInputEnded, hasBegun, isWatched: isWatched(this.#standing) };
-    this.#requests.begin(newRequest({ id, key: request.key, type: request.type, tag }), request, circumstances);
+    const renews = request.type === "renew" ? request.token : undefined;
+    this.#requests.begin(newRequest({ id, key: request.key, type: request.type, tag, renews }), request, circumstances);
   }
 
   #idOf(tag: string, { type }: KeyRequest): string {

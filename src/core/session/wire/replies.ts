@@ -1,6 +1,7 @@
 import { type Outcome, wireReply, wireReplyOf } from "../../protocols/statuses.ts";
 import type { SessionContext } from "../context.ts";
 import type { Loss } from "../effects.ts";
+import type { TrackedRequest } from "../request-table.ts";
 import { FAILURES } from "./protocol.ts";
 
 /** Writes replies to one client: whole lines, each under the tag of its request, and counted. */
@@ -25,13 +26,18 @@ export class Replies {
     this.say(tag, wireReply("ok"));
   }
 
-  /** `key`: the one that the request is about. */
-  answer(tag: string | undefined, outcome: Outcome, key?: string): void {
-    const { status, token } = outcome;
+  /** `key` is what the request is about, `renews` the token that it renews. */
+  answer(
+    tag: string | undefined,
+    outcome: Outcome,
+    { key, renews }: Pick<Partial<TrackedRequest>, "key" | "renews"> = {},
+  ): void {
+    const { status, leaseSeconds } = outcome;
+    const token = outcome.token ?? (leaseSeconds === undefined ? undefined : renews);
     this.#context.emit({ type: "count", happening: { type: "answered", status } });
     if (key === undefined || token === undefined || this.#isHushed) this.say(tag, wireReplyOf(outcome));
     else {
-      const grant = { key, token, lateLine: tagged(tag, wireReply("lease_expired")) };
+      const grant = { key, token, lateLine: tagged(tag, wireReply(outcome.token ? "lease_expired" : "not_held")) };
       this.#context.emit({ type: "send", line: tagged(tag, wireReplyOf(outcome)), grant });
     }
   }
