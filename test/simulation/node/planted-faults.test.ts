@@ -73,10 +73,10 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a caller whose command throws is never answered",
     file: "batch.ts",
-    code: `this.afterwards(() => resolve(result as Result), reject);
-      result = command();`,
-    planted: `result = command();
-      this.afterwards(() => resolve(result as Result), reject);`,
+    code: `this.afterwards(() => tell(), reject);
+      const result = command();`,
+    planted: `const result = command();
+      this.afterwards(() => tell(), reject);`,
   },
   {
     what: "a key whose command has thrown is used as it is",
