@@ -199,6 +199,10 @@ export class Keys {
   /** Writes everything that has changed since the last commit. */
   write(rows: Rows): void {
     for (const key of this.#changed) {
+      if (this.#parts.store.isVolatile) {
+        key.engine.takeChanges();
+        continue;
+      }
       const isNew = key.id === 0;
       if (isNew) {
         this.#lastId += 1;
