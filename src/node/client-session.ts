@@ -62,6 +62,11 @@ export class ClientSession extends Session {
     const { protocol, isAuthenticated, rights, address, hasWindow } = arrival;
     const resumableFrom = hasWindow || arrival.transport === "tcp" ? undefined : address;
     this.host.batch.enter(() => {
+      if (this.machine.isOver) {
+        // It came too late.
+        this.#closeAfterwards(carrier, CLOSE.gone);
+        return;
+      }
       this.run(() => this.machine.opened({ protocol, isAuthenticated, rights, resumableFrom }));
       this.#debug("session_opened", { transport: arrival.transport });
     });
@@ -146,10 +151,7 @@ export class ClientSession extends Session {
         const carrier = this.#carrier;
         const { code } = effect;
         this.#carrier = undefined;
-        batch.afterwards(
-          () => carrier?.close(code),
-          () => carrier?.close(FAULT),
-        );
+        this.#closeAfterwards(carrier, code);
         break;
       }
       case "detached":
@@ -221,6 +223,13 @@ export class ClientSession extends Session {
       () => {
         this.#unsent = [];
       },
+    );
+  }
+
+  #closeAfterwards(carrier: Carrier | undefined, code: number): void {
+    this.host.batch.afterwards(
+      () => carrier?.close(code),
+      () => carrier?.close(FAULT),
     );
   }
 

@@ -28,14 +28,15 @@ export class Histories {
   }
 
   note(key: Key, observations: readonly Observation[]): void {
-    const isGrant = observations.some(({ type }) => type === "granted");
+    const grant = observations.find((observation) => observation.type === "granted");
     const known = this.#byKey.get(key.name);
-    const history = known ?? (isGrant ? currentHolds(key) : undefined);
+    // The holds of a key whose history was forgotten. The grant itself, and later ones of the same batch, are noted here.
+    const history = known ?? (grant && currentHolds(key, grant.fence));
     if (!history) return;
     const before = known ? history.size : 0;
     history.note(observations, this.#labelOf);
     this.#remembered += history.size - before;
-    if (!isGrant) return;
+    if (!grant) return;
     this.#byKey.delete(key.name);
     this.#byKey.set(key.name, history);
     while (this.#remembered > MAX_REMEMBERED) this.#forgetOldest();
@@ -56,8 +57,10 @@ export class Histories {
   }
 }
 
-function currentHolds(key: Key): History {
+/** What is held now; with a fence, only what was granted before it. */
+function currentHolds(key: Key, before?: string): History {
   const history = new History();
-  history.recall(key.engine.newestHolds(MAX_GRANTS));
+  const holds = key.engine.newestHolds(MAX_GRANTS);
+  history.recall(before === undefined ? holds : holds.filter(({ fence }) => fence < before));
   return history;
 }

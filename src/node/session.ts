@@ -78,7 +78,7 @@ export abstract class Session implements Timed {
   #wakeAt = Number.POSITIVE_INFINITY;
   #isDropped = false;
   /** Notices that the session has yet to answer, by number. */
-  readonly #notices = new Map<number, (answer: NoticeAnswer) => void>();
+  readonly #notices = new Map<number, { readonly isGrant: boolean; answer(answer: NoticeAnswer): void }>();
   #lastNotice = 0;
 
   constructor(host: SessionHost, start: SessionStart) {
@@ -139,7 +139,7 @@ export abstract class Session implements Timed {
   notice(notice: Notice, answer: (answer: NoticeAnswer) => void): void {
     this.#lastNotice += 1;
     const number = this.#lastNotice;
-    this.#notices.set(number, answer);
+    this.#notices.set(number, { isGrant: notice.kind === "granted", answer });
     this.run(() => this.takeNotice(number, notice));
   }
 
@@ -214,14 +214,17 @@ export abstract class Session implements Timed {
     }
   }
 
-  /** A lease begins when its grant is handed over, so the key hears of that only once the client has been told. */
+  /**
+   * A lease begins when its grant is handed over, so the key hears of that only once the client has been told. The end of
+   * a wait is stored with what its client is told, or the place could come back.
+   */
   #answerNotice(number: number, answer: NoticeAnswer): void {
-    const take = this.#notices.get(number);
+    const notice = this.#notices.get(number);
     this.#notices.delete(number);
-    if (!take) return;
+    if (!notice) return;
     const { batch } = this.host;
-    if (answer === "taken") batch.afterwards(() => batch.enter(() => take(answer)));
-    else batch.enter(() => take(answer));
+    if (answer === "taken" && notice.isGrant) batch.afterwards(() => batch.enter(() => notice.answer(answer)));
+    else batch.enter(() => notice.answer(answer));
   }
 
   #end(): void {

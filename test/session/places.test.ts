@@ -214,7 +214,8 @@ describe("a request that is repeated, and whose first one has ended meanwhile", 
     expect(done.filter(({ type }) => type === "send")).toEqual([]);
     session.notice(2, { key: "key", request, kind: "granted" });
     answer(call(), { status: "granted", token: "f".repeat(32), leaseSeconds: 60 });
-    expect(effects()).toContainEqual(expect.objectContaining({ type: "send", line: `@1 ok ${"f".repeat(32)} 60\n` }));
+    const line = `@1 ok ${"f".repeat(32)} 60\n`;
+    expect(effects()).toContainEqual(expect.objectContaining({ type: "send", line }));
   });
 
   it.each(["timeout", "unknown"] as const)("is over if the key says so: %s", (status) => {

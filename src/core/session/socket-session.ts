@@ -89,7 +89,8 @@ export class SocketSession {
 
   /** The socket is lost, and the client may still resume. */
   get isDetached(): boolean {
-    return !this.isOver && !this.#conversation && this.resumption.isOn && this.context.now < this.resumption.endsAt;
+    const mayResume = this.#isOpening || this.context.now < this.resumption.endsAt;
+    return !this.isOver && !this.#conversation && this.resumption.isOn && mayResume;
   }
 
   /** The client has left, possibly before the object was restarted. */
@@ -240,7 +241,9 @@ export class SocketSession {
       conversation.tick();
       this.context.emit({ type: "wake", by: Math.min(conversation.readDeadline, this.resumption.endsAt) });
     } else if (this.isEnding) this.#leaving.begin();
-    else if (this.isDetached) this.context.emit({ type: "wake", by: this.resumption.endsAt });
+    // A client that was let in before the grace ended has its time to open its socket.
+    else if (this.isDetached)
+      this.context.emit({ type: "wake", by: this.#isOpening ? now + MAX_OPENING_MS : this.resumption.endsAt });
     else if (this.resumption.isOn) {
       if (this.#conversation) this.context.emit({ type: "close", code: CLOSE.gone });
       this.end();

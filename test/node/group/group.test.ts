@@ -6,7 +6,7 @@ import { poll, sleep } from "../../support/poll.ts";
 import { type Client, Deployments, given } from "./deployments.ts";
 
 /** Asks again until the lock is given: what a majority does not know yet, it refuses. */
-function eventuallyGiven(client: Client, request: string, withinMs = 5_000): Promise<bigint> {
+function eventuallyGiven(client: Client, request: string, withinMs = 20_000): Promise<bigint> {
   return poll(request, withinMs, async () => {
     const reply = await client.ask(request);
     return reply.startsWith("GIVE") ? given(reply) : undefined;

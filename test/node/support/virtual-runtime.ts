@@ -36,7 +36,10 @@ export class VirtualRuntime implements Runtime {
     return () => this.#timers.delete(timer);
   }
 
+  isOutOfChance = false;
+
   randomHex(bytes: number): string {
+    if (this.isOutOfChance) throw new Error("out of chance");
     this.#random += 1;
     return this.#random
       .toString(16)
@@ -74,6 +77,14 @@ export class VirtualRuntime implements Runtime {
       this.settle();
     }
     this.#now = until;
+  }
+
+  /** Lets time pass until something is so, at most this much; also for promises. */
+  async advanceUntil(ms: number, isSo: () => boolean): Promise<void> {
+    for (let passed = 0; passed < ms && !isSo(); passed += 10) {
+      this.advance(10);
+      for (let tick = 0; tick < 10; tick++) await undefined;
+    }
   }
 
   #next(until: number): Timer | undefined {

@@ -16,6 +16,7 @@ export class FragileStore implements Store {
   failsToRead = false;
   isAlmostFull = false;
   commits = 0;
+  attempts = 0;
   /** Runs while a commit is under way. */
   committing = () => {};
 
@@ -37,6 +38,7 @@ export class FragileStore implements Store {
   }
 
   commit(write: (rows: Rows) => void): void {
+    this.attempts += 1;
     this.#store.commit((rows) => {
       write(rows);
       this.committing();
@@ -172,6 +174,19 @@ export class World {
     const client = new Client();
     client.connection = admission.attach(client);
     return client;
+  }
+
+  /** Lets a client resume its session; `attach` opens its connection. */
+  async admitAgain(credential: Credential): Promise<{ attach(): Client }> {
+    const admission = await this.host.sessions.resume(ARRIVAL, credential);
+    if (typeof admission === "string") throw new Error(admission);
+    return {
+      attach: () => {
+        const client = new Client();
+        client.connection = admission.attach(client);
+        return client;
+      },
+    };
   }
 
   #start(): NodeHost {

@@ -347,7 +347,7 @@ export class Ledger {
     for (const waiter of rows.waiters.values()) {
       const isWaiting = waiter.outcome === null && (waiter.deadline ?? now + 1) > now && !promoted.has(waiter.place);
       // The end of a `wait` that was cut off is taken back: until then others move up.
-      const isPutBack = waiter.wait_request !== null && waiter.deadline === null;
+      const isPutBack = this.#world.troubles > 0 && waiter.is_enqueued === 1 && waiter.deadline === null;
       if (!isWaiting || isPutBack) continue;
       const isOvertaken = place > 0 ? waiter.place < place : waiter.joined_at < since;
       if (isOvertaken) this.#fail(`${session} overtakes ${waiter.session} at ${rows.name}`);

@@ -24,9 +24,8 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a lease begins before its grant has left",
     file: "session.ts",
-    code: `if (answer === "taken") batch.afterwards(() => batch.enter(() => take(answer)));
-    else batch.enter`,
-    planted: "batch.enter",
+    code: 'if (answer === "taken" && notice.isGrant)',
+    planted: 'if (answer === "taken" && !notice.isGrant)',
   },
   {
     what: "rows of sessions that have ended stay",
@@ -74,10 +73,10 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a caller whose command throws is never answered",
     file: "batch.ts",
-    code: `this.afterwards(() => resolve(result as Result), reject);
-      result = command();`,
-    planted: `result = command();
-      this.afterwards(() => resolve(result as Result), reject);`,
+    code: `this.afterwards(() => tell(), reject);
+      const result = command();`,
+    planted: `const result = command();
+      this.afterwards(() => tell(), reject);`,
   },
   {
     what: "a key whose command has thrown is used as it is",

@@ -163,7 +163,8 @@ export class RestClient implements SimulatedClient, Holder {
       return;
     }
     const { schedule, config } = this.#world;
-    if (schedule.now < this.#answeredAt + 2 * config.httpSessionIdleMs)
+    // A commit that takes long delays the answer, not the end of the session.
+    if (schedule.now < this.#answeredAt + 2 * config.httpSessionIdleMs - 4_000)
       this.#world.fail(`the session of ${this.name} is gone`);
     this.#forget();
   }
@@ -210,8 +211,10 @@ export class RestClient implements SimulatedClient, Holder {
   #enqueue(id: string, request: KeyRequest): void {
     const { key } = request;
     const askedAt = this.#world.now;
+    const hadPlace = this.#places.has(key);
     this.#places.add(key);
     this.#request(id, request, (outcome) => {
+      if (hadPlace && outcome.status === "unavailable") return;
       if (outcome.status === "queued" || outcome.status === "already_enqueued") return;
       this.#places.delete(key);
       this.#granted(`place at ${key}`, key, outcome, askedAt);

@@ -203,7 +203,10 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     const { schedule, host } = this.#world;
     const attach = () => {
       // The process that let it in has died.
-      if (!this.#world.runs(host)) return this.#again();
+      if (!this.#world.runs(host)) {
+        this.#again();
+        return;
+      }
       if (this.#hasLeft || schedule.happens(0.03)) {
         admission.abandon();
         return this.#again();
@@ -317,7 +320,9 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
 
   #renew({ key, token }: Held, lease: number): void {
     const fence = token.slice(0, 16);
-    if ([...this.#asked.values()].some((asked) => asked.type === "renew" && asked.key === key && asked.fence === fence))
+    if (
+      [...this.#asked.values()].some(({ type, ...asked }) => asked.key === key && (type === "renew" || type === "wait"))
+    )
       return;
     this.#world.ledger.renews(key, fence, lease);
     this.#ask("renew", key, `n\n${key}\n${token} ${lease}\n`, { fence, lease });
