@@ -26,6 +26,8 @@ import { type Timed, Timers } from "./timers.ts";
 
 /** After a failed commit, another one is tried this often. */
 const TRY_AGAIN_MS = 1_000;
+/** How often the room on the disk is looked at. */
+const LOOK_FOR_ROOM_MS = 100;
 /** Written to find out whether commits work again. */
 const PROBE = "probe";
 
@@ -74,6 +76,8 @@ export class NodeHost implements SessionHost {
   /** What a key has to tell, until the session that has called it is answered. */
   #news: (() => void)[] | undefined;
   #isWell = true;
+  #hasRoom = true;
+  #lookedAt = Number.NEGATIVE_INFINITY;
   #isTrying = false;
   #isTryPlanned = false;
   #isRecovering = false;
@@ -134,14 +138,15 @@ export class NodeHost implements SessionHost {
       keys: this.keys,
       randomHex: (bytes) => runtime.randomHex(bytes),
       now: () => this.now(),
-      isWell: () => this.#isWell,
+      isWell: () => this.isWell,
       answered: (answer) => this.#keyMeter.answered(answer),
     });
   }
 
-  /** Whether the last commit worked. While it did not, nothing new is taken on. */
+  /** Whether the last commit worked, and the next ones will. While they do not, nothing new is taken on. */
   get isWell(): boolean {
-    return this.#isWell;
+    if (this.runtime.elapsed() >= this.#lookedAt + LOOK_FOR_ROOM_MS) this.#lookForRoom();
+    return this.#isWell && this.#hasRoom;
   }
 
   /** Continues from what is stored. Clients have lost their connections; those that can resume have the grace for it. */
@@ -186,7 +191,7 @@ export class NodeHost implements SessionHost {
   originOf(session: string, records: SessionRecords): SessionOrigin {
     const config = this.#sessionConfig;
     const random = () => this.runtime.randomHex(16);
-    return { session, config, records, random, isStorageWell: () => this.#isWell, now: this.now() };
+    return { session, config, records, random, isStorageWell: () => this.isWell, now: this.now() };
   }
 
   schedule(subject: Timed): void {
@@ -262,6 +267,13 @@ export class NodeHost implements SessionHost {
       this.metrics.storeNow();
       return this.metrics.read();
     });
+  }
+
+  #lookForRoom(): void {
+    this.#lookedAt = this.runtime.elapsed();
+    const hadRoom = this.#hasRoom;
+    this.#hasRoom = this.#store.hasRoom();
+    if (hadRoom !== this.#hasRoom) this.log("warn", this.#hasRoom ? "disk_has_room_again" : "disk_almost_full");
   }
 
   #commandContext(): CommandContext {

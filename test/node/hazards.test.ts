@@ -2,6 +2,7 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { authenticateSecret } from "../../src/core/auth/principal.ts";
+import { DiskRoom } from "../../src/node/store/disk-room.ts";
 import { SqliteStore } from "../../src/node/store/sqlite.ts";
 import { credentialOf, World } from "./support/world.ts";
 
@@ -360,6 +361,49 @@ describe("a full disk", () => {
     } finally {
       rmSync(directory, { recursive: true });
     }
+  });
+
+  it("is given a reserve, which is kept again once there is room", async () => {
+    const { existsSync, mkdtempSync, rmSync } = await import("node:fs");
+    const directory = mkdtempSync("/tmp/holdfast-reserve-");
+    try {
+      const path = `${directory}/holdfast.db`;
+      const room = new DiskRoom(path, 100_000);
+      expect(existsSync(`${path}-reserve`)).toBe(true);
+      room.useReserve();
+      expect(existsSync(`${path}-reserve`)).toBe(false);
+      expect(room.isEnough()).toBe(true);
+      expect(existsSync(`${path}-reserve`)).toBe(true);
+      // A disk that is too small for it is full.
+      const hopeless = new DiskRoom(`${directory}/other.db`, 2 ** 60);
+      expect(hopeless.isEnough()).toBe(false);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it("is seen coming: nothing new is taken on while it is almost full, and everything else goes on", async () => {
+    const world = new World();
+    const { runtime, store } = world;
+    const [ann, ben] = [world.connect(), world.connect()];
+    ann.ask("l", "k", "10");
+    runtime.settle();
+    store.isAlmostFull = true;
+    runtime.advance(200);
+    ben.ask("l", "new", "0");
+    ben.ask("e", "new", "");
+    ann.ask("n", "k", ann.token);
+    ann.ask("r", "k", ann.token);
+    runtime.settle();
+    expect(ben.lines).toEqual(["error", "error"]);
+    expect(ann.lines.slice(1)).toEqual(["ok 33", "ok"]);
+    expect(await world.service.isReady()).toBe(false);
+    store.isAlmostFull = false;
+    runtime.advance(200);
+    ben.ask("l", "new", "0");
+    runtime.settle();
+    expect(ben.last).toMatch(/^ok /);
+    expect(world.logged).toEqual(["disk_almost_full", "disk_has_room_again"]);
   });
 
   it("refuses new keys, and lets everybody renew and release", () => {

@@ -20,5 +20,6 @@ export const VOLATILE_STORE: Store = {
   loadKey: () => undefined,
   loadSession: () => undefined,
   commit: (write) => write(NOTHING),
+  hasRoom: () => true,
   close() {},
 };

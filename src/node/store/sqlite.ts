@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { StoredKey } from "../../core/engine/index.ts";
 import { type SlotRow, storedKeyFrom, type WaiterRow } from "../../core/key/row-codec.ts";
+import { DiskRoom } from "./disk-room.ts";
 import type { Contents, KeyHead, Rows, Store, StoredRecords } from "./store.ts";
 
 /** "HOLD": says that the file is ours. */
@@ -33,6 +34,7 @@ const FULL = 13;
 /** SQLite starts the log over once it has 1,000 pages, and the commit that is under way then may be long. */
 const LOG_PAGES = 1_500;
 const LOG_BYTES = LOG_PAGES * 4_096;
+const MEMORY = ":memory:";
 
 export interface StoreOptions {
   /** For tests: the disk is full when the database has so many pages. */
@@ -65,6 +67,7 @@ interface Lapse {
 export class SqliteStore implements Store {
   readonly isVolatile = false;
   readonly #database: DatabaseSync;
+  readonly #room: DiskRoom | undefined;
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
   readonly #rollback: StatementSync;
@@ -75,17 +78,18 @@ export class SqliteStore implements Store {
     const database = new DatabaseSync(path);
     try {
       configure(database);
-      if (path !== ":memory:") growLog(database, path);
+      if (path !== MEMORY) growLog(database, path);
       if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
-      return new SqliteStore(database);
+      return new SqliteStore(database, path === MEMORY ? undefined : new DiskRoom(path, LOG_BYTES));
     } catch (error) {
       database.close();
       throw explained(error);
     }
   }
 
-  private constructor(database: DatabaseSync) {
+  private constructor(database: DatabaseSync, room: DiskRoom | undefined) {
     this.#database = database;
+    this.#room = room;
     this.#begin = database.prepare("BEGIN IMMEDIATE");
     this.#commit = database.prepare("COMMIT");
     this.#rollback = database.prepare("ROLLBACK");
@@ -142,8 +146,13 @@ export class SqliteStore implements Store {
     } catch (error) {
       // SQLite has rolled back by itself after some faults, a full disk among them.
       if (this.#database.isTransaction) this.#rollback.run();
+      if (codeOf(error) === FULL) this.#room?.useReserve();
       throw error;
     }
+  }
+
+  hasRoom(): boolean {
+    return this.#room?.isEnough() ?? true;
   }
 
   close(): void {

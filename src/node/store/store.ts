@@ -48,5 +48,7 @@ export interface Store {
   loadSession(id: number): StoredRecords | undefined;
   /** Makes everything that `write` puts and deletes durable, or throws and changes nothing. */
   commit(write: (rows: Rows) => void): void;
+  /** Whether new keys fit. If not, what is left is for renewals and releases. */
+  hasRoom(): boolean;
   close(): void;
 }

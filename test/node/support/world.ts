@@ -14,6 +14,7 @@ export class FragileStore implements Store {
   readonly #store: SqliteStore;
   fails = false;
   failsToRead = false;
+  isAlmostFull = false;
   commits = 0;
   attempts = 0;
   /** Runs while a commit is under way. */
@@ -44,6 +45,10 @@ export class FragileStore implements Store {
       if (this.fails) throw new Error("disk full");
     });
     this.commits += 1;
+  }
+
+  hasRoom(): boolean {
+    return !this.isAlmostFull;
   }
 
   close(): void {

@@ -55,6 +55,10 @@ export class SimulatedFile implements Store {
     this.prepare(write)();
   }
 
+  hasRoom(): boolean {
+    return true;
+  }
+
   close(): void {}
 
   /** Runs `write`, and returns a function that makes its changes count. */

@@ -267,6 +267,7 @@ export class World {
         if (this.#life === life) this.#commit(write);
         else throw new Error(`${PLANNED}: the process is dead`);
       },
+      hasRoom: () => true,
       close() {},
     };
   }
