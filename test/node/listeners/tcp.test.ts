@@ -108,23 +108,26 @@ describe("a client that does not read", () => {
 
   test("is not read from meanwhile", async () => {
     const { client, guest } = await deaf(0);
-    await pause(700);
-    const heard = guest.heardText.length;
-    await pause(500);
+    let heard = -1;
+    for (let rounds = 0; heard !== guest.heardText.length; rounds += 1) {
+      expect(rounds).toBeLessThan(40);
+      heard = guest.heardText.length;
+      await pause(500);
+    }
     // 64 KiB each: what the operating system takes is a few megabytes.
-    expect([guest.ends, guest.heardText.length - heard]).toEqual([[], 0]);
+    expect(guest.ends).toEqual([]);
     client.socket.resume();
     await eventually(() => expect(guest.heardText.length).toBeGreaterThan(heard));
   });
 
   test("and then reads slowly stays", async () => {
-    const { client, guest } = await deaf(400);
+    const { client, guest } = await deaf(2_000);
     const reading = setInterval(() => {
       client.socket.resume();
       setTimeout(() => client.socket.pause(), 5);
     }, 150);
     onTestFinished(() => clearInterval(reading));
-    await pause(2_000);
+    await pause(5_000);
     expect(guest.ends).toEqual([]);
   });
 });
