@@ -22,17 +22,20 @@ interface Step {
   readonly failed: ((error: unknown) => void) | undefined;
 }
 
+/** Calls back once no more commands arrive, or at least not much later. `arrived` counts them. */
+export type Schedule = (settle: () => void, arrived: () => number) => void;
+
 /** Commands run before other connections get their turn, at the most, in ms. */
 const TURN_MS = 20;
 
 /**
- * Runs commands in the order in which they arrive, and tells nobody of them before their changes are durable. Everything
- * that arrives in one turn of the event loop is one batch: the commands run at once, then one commit, then whatever they
- * have to say leaves. While a commit runs, input waits in the kernel, so the next batch is larger.
+ * Runs commands in the order in which they arrive, and announces nothing before its changes are durable. Commands run as
+ * they arrive. Once no more arrive, they are one batch: one commit, then all their replies leave. While a commit runs,
+ * input waits in the kernel, so the next batch is larger.
  */
 export class Batch {
   readonly #store: BatchStore;
-  readonly #schedule: (turn: () => void) => void;
+  readonly #schedule: Schedule;
   readonly #elapsed: () => number;
   #work: Work[] = [];
   /** The next command in `#work`. */
@@ -43,13 +46,14 @@ export class Batch {
   /** A batch is being stored and told: commands wait, or what they say could leave with what is told. */
   #isSettling = false;
   #isScheduled = false;
+  #arrived = 0;
   #turnEndsAt = 0;
   #turn = 0;
   #isStopped = false;
   #fault: { readonly error: unknown } | undefined;
 
-  /** `schedule` calls back at the end of the current turn of the event loop; `elapsed` is a clock in ms. */
-  constructor(store: BatchStore, schedule: (turn: () => void) => void, elapsed: () => number) {
+  /** `elapsed` is a clock in ms. */
+  constructor(store: BatchStore, schedule: Schedule, elapsed: () => number) {
     this.#store = store;
     this.#schedule = schedule;
     this.#elapsed = elapsed;
@@ -68,6 +72,7 @@ export class Batch {
   /** Runs a command now, or after those before it. */
   enter(command: () => void): void {
     if (this.#isStopped) return;
+    this.#arrived += 1;
     this.#work.push({ run: command, cause: this.#isRunning ? this.#turn : undefined });
     this.#arm();
     if (!this.#isRunning && !this.#isSettling) this.#run();
@@ -154,7 +159,10 @@ export class Batch {
   #arm(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
-    this.#schedule(() => this.settle());
+    this.#schedule(
+      () => this.settle(),
+      () => this.#arrived,
+    );
   }
 
   #run(): void {

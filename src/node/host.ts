@@ -99,7 +99,7 @@ export class NodeHost implements SessionHost {
         takeBack: (error) => this.#takeBack(error),
         untold: (error) => this.log("error", "step_failed", { error: String(error) }),
       },
-      (turn) => runtime.atEndOfTurn(turn),
+      (settle, arrived) => runtime.whenQuiet(settle, arrived),
       () => runtime.elapsed(),
     );
     this.#timers = new Timers(runtime, (command) => this.batch.enter(command));

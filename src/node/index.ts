@@ -84,7 +84,6 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       clients: host.sessions,
       peers: group,
       ports: { dflockd: options.tcp, http: options.http, godistlock: options.godistlock, relay: options.relay },
-      accepted: () => runtime.accepted(),
       fetch: (request, address) => app.fetch(request, { service, address } satisfies Bindings),
       tls: options.tls,
       caps: {

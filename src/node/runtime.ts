@@ -4,8 +4,8 @@ export interface Runtime {
   now(): number;
   /** Milliseconds by a clock that nobody sets. */
   elapsed(): number;
-  /** Calls back when the current turn of the event loop has taken in what there was to take in. */
-  atEndOfTurn(callback: () => void): void;
+  /** Calls back once all input that is there has been taken in. `arrived` counts the commands that were in it. */
+  whenQuiet(callback: () => void, arrived: () => number): void;
   /** Calls back after this time, unless the returned function is called before. */
   after(ms: number, callback: () => void): () => void;
   /** As many unpredictable bytes, as hex digits. */

@@ -29,8 +29,6 @@ export interface PortOptions extends Address {
 export interface ListenerOptions extends Hosts {
   /** A port number of 0 picks a free one. */
   readonly ports: Readonly<Partial<Record<PortName, PortOptions | undefined>>>;
-  /** Called for every connection, before anything else. */
-  readonly accepted?: () => void;
   /** The app, called with the address of the connection. */
   readonly fetch: Fetch;
   readonly tls: { readonly cert: Buffer; readonly key: Buffer } | undefined;
@@ -122,7 +120,6 @@ export class Listeners {
   }
 
   #arrive(client: Socket, name: PortName): void {
-    this.#options.accepted?.();
     const { connections } = this.#shared;
     if (name === "http" && connections.isHttpFull(client)) this.#refuse(client, name, "max_connections_per_ip");
     else if (connections.hasRoom) this.#take(client, name);

@@ -5,36 +5,31 @@ import type { Runtime } from "../runtime.ts";
 /** Random bytes are cheaper by the page. */
 const PAGE_BYTES = 4_096;
 
-/** How long a batch waits for connections that keep arriving. */
-const ARRIVALS_MS = 10;
+/** How long a batch may grow while more input arrives in every turn of the event loop. */
+const MAX_GATHER_MS = 2;
 
-export interface SystemRuntime extends Runtime {
-  /** A connection was accepted in this turn of the event loop. */
-  accepted(): void;
-}
-
-export function systemRuntime(): SystemRuntime {
+export function systemRuntime(): Runtime {
   const clock = new KeyClock(Date.now);
-  let hasAccepted = false;
   let page = Buffer.alloc(0);
   let used = 0;
   return {
     now: () => clock.now(),
     elapsed: () => performance.now(),
-    // libuv accepts one connection per turn (since 1.46). If each turn ended with a commit, a crowd of newcomers, such as
-    // all clients after a restart, would be let in one per commit.
-    atEndOfTurn: (callback) => {
+    // While commands run, more input arrives. Looking once more costs microseconds, a commit without it costs an fsync.
+    // And libuv accepts one connection per turn (since 1.46): all clients that return after a restart would be let in one
+    // per commit.
+    whenQuiet: (callback, arrived) => {
       const startedAt = performance.now();
-      const end = () => {
-        const isCrowded = hasAccepted && performance.now() - startedAt < ARRIVALS_MS;
-        hasAccepted = false;
-        if (isCrowded) setImmediate(end);
-        else callback();
+      let seen = -1;
+      const look = () => {
+        const count = arrived();
+        if (count === seen || performance.now() - startedAt >= MAX_GATHER_MS) callback();
+        else {
+          seen = count;
+          setImmediate(look);
+        }
       };
-      setImmediate(end);
-    },
-    accepted: () => {
-      hasAccepted = true;
+      setImmediate(look);
     },
     after: (ms, callback) => {
       const timer = setTimeout(callback, ms);

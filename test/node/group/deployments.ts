@@ -116,7 +116,7 @@ class Life {
     };
     return {
       ...runtime,
-      atEndOfTurn: (callback) => runtime.atEndOfTurn(whileAlive(callback)),
+      whenQuiet: (callback, arrived) => runtime.whenQuiet(whileAlive(callback), arrived),
       after: (ms, callback) => runtime.after(ms, whileAlive(callback)),
     };
   }

@@ -25,7 +25,7 @@ export class VirtualRuntime implements Runtime {
     return this.#now + this.#looked;
   }
 
-  atEndOfTurn(callback: () => void): void {
+  whenQuiet(callback: () => void): void {
     this.#turns.push(callback);
   }
 

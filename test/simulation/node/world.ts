@@ -217,7 +217,7 @@ export class World {
         if (this.#isSlow) this.#slowness += schedule.between(0, 12);
         return schedule.now + this.#slowness;
       },
-      atEndOfTurn: (callback) =>
+      whenQuiet: (callback) =>
         schedule.after(schedule.between(0, this.#turnMs), () => {
           if (isAlive()) callback();
         }),
