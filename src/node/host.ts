@@ -126,7 +126,6 @@ export class NodeHost implements SessionHost {
       pruned: (key) =>
         this.batch.afterwards(() => {
           this.#keyMeter.pruned();
-          this.histories.forget(key.name);
           if (!this.keys.get(key.name)) this.names.removed(key.name);
         }),
     });

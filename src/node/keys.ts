@@ -16,8 +16,10 @@ import {
   type StoredKey,
 } from "../core/engine/index.ts";
 import { slotRow } from "../core/key/compact-record.ts";
+import type { History } from "../core/key/history.ts";
 import { waiterRow } from "../core/key/row-codec.ts";
-import type { KeyHead, Rows, Store } from "./store/store.ts";
+import { encodeHead, encodeSlot, encodeWaiter } from "./store/encoding.ts";
+import type { Rows, Store } from "./store/store.ts";
 import type { Timed } from "./timers.ts";
 
 /** The stored value that holds the highest fence of all keys that were deleted. */
@@ -52,6 +54,10 @@ export class Key implements Timed {
   id = 0;
   scheduledAt = Number.POSITIVE_INFINITY;
   isDeleted = false;
+  /** There may be rows of further slots, of waiters or of lapsed grants. */
+  hasParts: boolean;
+  /** Its newest grants; undefined while none is remembered. */
+  history: History | undefined;
   /** When it was created, and the highest fence of deleted keys then, as hex digits. */
   readonly #foundedAt: number;
   readonly #floor: string;
@@ -66,6 +72,7 @@ export class Key implements Timed {
     this.#floor = floor;
     this.engine = new KeyEngine(stored);
     this.#first = stored.slots[0];
+    this.hasParts = stored.slots.length > 1 || stored.waiters.length > 0 || stored.lapsed.length > 0;
   }
 
   get dueAt(): number {
@@ -88,26 +95,28 @@ export class Key implements Timed {
     const { slots, waiters, lapsed, limit } = this.engine.takeChanges();
     let isHeadChanged = isNew || limit !== undefined;
     for (const slot of slots) {
-      if (slot.index > 0) rows.putSlot(this.id, slot.index, JSON.stringify(slotRow(slot)));
-      else {
+      if (slot.index > 0) {
+        this.hasParts = true;
+        rows.putSlot(this.id, slot.index, encodeSlot(slotRow(slot)));
+      } else {
         this.#first = slot;
         isHeadChanged = true;
       }
     }
     for (const waiter of waiters) {
-      if (waiter.isStored) rows.putWaiter(this.id, waiter.place, JSON.stringify(waiterRow(waiter)));
+      this.hasParts = true;
+      if (waiter.isStored) rows.putWaiter(this.id, waiter.place, encodeWaiter(waiterRow(waiter)));
       else rows.deleteWaiter(this.id, waiter.place);
     }
     for (const [session, at] of lapsed) {
+      this.hasParts = true;
       if (at === undefined) rows.deleteLapse(this.id, session);
       else rows.putLapse(this.id, session, at);
     }
-    if (isHeadChanged) rows.putKey(this.id, this.name, JSON.stringify(this.#head));
-  }
-
-  get #head(): KeyHead {
+    if (!isHeadChanged) return;
     const slot = this.#first ? slotRow(this.#first) : null;
-    return { limit: this.engine.limit, fence: this.#floor, at: this.#foundedAt, slot };
+    const head = { limit: this.engine.limit, fence: this.#floor, at: this.#foundedAt, slot };
+    rows.putKey(this.id, this.name, encodeHead(head));
   }
 }
 
@@ -211,7 +220,7 @@ export class Keys {
       }
       key.write(rows, { isNew });
     }
-    for (const { id } of this.#deleted) if (id > 0) rows.deleteKey(id);
+    for (const { id, hasParts } of this.#deleted) if (id > 0) rows.deleteKey(id, { hasParts });
     if (this.#isMarkChanged) rows.putValue(FENCE_MARK, this.#markHex);
   }
 

@@ -97,7 +97,7 @@ export class KeyObject extends DurableObject<Env> {
       stored: (engine) => this.#tell(engine),
       wakeFor: (engine) => this.#wakeUp.by(this.#nextWake(engine)),
       forget: () => {
-        this.#history.forget();
+        this.#history.clear();
         this.#wakeUp.clear();
       },
     });

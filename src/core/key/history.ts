@@ -27,73 +27,80 @@ export interface HistoryView {
   readonly grants: readonly PastGrant[];
 }
 
+type Granted = Extract<Observation, { readonly type: "granted" }>;
+type Ended = Extract<Observation, { readonly type: "ended" }>;
+type LabelOf = (session: string) => string | undefined;
+
 /**
  * The newest grants of one key. They are kept in memory only: storing them would double the cost of a grant, and
  * nothing is ever decided by them. After an eviction only current holds are known.
  */
 export class History {
   /** Oldest first. */
-  readonly #grants: PastGrant[] = [];
+  readonly #grants: { -readonly [Field in keyof PastGrant]: PastGrant[Field] }[] = [];
 
   at(now: number): HistoryView {
-    return { now, grants: [...this.#grants] };
+    return { now, grants: this.#grants.map((grant) => ({ ...grant })) };
   }
 
-  /** Number of grants. */
-  get size(): number {
-    return this.#grants.length;
+  /** Adds the current holds. Their waiting time was not stored, unless they did not wait at all. */
+  recall(holds: readonly ReportedHold[]): readonly PastGrant[] {
+    return holds
+      .filter(({ fence }) => !this.#find(fence))
+      .map(({ since, isImmediate, ...hold }) =>
+        this.#add({ ...nameOf(hold), grantedAt: since, waitedMs: isImmediate ? 0 : undefined, end: undefined }),
+      );
   }
 
-  /** Starts with the current holds. Their waiting time was not stored, unless they did not wait at all. */
-  recall(holds: readonly ReportedHold[]): void {
-    for (const { since, isImmediate, ...hold } of holds) {
-      this.#add({ ...nameOf(hold), grantedAt: since, waitedMs: isImmediate ? 0 : undefined, end: undefined });
-    }
-  }
-
-  /** Adds what has happened. `labelOf` gives the label of a session, where the host knows it. */
-  note(observations: readonly Observation[], labelOf: (session: string) => string | undefined = () => undefined): void {
+  note(observations: readonly Observation[]): void {
     for (const observation of observations) {
-      if (observation.type === "granted") {
-        const { at, waitMs, session } = observation;
-        const label = labelOf(session);
-        const name = { ...nameOf(observation), ...(label !== undefined && { label }) };
-        this.#add({ ...name, grantedAt: at, waitedMs: waitMs, end: undefined });
-      } else if (observation.type === "ended" && observation.holdMs !== undefined) {
-        this.#change(observation.fence, { end: { reason: observation.reason, heldMs: observation.holdMs } });
-      }
+      if (observation.type === "granted") this.granted(observation);
+      else if (observation.type === "ended") this.ended(observation);
     }
+  }
+
+  /** `labelOf` gives the label of a session, where the host knows it. */
+  granted(observation: Granted, labelOf?: LabelOf): PastGrant {
+    const { at, waitMs, session } = observation;
+    const label = labelOf?.(session);
+    const name = { ...nameOf(observation), ...(label !== undefined && { label }) };
+    return this.#add({ ...name, grantedAt: at, waitedMs: waitMs, end: undefined });
+  }
+
+  ended({ fence, reason, holdMs }: Ended): void {
+    const grant = holdMs === undefined ? undefined : this.#find(fence);
+    if (grant && holdMs !== undefined) grant.end = { reason, heldMs: holdMs };
   }
 
   remember(labels: Labels): void {
-    for (const { fence, session } of [...this.#grants]) {
-      const label = labels[session];
-      if (label !== undefined) this.#change(fence, { label });
+    for (const grant of this.#grants) {
+      const label = labels[grant.session];
+      if (label !== undefined) grant.label = label;
     }
   }
 
-  forget(): void {
+  forget(grant: PastGrant): void {
+    const at = this.#grants.indexOf(grant);
+    if (at >= 0) this.#grants.splice(at, 1);
+  }
+
+  clear(): void {
     this.#grants.length = 0;
   }
 
-  #add(grant: PastGrant): void {
-    // Fences rise, so one that is known already is found at once.
+  /** Fences rise, so a new grant nearly always comes last. */
+  #add(grant: PastGrant): PastGrant {
     let at = this.#grants.length;
     while (at > 0 && (this.#grants[at - 1] as PastGrant).fence > grant.fence) at -= 1;
     if (this.#grants[at - 1]?.fence === grant.fence) this.#grants[at - 1] = grant;
     else this.#grants.splice(at, 0, grant);
     if (this.#grants.length > MAX_GRANTS) this.#grants.shift();
-  }
-
-  #change(fence: string, changes: Partial<PastGrant>): void {
-    const index = this.#indexOf(fence);
-    const grant = this.#grants[index];
-    if (grant) this.#grants[index] = { ...grant, ...changes };
+    return grant;
   }
 
   /** The grant in question is nearly always the newest. */
-  #indexOf(fence: string): number {
-    return this.#grants.findLastIndex((grant) => grant.fence === fence);
+  #find(fence: string) {
+    return this.#grants.findLast((grant) => grant.fence === fence);
   }
 }
 

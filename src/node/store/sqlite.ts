@@ -1,13 +1,14 @@
 import { statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { StoredKey } from "../../core/engine/index.ts";
-import { type SlotRow, storedKeyFrom, type WaiterRow } from "../../core/key/row-codec.ts";
+import { storedKeyFrom } from "../../core/key/row-codec.ts";
 import { DiskRoom } from "./disk-room.ts";
-import type { Contents, KeyHead, Rows, Store, StoredRecords } from "./store.ts";
+import { decodeHead, decodeSlot, decodeWaiter } from "./encoding.ts";
+import type { Contents, Rows, Store, StoredRecords } from "./store.ts";
 
 /** "HOLD": says that the file is ours. */
 const APPLICATION_ID = 0x484f4c44;
-const LAYOUT_VERSION = 1;
+const LAYOUT_VERSION = 2;
 
 /**
  * No secondary index: names are looked up in memory. A lock is one row under an integer id; further slots and waiters
@@ -230,16 +231,17 @@ function rowsOf(database: DatabaseSync): Rows {
   );
   const withoutSession = database.prepare("DELETE FROM sessions WHERE id = ?");
   const value = database.prepare("INSERT OR REPLACE INTO meta VALUES (?, ?)");
-  const withoutKey = [
-    "DELETE FROM keys WHERE id = ?",
+  const withoutKey = database.prepare("DELETE FROM keys WHERE id = ?");
+  const withoutParts = [
     "DELETE FROM slots WHERE key = ?",
     "DELETE FROM waiters WHERE key = ?",
     "DELETE FROM lapsed WHERE key = ?",
   ].map((sql) => database.prepare(sql));
   return {
     putKey: (id, name, head) => void key.run(id, name, head),
-    deleteKey: (id) => {
-      for (const statement of withoutKey) statement.run(id);
+    deleteKey: (id, { hasParts }) => {
+      withoutKey.run(id);
+      if (hasParts) for (const statement of withoutParts) statement.run(id);
     },
     putSlot: (id, index, data) => void slot.run(id, index, data),
     putWaiter: (id, place, data) => void waiter.run(id, place, data),
@@ -258,14 +260,14 @@ function assembled(
   waiters: readonly Part[],
   lapsed: readonly Lapse[],
 ): StoredKey {
-  const { limit, fence, at, slot } = JSON.parse(head) as KeyHead;
-  const others = slots.map(({ data }) => JSON.parse(data) as SlotRow);
+  const { limit, fence, at, slot } = decodeHead(head);
+  const others = slots.map(({ data }) => decodeSlot(data));
   return storedKeyFrom({
     limit,
     fence,
     lastActivity: at,
     slots: slot ? [slot, ...others] : others,
-    waiters: waiters.map(({ data }) => JSON.parse(data) as WaiterRow),
+    waiters: waiters.map(({ data }) => decodeWaiter(data)),
     lapsed: lapsed.map(({ session, at: lapsedAt }) => [session, lapsedAt] as const),
   });
 }

@@ -1,5 +1,6 @@
 /** The simulated file behaves as SQLite does: the same commits leave the same contents. */
 import { expect, it } from "vitest";
+import { encodeHead, encodeSlot, encodeWaiter } from "../../../src/node/store/encoding.ts";
 import { SqliteStore } from "../../../src/node/store/sqlite.ts";
 import type { KeyHead, Rows, Store } from "../../../src/node/store/store.ts";
 import { Schedule } from "../schedule.ts";
@@ -15,7 +16,7 @@ it("keeps what SQLite keeps, and loses what SQLite loses", () => {
     const deleted = chance.happens(0.2) ? chance.pick(ids) : undefined;
     const kept = ids.filter((id) => id !== deleted);
     const changes = Array.from({ length: chance.between(1, 6) }, () => changeOf(chance, kept));
-    if (deleted !== undefined) changes.push((rows) => rows.deleteKey(deleted));
+    if (deleted !== undefined) changes.push((rows) => rows.deleteKey(deleted, { hasParts: true }));
     const fails = chance.happens(0.2);
     for (const store of stores) {
       const write = (rows: Rows) => {
@@ -40,11 +41,11 @@ function changeOf(chance: Schedule, ids: readonly number[]): (rows: Rows) => voi
     const created = chance.between(1, 1_000_000);
     const slot = chance.happens(0.5) ? null : slotOf(chance, 0);
     const head: KeyHead = { limit: chance.between(1, 3), fence: chance.hex(16), at: chance.between(1, 99), slot };
-    return (rows) => rows.putKey(created, name, JSON.stringify(head));
+    return (rows) => rows.putKey(created, name, encodeHead(head));
   }
-  const slot = JSON.stringify(slotOf(chance, place));
+  const slot = encodeSlot(slotOf(chance, place));
   if (change < 0.4) return (rows) => rows.putSlot(id, place, slot);
-  if (change < 0.55) return (rows) => rows.putWaiter(id, place, JSON.stringify(waiterOf(place, session)));
+  if (change < 0.55) return (rows) => rows.putWaiter(id, place, encodeWaiter(waiterOf(place, session)));
   if (change < 0.65) return (rows) => rows.deleteWaiter(id, place);
   if (change < 0.75) return (rows) => rows.putLapse(id, session, place);
   if (change < 0.8) return (rows) => rows.deleteLapse(id, session);

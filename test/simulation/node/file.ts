@@ -1,5 +1,6 @@
 import type { StoredKey } from "../../../src/core/engine/index.ts";
 import { type SlotRow, storedKeyFrom, type WaiterRow } from "../../../src/core/key/row-codec.ts";
+import { decodeHead, decodeSlot, decodeWaiter } from "../../../src/node/store/encoding.ts";
 import type { Contents, KeyHead, Rows, Store, StoredRecords } from "../../../src/node/store/store.ts";
 
 /** The rows of one key. */
@@ -74,7 +75,7 @@ export class SimulatedFile implements Store {
       });
     write({
       putKey: (id, name, text) => {
-        const head = JSON.parse(text) as KeyHead;
+        const head = decodeHead(text);
         // First: the rows below a key may be written before its own.
         changes.unshift(() => {
           keys.add(id);
@@ -83,14 +84,17 @@ export class SimulatedFile implements Store {
           else this.keys.set(id, { name, head, slots: new Map(), waiters: new Map(), lapsed: new Map() });
         });
       },
-      deleteKey: (id) => {
+      deleteKey: (id, { hasParts }) => {
         changes.push(() => {
+          const rows = this.keys.get(id);
+          const isAlone = !rows || rows.slots.size + rows.waiters.size + rows.lapsed.size === 0;
+          if (!hasParts && !isAlone) throw new Error(`rows are left below the deleted key ${id}`);
           this.keys.delete(id);
           keys.delete(id);
         });
       },
-      putSlot: (id, index, text) => below(id, ({ slots }) => slots.set(index, JSON.parse(text) as SlotRow)),
-      putWaiter: (id, place, text) => below(id, ({ waiters }) => waiters.set(place, JSON.parse(text) as WaiterRow)),
+      putSlot: (id, index, text) => below(id, ({ slots }) => slots.set(index, decodeSlot(text))),
+      putWaiter: (id, place, text) => below(id, ({ waiters }) => waiters.set(place, decodeWaiter(text))),
       deleteWaiter: (id, place) => below(id, ({ waiters }) => waiters.delete(place)),
       putLapse: (id, session, at) => below(id, ({ lapsed }) => lapsed.set(session, at)),
       deleteLapse: (id, session) => below(id, ({ lapsed }) => lapsed.delete(session)),
