@@ -135,18 +135,22 @@ export class Counting {
       looks = seen === this.#changes ? looks + 1 : 0;
       seen = this.#changes;
       const isAsleep = this.#isAsleep;
-      const isSettled = isAsleep || this.#timers.nextAt < Number.POSITIVE_INFINITY;
+      // An object that is called for the first time takes its time to start.
+      const isSettled = isAsleep || (!this.#isCallOnItsWay && this.#timers.nextAt < Number.POSITIVE_INFINITY);
       if (looks >= (isAsleep ? QUIET_LOOKS : LOOKS_WHILE_OTHERS_WAIT) && isSettled && !this.#timers.isDue) return;
       if (looks === LOOKS_OF_THE_DEAD) this.#timers.dropDead();
     }
     throw new Error(`the service is still busy: ${[...this.#inFlight].map(({ object }) => object).join(", ")}`);
   }
 
-  /** All that runs waits for a timer, or for others that do. A call on its way, there or back, is nowhere running. */
+  /** All that runs waits for a timer, or for others that do. */
   get #isAsleep(): boolean {
-    const running = [...this.#inFlight];
-    const isOnItsWay = this.#calls > running.filter(({ isCalled }) => isCalled).length;
-    return !isOnItsWay && running.every(({ timers, calls }) => timers + calls > 0);
+    return !this.#isCallOnItsWay && [...this.#inFlight].every(({ timers, calls }) => timers + calls > 0);
+  }
+
+  /** A call on its way, there or back, is nowhere running. */
+  get #isCallOnItsWay(): boolean {
+    return this.#calls > [...this.#inFlight].filter(({ isCalled }) => isCalled).length;
   }
 
   #underWay(result: unknown): unknown {
