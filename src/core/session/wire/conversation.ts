@@ -157,7 +157,7 @@ export class Conversation implements SocketConversation {
   hangUp(): void {
     this.#isInputClosed = true;
     this.#isOver = true;
-    this.#replies.hush();
+    this.#replies.stop();
     this.#backlog.clear();
   }
 
