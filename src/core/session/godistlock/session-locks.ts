@@ -6,7 +6,7 @@ import type { SessionContext } from "../context.ts";
 import { newRequest, type TrackedRequest } from "../request-table.ts";
 import type { Requests } from "../requests.ts";
 import { faultOf } from "./faults.ts";
-import type { LockRequest } from "./protocol.ts";
+import type { ParkedRequest } from "./protocol.ts";
 
 /** Longer than anybody waits: the protocol knows no limit. */
 const FOR_EVER_S = 9_223_372_036;
@@ -35,7 +35,7 @@ export interface LocksHost {
 type Next = () => void;
 
 /** A request that waits, or is being carried out. */
-interface Taken extends LockRequest {
+interface Taken extends ParkedRequest {
   /** Undefined once the next line may be executed. */
   readonly next: Next | undefined;
   /** The hold that it has, if it only has to be given the lease that the client wants. */
@@ -55,7 +55,7 @@ export class SessionLocks {
   #refreshing = 0;
   #revision = 0;
 
-  constructor(host: LocksHost, holds: Iterable<readonly [string, string]>, parked: readonly LockRequest[]) {
+  constructor(host: LocksHost, holds: Iterable<readonly [string, string]>, parked: readonly ParkedRequest[]) {
     this.#host = host;
     this.#holds = new Map(holds);
     for (const each of parked) {
@@ -75,7 +75,7 @@ export class SessionLocks {
   }
 
   /** Without those that have their hold: setting its lease keeps the object awake. */
-  get parked(): readonly LockRequest[] {
+  get parked(): readonly ParkedRequest[] {
     return [...this.#taking.values()].flatMap(({ next: _, token, ...request }) =>
       token === undefined ? [request] : [],
     );
