@@ -7,8 +7,8 @@ import { type Admission, askToList } from "./admission.ts";
 import type { Decision } from "./key-news.ts";
 import type { KeyStore } from "./rows.ts";
 
-/** The object that a key's life belongs to. */
-interface Owner {
+/** What the key object gives `KeyLife` to work with. */
+interface KeyObjectParts {
   readonly env: Env;
   readonly name: string;
   readonly store: KeyStore;
@@ -42,7 +42,7 @@ export type Retirement =
 
 /** Whether a key exists: its founding, its place in the directory, its pruning, and the loss of its rows. See ADR 21. */
 export class KeyLife {
-  readonly #owner: Owner;
+  readonly #owner: KeyObjectParts;
   /** Undefined while the key does not exist. */
   #engine: KeyEngine | undefined;
   /** Nothing may be granted otherwise. */
@@ -59,7 +59,7 @@ export class KeyLife {
   /** The directory is being asked to list a key that may be held: whoever shows the token does not have to wait. */
   #servesHolder = false;
 
-  constructor(owner: Owner) {
+  constructor(owner: KeyObjectParts) {
     this.#owner = owner;
   }
 
