@@ -37,7 +37,7 @@ export interface ShardListing {
 }
 
 /** What a shard counts. */
-export interface ShardCensus {
+export interface ShardCounts {
   readonly keys: number;
   readonly sessions: Record<Transport, number>;
   /** Sessions that were woken to see whether they are alive. */
@@ -199,7 +199,7 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Counts without reading a table. Removes a few of the sessions that ended without notice; `alarm` finds the others. */
-  async census(): Promise<ShardCensus> {
+  async census(): Promise<ShardCounts> {
     this.#gathering.finish();
     const probed = await this.#sessions.strikeSome(PROBED_BY_REPORT);
     if (this.#sessions.hasUnseen) this.#lookForUnseen();
