@@ -328,7 +328,7 @@ export class Relay {
     this.#effects.push({ type: "prolonged", call, isAgreed });
   }
 
-  /** The key has given the round up: whoever agreed to it is told. */
+  /** The key has given the round up: tells the peers that agreed to it. */
   #abandon(round: Round, now: number): void {
     this.#rounds.delete(round.lock);
     this.#offTo(round.ballot.agreed, round.lock, now);
@@ -347,7 +347,7 @@ export class Relay {
     this.#asked += 1;
     const nonce = orderedNonce(this.#options.epoch, this.#asked);
     const question = { ...asked, nonce };
-    // Nobody answers an `OFF`.
+    // An `OFF` is not answered.
     if (question.type !== "off") {
       this.#open.set(nonce, { peer, lock: question.lock, phase: question.type, of, askedAt: now });
     }

@@ -8,7 +8,7 @@ import type { Requests } from "../requests.ts";
 import { faultOf } from "./faults.ts";
 import type { ParkedRequest } from "./protocol.ts";
 
-/** Longer than anybody waits: the protocol knows no limit. */
+/** In effect no limit: the protocol has none. */
 const FOR_EVER_S = 9_223_372_036;
 /** Requests of one client that may wait at a time. */
 const MAX_PARKED = 1_024;
@@ -136,7 +136,7 @@ export class SessionLocks {
     context.callKey(lock, ask, { answered: done, failed: () => this.#host.fail({ word: "internal", nonce: "-" }) });
   }
 
-  /** Says who has the lock, whoever that is. */
+  /** Replies with the fence of the current holder, which may be another client. */
   look(lock: string, nonce: string, next: Next): void {
     this.#look(lock, nonce, (fence) => {
       if (fence === undefined) this.#host.say({ type: "no", nonce });

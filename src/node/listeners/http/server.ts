@@ -127,7 +127,7 @@ function requestListener({ fetch, writeTimeout, log }: HttpOptions): RequestList
       return RESPONSE_ALREADY_SENT;
     },
     {
-      // We may be a guest in somebody's program.
+      // The server may be embedded in another program.
       overrideGlobalObjects: false,
       // Only a URL that cannot be made of the head ends up here.
       errorHandler: () => new Response(refusalBody("bad_request", BAD_HOST), { status: 400, headers: JSON_HEADERS }),
