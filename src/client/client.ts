@@ -4,14 +4,14 @@ import { watchPage } from "./connection/page-events.ts";
 import { StatusFeed } from "./connection/status.ts";
 import { type AuthError, ConnectionError, type LossReason } from "./errors.ts";
 import { GRANT_MICROTASKS, MAX_LOSSES } from "./limits.ts";
-import { type Host, releaseToken, type SessionState } from "./locks/host.ts";
+import { type ClientContext, releaseToken, type SessionState } from "./locks/client-context.ts";
 import type { Lock } from "./locks/lock.ts";
 import { stickyLocksOf } from "./locks/sticky.ts";
 import { leaveQueue } from "./locks/ticket.ts";
 import type { Message } from "./wire.ts";
 
 /** Connects the parts of a client: passes what happens to the connection on to requests and locks. */
-export class Client extends Channel implements Host, Caller {
+export class Client extends Channel implements ClientContext, Caller {
   readonly status = new StatusFeed();
   readonly kept = stickyLocksOf(this);
   readonly #calls = new Calls(this);

@@ -1,4 +1,4 @@
-import type { LockTarget } from "./locks/host.ts";
+import type { LockTarget } from "./locks/client-context.ts";
 import { MAX_CLAIMS } from "./wire.ts";
 
 /**

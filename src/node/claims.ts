@@ -29,7 +29,7 @@ export class Claims {
   readonly #parts: ClaimsParts;
   /** By request. */
   readonly #waiting = new Map<string, Waiting>();
-  /** Keys of claims that nobody waits for any more, and that may be in the queue, by request. */
+  /** Keys of claims whose caller has gone, and that may still be in the queue, by request. */
   readonly #abandoned = new Map<string, string>();
 
   constructor(parts: ClaimsParts) {
@@ -61,7 +61,7 @@ export class Claims {
     return promise.finally(() => signal.removeEventListener("abort", hungUp));
   }
 
-  /** A claim that waits is over: answers it, or withdraws it if nobody waits for the answer. */
+  /** A claim that waits is over: answers it, or withdraws it if its caller has gone. */
   tell(key: Key, { request }: Extract<KeyEvent, { readonly type: "notice" }>): void {
     const { batch, keys } = this.#parts;
     const waiting = this.#waiting.get(request);

@@ -7,7 +7,7 @@ const MAX_AT_ONCE = 2;
 const CHARS_PER_MS = (8 * 2 ** 20) / 1000;
 
 interface Asker {
-  /** Whether somebody still waits for the report. */
+  /** Whether the client still waits for the report. */
   isWanted(): boolean;
   reported(outcome: Outcome): void;
 }

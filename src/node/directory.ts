@@ -5,7 +5,7 @@ import type { Keys } from "./keys.ts";
 
 const MIN_REMOVED = 1_000;
 
-/** The names of all keys in the order of their bytes. Sorting waits until somebody asks. */
+/** The names of all keys in the order of their bytes. Sorted only when they are read. */
 export class KeyNames {
   #sorted: readonly string[] = [];
   readonly #added = new Set<string>();

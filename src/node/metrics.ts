@@ -5,7 +5,7 @@ import type { Rows } from "./store/store.ts";
 
 /** The stored value that holds the sums. */
 const SUMS = "metrics";
-/** Sums are stored this often at most, and before somebody reads them. */
+/** Sums are stored this often at most, and before they are reported. */
 const STORE_EVERY_MS = 5_000;
 
 /** What has been counted since the service was first started. */
@@ -38,7 +38,7 @@ export class Metrics implements Counting {
     this.#plan();
   }
 
-  /** The next commit stores the sums: somebody is about to be told, or they have not been stored for long. */
+  /** The next commit stores the sums: they are about to be reported, or have not been stored for long. */
   storeNow(): void {
     this.#isDue = this.#isChanged;
   }

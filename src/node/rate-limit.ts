@@ -1,7 +1,7 @@
 import type { Config } from "../core/config/config.ts";
 import { Bucket } from "../core/rate-limit.ts";
 
-/** Addresses that are remembered. Beyond this, those that were seen longest ago start anew. */
+/** Addresses that are remembered. Beyond this, the least recently seen are forgotten and start with a full bucket. */
 const MAX_ADDRESSES = 100_000;
 
 /** How many requests each address may make. */

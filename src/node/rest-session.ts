@@ -36,7 +36,7 @@ export class RestSession extends Session {
   readonly #asked = new Map<string, Asked>();
   #lastId = 0;
   readonly #prefix: string;
-  /** Those who wait until everything that the session held is free. */
+  /** Callers that wait until everything that the session held is free. */
   readonly #leavers: Leaver[] = [];
   #abandoned: readonly Abandoned[] = [];
   /** Requests whose clients have hung up, until that is stored. */
@@ -89,7 +89,7 @@ export class RestSession extends Session {
     this.#abandoned = requests;
   }
 
-  /** Carries a request out. Once the signal is aborted, its answer reaches nobody, and it is withdrawn. */
+  /** Carries a request out. Once the signal is aborted, its caller has gone, and it is withdrawn. */
   perform({ request, label }: RestRequest, signal: AbortSignal | undefined, asked: Omit<Asked, "request">): void {
     if (signal?.aborted) {
       asked.resolve(LEFT);

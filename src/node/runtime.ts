@@ -2,7 +2,7 @@
 export interface Runtime {
   /** The service's clock in ms since the epoch: never goes back. */
   now(): number;
-  /** Milliseconds by a clock that nobody sets. */
+  /** Milliseconds by a monotonic clock. */
   elapsed(): number;
   /** Calls back once all input that is there has been taken in. `arrived` counts the commands that were in it. */
   whenQuiet(callback: () => void, arrived: () => number): void;

@@ -147,7 +147,7 @@ export abstract class Session implements Timed {
     this.run(() => this.machine.lose(loss));
   }
 
-  /** Somebody else wants a key that the session holds. */
+  /** Another client wants a key that the session holds. */
   abstract want(want: Want): void;
 
   /** The batch that it took part in has failed: what it knows may be more than what is stored. */

@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, it, vi } from "vitest";
 import type { HttpSessionObject } from "../../src/cloudflare/http-session/http-session-object.ts";
-import { SessionLife } from "../../src/cloudflare/http-session/session-life.ts";
+import { SessionLifecycle } from "../../src/cloudflare/http-session/session-lifecycle.ts";
 import { expectLog } from "../support/expected-logs.ts";
 import { fresh } from "./support.ts";
 
@@ -12,7 +12,7 @@ afterEach(() => {
 
 const FAULTS = {
   async "HttpSessionObject.alarm"() {
-    vi.spyOn(SessionLife.prototype, "wake").mockRejectedValue(new Error("nobody hears of it"));
+    vi.spyOn(SessionLifecycle.prototype, "wake").mockRejectedValue(new Error("nobody hears of it"));
     await runInDurableObject(env.HTTP_SESSION.getByName(fresh("session")), (object) =>
       (object as HttpSessionObject).alarm().catch(() => {}),
     );

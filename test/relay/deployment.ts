@@ -1,6 +1,6 @@
 /** One deployment of a group: a key as its object keeps it, the relay, and what can go wrong between them. */
 import { type CommandContext, KeyEngine, type KeyEvent } from "../../src/core/engine/index.ts";
-import type { Question, RelayEffect, Turn } from "../../src/core/group/effects.ts";
+import type { Question, RelayEffect, RoundId } from "../../src/core/group/effects.ts";
 import { orderOf } from "../../src/core/group/nonces.ts";
 import { Relay } from "../../src/core/group/relay.ts";
 import type { RelayReply } from "../../src/core/protocols/godistlock/relay.ts";
@@ -238,10 +238,10 @@ export class Deployment {
     }
   }
 
-  #agree(turn: Turn, engine: KeyEngine, context: CommandContext): boolean {
-    const isHeld = engine.rounds.agree(turn, context);
-    if (isHeld && this.#lastGranted !== turn.mark) this.#around.granted(this, BigInt(`0x${turn.mark}`));
-    if (isHeld) this.#lastGranted = turn.mark;
+  #agree(round: RoundId, engine: KeyEngine, context: CommandContext): boolean {
+    const isHeld = engine.rounds.agree(round, context);
+    if (isHeld && this.#lastGranted !== round.mark) this.#around.granted(this, BigInt(`0x${round.mark}`));
+    if (isHeld) this.#lastGranted = round.mark;
     return isHeld;
   }
 

@@ -2,7 +2,7 @@ import type { Lock, Locks } from "../../client/index.ts";
 import { CommandError } from "../output/errors.ts";
 import { connectLocks } from "./connected.ts";
 import { explained } from "./explained.ts";
-import { busyLine, showPlace } from "./place.ts";
+import { busyLine, showPlace } from "./queue-place.ts";
 import type { Target } from "./target.ts";
 
 export interface Wanted {

@@ -14,11 +14,11 @@ export interface Request {
   /** Sent even if the caller no longer waits for the answer. */
   readonly mustArrive?: true;
   /** Not sent: the request waits for its turn in this local queue, which is its answer. */
-  readonly queue?: Turn[];
+  readonly queue?: QueuedCaller[];
 }
 
-/** Gives a caller its turn. False if the caller no longer wants it. */
-export type Turn = () => boolean;
+/** A caller in a local queue. Called when its turn comes; false if it no longer waits. */
+export type QueuedCaller = () => boolean;
 
 /** When a caller stops waiting for an answer. */
 export interface WaitLimits {

@@ -2,7 +2,7 @@ import { elapsedMs, type Moment } from "../clock.ts";
 import type { Answer, WaitLimits } from "../connection/calls.ts";
 import { AcquireTimeoutError, ConnectionError, errorOf, LockLostError } from "../errors.ts";
 import { leaseArg, limitArg, WANTED, waitArg } from "../wire.ts";
-import { ANSWERED_WITHIN_MS, type Host, type LockTarget, releaseToken } from "./host.ts";
+import { ANSWERED_WITHIN_MS, type ClientContext, type LockTarget, releaseToken } from "./client-context.ts";
 import { leaseOf } from "./lease.ts";
 import { Lock } from "./lock.ts";
 
@@ -45,40 +45,45 @@ export interface RequestOptions extends AcquireOptions {
  * Resolves once the lock is held. Rejects with the signal's reason if it aborts, and with an `AcquireTimeoutError` after
  * the timeout. `ended` makes it a sticky lock, and is called when it is released or lost.
  */
-export async function acquire(host: Host, key: string, options: AcquireOptions, ended?: () => unknown): Promise<Lock> {
+export async function acquire(
+  client: ClientContext,
+  key: string,
+  options: AcquireOptions,
+  ended?: () => unknown,
+): Promise<Lock> {
   const { limit = 1, lease, timeout, steal } = options;
   const place = { key, limit };
   const more = ended ? WANTED : "";
   const arg = `${steal ? limit : waitArg(timeout) + limitArg(limit)}${leaseArg(lease)}${more}`;
   // Release our own sticky hold first.
-  if (!ended) host.kept.release(place);
+  if (!ended) client.kept.release(place);
   const request = { command: steal ? "steal" : "l", ...place, arg, isClaim: true } as const;
-  const answer = await host.ask(request, waitLimitsOf(host, key, { ...options, timeout: steal ? 0 : timeout }));
-  return take(host, place, answer, options, ended);
+  const answer = await client.ask(request, waitLimitsOf(client, key, { ...options, timeout: steal ? 0 : timeout }));
+  return take(client, place, answer, options, ended);
 }
 
 /** How long to wait for the answer to a request that may wait for a lock. */
 export function waitLimitsOf(
-  host: Host,
+  client: ClientContext,
   key: string,
   { signal, timeout }: Pick<WaitLimits, "signal"> & { readonly timeout?: number | undefined },
 ): WaitLimits {
-  if (timeout === 0) return { signal, ...answerLimits(host) };
+  if (timeout === 0) return { signal, ...answerLimits(client) };
   return {
     signal,
     withinMs: timeout,
-    tooLate: () => new AcquireTimeoutError(key, host.isReady ? undefined : host.problem, timeout),
+    tooLate: () => new AcquireTimeoutError(key, client.isReady ? undefined : client.problem, timeout),
   };
 }
 
 /** What is left of a timeout; at least 1 ms, because 0 would mean not to wait. */
-export function leftMs(host: Host, timeout: number | undefined, since: Moment): number | undefined {
-  return timeout && Math.max(1, timeout - elapsedMs(host.clock, since));
+export function leftMs(client: ClientContext, timeout: number | undefined, since: Moment): number | undefined {
+  return timeout && Math.max(1, timeout - elapsedMs(client.clock, since));
 }
 
 /** For requests that the service answers at once. */
-export function answerLimits(host: Host): WaitLimits {
-  const tooLate = () => new ConnectionError(`no answer within ${ANSWERED_WITHIN_MS} ms`, host.problem);
+export function answerLimits(client: ClientContext): WaitLimits {
+  const tooLate = () => new ConnectionError(`no answer within ${ANSWERED_WITHIN_MS} ms`, client.problem);
   return { withinMs: ANSWERED_WITHIN_MS, tooLate };
 }
 
@@ -87,7 +92,7 @@ export function answerLimits(host: Host): WaitLimits {
  * whether the lock is still held before the caller is told.
  */
 export async function take(
-  host: Host,
+  client: ClientContext,
   place: LockTarget,
   { status, rest, sentAt }: Answer,
   { signal, maxHold, timeout }: WaitOptions,
@@ -95,19 +100,19 @@ export async function take(
 ): Promise<Lock> {
   if (status !== "ok") throw errorOf(status, place, timeout);
   const [token = ""] = rest.split(" ");
-  let lease = leaseOf(host.clock, rest.slice(token.length), sentAt);
+  let lease = leaseOf(client.clock, rest.slice(token.length), sentAt);
   try {
     signal?.throwIfAborted();
-    if (lease.elapsedMs() >= lease.ms / 3 || host.isLapsed) {
+    if (lease.elapsedMs() >= lease.ms / 3 || client.isLapsed) {
       const renewal = { command: "n", ...place, arg: `${token} ${lease.ms / 1000}` } as const;
-      const limits = waitLimitsOf(host, place.key, { signal, timeout: leftMs(host, timeout, sentAt) });
-      const confirmed = await host.ask(renewal, limits);
+      const limits = waitLimitsOf(client, place.key, { signal, timeout: leftMs(client, timeout, sentAt) });
+      const confirmed = await client.ask(renewal, limits);
       if (confirmed.status !== "ok") throw new LockLostError(place.key, "expired");
-      lease = leaseOf(host.clock, confirmed.rest, confirmed.sentAt);
+      lease = leaseOf(client.clock, confirmed.rest, confirmed.sentAt);
     }
   } catch (error) {
-    void releaseToken(host, place, token);
+    void releaseToken(client, place, token);
     throw error;
   }
-  return new Lock(host, { place, token, lease }, { maxHold, ended });
+  return new Lock(client, { place, token, lease }, { maxHold, ended });
 }

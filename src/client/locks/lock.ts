@@ -2,7 +2,7 @@ import { elapsedMs, type Moment, momentOf, within } from "../clock.ts";
 import { LockLostError, type LossReason } from "../errors.ts";
 import { RELEASED_WITHIN_MS } from "../limits.ts";
 import { FOREVER_MS } from "../wire.ts";
-import { type Host, type LockTarget, releaseToken } from "./host.ts";
+import { type ClientContext, type LockTarget, releaseToken } from "./client-context.ts";
 import { type Lease, leaseOf } from "./lease.ts";
 
 /** A grant. A sticky one is passed from one `Lock` to the next. */
@@ -42,7 +42,7 @@ export class Lock implements AsyncDisposable {
   readonly lost: Promise<LockLostError>;
   /** Another client wants it. @internal */
   isWanted: boolean;
-  readonly #host: Host;
+  readonly #client: ClientContext;
   readonly #hold: Hold;
   readonly #options: HoldOptions;
   readonly #heldSince: Moment;
@@ -54,18 +54,18 @@ export class Lock implements AsyncDisposable {
   #released: Promise<boolean> | undefined;
 
   /** @internal */
-  constructor(host: Host, hold: Hold, options: HoldOptions) {
-    this.#host = host;
+  constructor(client: ClientContext, hold: Hold, options: HoldOptions) {
+    this.#client = client;
     this.#hold = hold;
     this.#options = options;
     hold.lock = this;
     this.isWanted = hold.lease.isWanted;
     this.key = hold.place.key;
-    this.#heldSince = momentOf(host.clock);
+    this.#heldSince = momentOf(client.clock);
     this.lost = new Promise((resolve) => {
       this.#resolveLost = resolve;
     });
-    host.hold(this);
+    client.hold(this);
     // The last `Lock` of a sticky grant may have been too short for its timer to fire: a renewal may be due.
     this.check(this.#heldSince);
   }
@@ -97,13 +97,13 @@ export class Lock implements AsyncDisposable {
    * of `maxHold`. A little earlier than at the service. The lock may be lost before: see `isHeld`.
    */
   get expiresAt(): number {
-    return Math.floor(this.#host.clock.wall() + Math.min(this.#hold.lease.remainingMs(), this.#leftMs()));
+    return Math.floor(this.#client.clock.wall() + Math.min(this.#hold.lease.remainingMs(), this.#leftMs()));
   }
 
   /** False as soon as, by the clock, another client may hold the lock, even if the loss is not reported yet. */
   get isHeld(): boolean {
     const { isRefused, lease } = this.#hold;
-    return !this.#isOver && !isRefused && lease.remainingMs() > 0 && !this.#host.isLapsed;
+    return !this.#isOver && !isRefused && lease.remainingMs() > 0 && !this.#client.isLapsed;
   }
 
   /**
@@ -140,11 +140,11 @@ export class Lock implements AsyncDisposable {
     // A notice of loss may be in flight. But `error` also stands for a failure of the service, so ask twice.
     if (this.#hold.isRefused && (await this.#releaseToken())) return undefined;
     if (wasHeld && !this.#hold.isRefused) return undefined;
-    return new LockLostError(this.key, this.#host.losses.get(this.token) ?? this.#localReason);
+    return new LockLostError(this.key, this.#client.losses.get(this.token) ?? this.#localReason);
   }
 
   /** Renews the lock or gives it up, by the clock, however late it is called. @internal */
-  check(now = momentOf(this.#host.clock)): void {
+  check(now = momentOf(this.#client.clock)): void {
     if (this.#isOver) return;
     const { lease } = this.#hold;
     if (lease.remainingMs(now) <= 0) this.giveUp(this.#localReason);
@@ -183,36 +183,36 @@ export class Lock implements AsyncDisposable {
 
   /** Why the lock is lost, as far as the client knows without the service. */
   get #localReason(): LossReason {
-    return this.#host.isReady ? "expired" : "disconnected";
+    return this.#client.isReady ? "expired" : "disconnected";
   }
 
   /** What is left of `maxHold`. */
   #leftMs(now?: Moment): number {
     const { maxHold = FOREVER_MS } = this.#options;
-    return maxHold - elapsedMs(this.#host.clock, this.#heldSince, now);
+    return maxHold - elapsedMs(this.#client.clock, this.#heldSince, now);
   }
 
   #renewOrProbe(): void {
     const { isRenewing, lease } = this.#hold;
     if (!isRenewing) {
-      if (this.#host.isReady) void this.#renew();
-    } else if (lease.elapsedMs() >= (lease.ms * 2) / 3) this.#host.suspect();
+      if (this.#client.isReady) void this.#renew();
+    } else if (lease.elapsedMs() >= (lease.ms * 2) / 3) this.#client.suspect();
   }
 
   async #renew(): Promise<void> {
-    const [host, hold] = [this.#host, this.#hold];
+    const [client, hold] = [this.#client, this.#hold];
     // Another `Lock` may have taken the grant over since.
     const now = () => hold.lock as Lock;
     hold.isRenewing = true;
     try {
       const request = { command: "n", ...hold.place, arg: `${hold.token} ${hold.lease.ms / 1000}` } as const;
-      let answer = await host.ask(request);
+      let answer = await client.ask(request);
       // `error` also stands for a failure of the service, so ask twice.
       hold.isRefused = answer.status === "error";
-      if (hold.isRefused && !now().#isOver) answer = await host.ask(request);
+      if (hold.isRefused && !now().#isOver) answer = await client.ask(request);
       if (now().#isOver) return;
       hold.isRefused = answer.status === "error";
-      if (answer.status === "ok") hold.lease = leaseOf(host.clock, answer.rest, answer.sentAt);
+      if (answer.status === "ok") hold.lease = leaseOf(client.clock, answer.rest, answer.sentAt);
       else if (hold.isRefused) now().giveUp("expired");
       if (hold.lease.isWanted) now().want();
     } catch {
@@ -226,13 +226,13 @@ export class Lock implements AsyncDisposable {
   /** The lock is lost by the client's clock: the service may not know yet. @internal */
   giveUp(reason: LossReason): void {
     this.lose(reason);
-    void releaseToken(this.#host, this.#hold.place, this.token);
+    void releaseToken(this.#client, this.#hold.place, this.token);
   }
 
   async #releaseToken(): Promise<boolean> {
     if (!this.#isOver) this.#end();
-    const given = releaseToken(this.#host, this.#hold.place, this.token);
-    const answer = await within(this.#host.clock, RELEASED_WITHIN_MS, given).catch(() => undefined);
+    const given = releaseToken(this.#client, this.#hold.place, this.token);
+    const answer = await within(this.#client.clock, RELEASED_WITHIN_MS, given).catch(() => undefined);
     const isGiven = answer?.status === "ok" || answer?.isRepeated === true;
     this.#hold.isRefused = answer?.status === "error" && !isGiven;
     return isGiven;
@@ -241,12 +241,12 @@ export class Lock implements AsyncDisposable {
   #end(isDone = true): void {
     this.#isOver = true;
     if (isDone) this.#hold.stop?.();
-    this.#host.drop(this);
+    this.#client.drop(this);
     this.#options.ended?.();
   }
 
   /** Sets the timer for the next third of the lease, its end, or the end of `maxHold`. */
-  #arm(now = momentOf(this.#host.clock)): void {
+  #arm(now = momentOf(this.#client.clock)): void {
     const hold = this.#hold;
     const { lease, stop } = hold;
     const thirdMs = lease.ms / 3;
@@ -256,7 +256,7 @@ export class Lock implements AsyncDisposable {
     stop?.();
     const nextThirdMs = thirdMs - (lease.elapsedMs(now) % thirdMs);
     const sleepMs = Math.max(1, Math.ceil(Math.min(nextThirdMs, lease.remainingMs(now), leftMs)));
-    hold.stop = this.#host.clock.after(sleepMs, () => {
+    hold.stop = this.#client.clock.after(sleepMs, () => {
       hold.stop = undefined;
       hold.lock?.check();
     });

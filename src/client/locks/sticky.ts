@@ -1,10 +1,10 @@
 import { momentOf } from "../clock.ts";
-import type { Turn } from "../connection/calls.ts";
+import type { QueuedCaller } from "../connection/calls.ts";
 import { isHidden } from "../connection/page-events.ts";
 import { AcquireTimeoutError } from "../errors.ts";
 import { MAX_BUSY_MS, MAX_IDLE_MS } from "../limits.ts";
 import { acquire, leftMs, type RequestOptions } from "./acquire.ts";
-import type { Host, LockTarget } from "./host.ts";
+import type { ClientContext, LockTarget } from "./client-context.ts";
 import { Lock, whileHeld } from "./lock.ts";
 
 /** Locks that are kept after their callback. */
@@ -19,11 +19,11 @@ export interface StickyLocks {
  * service. Once another client wants it, it is released after the running callback, and the next caller asks the service.
  * Callers of a semaphore do not wait here: without an idle slot they ask the service, and at most one slot is kept.
  */
-export function stickyLocksOf(host: Host): StickyLocks {
+export function stickyLocksOf(client: ClientContext): StickyLocks {
   /** Locks that no callback uses. */
   const idle = new Map<string, Lock>();
   /** Callers that wait for a lock that another callback of this client has or is acquiring. */
-  const turns = new Map<string, Turn[]>();
+  const queues = new Map<string, QueuedCaller[]>();
 
   /** When the last pause ended in which timers fire and messages are read. */
   let busySince = 0;
@@ -31,21 +31,21 @@ export function stickyLocksOf(host: Host): StickyLocks {
 
   return {
     async request(key, options, run) {
-      const { clock } = host;
+      const { clock } = client;
       let { limit = 1, maxHold, maxIdle = MAX_IDLE_MS, timeout } = options;
       const name = `${limit} ${key}`;
-      const queue = turns.get(name);
+      const queue = queues.get(name);
       if (queue) {
         const since = momentOf(clock);
         const tooLate = () => new AcquireTimeoutError(key, undefined, options.timeout);
-        await host.ask({ command: "ping", queue }, { signal: options.signal, withinMs: timeout, tooLate });
-        timeout = leftMs(host, timeout, since);
-      } else if (limit === 1) turns.set(name, []);
+        await client.ask({ command: "ping", queue }, { signal: options.signal, withinMs: timeout, tooLate });
+        timeout = leftMs(client, timeout, since);
+      } else if (limit === 1) queues.set(name, []);
       // Gives the turn to the next caller that still waits.
       const ended = () => {
-        const waiting = turns.get(name);
+        const waiting = queues.get(name);
         while (waiting?.length) if (waiting.shift()?.()) return;
-        turns.delete(name);
+        queues.delete(name);
       };
       // Callbacks that never wait would block the event loop, and with it the notice that another client waits.
       if (!pause) {
@@ -62,8 +62,8 @@ export function stickyLocksOf(host: Host): StickyLocks {
       let lock: Lock;
       try {
         lock = isKept
-          ? new Lock(host, kept.handOver(), { maxHold, ended })
-          : await acquire(host, key, { ...options, timeout }, ended);
+          ? new Lock(client, kept.handOver(), { maxHold, ended })
+          : await acquire(client, key, { ...options, timeout }, ended);
       } catch (error) {
         ended();
         throw error;
@@ -71,7 +71,7 @@ export function stickyLocksOf(host: Host): StickyLocks {
       const keeps = () => {
         if (!lock.isHeld || lock.isWanted || isHidden() || idle.has(name)) return false;
         const over = () => idle.delete(name);
-        idle.set(name, new Lock(host, lock.handOver(), { maxHold: maxIdle, isIdle: true, ended: over }));
+        idle.set(name, new Lock(client, lock.handOver(), { maxHold: maxIdle, isIdle: true, ended: over }));
         return true;
       };
       return whileHeld(lock, run, keeps);

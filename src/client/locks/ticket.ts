@@ -5,25 +5,25 @@ import { checkCall, checkOptions } from "../options.ts";
 import type { Holder, KeyReport, Waiter } from "../report.ts";
 import { FOREVER_MS, leaseArg, limitArg, waitArg } from "../wire.ts";
 import { answerLimits, type LockOptions, leftMs, take, type WaitOptions, waitLimitsOf } from "./acquire.ts";
-import { type Host, type LockTarget, releaseToken, type SessionState } from "./host.ts";
+import { type ClientContext, type LockTarget, releaseToken, type SessionState } from "./client-context.ts";
 import type { Lock } from "./lock.ts";
 import { read } from "./read.ts";
 
 /** Takes the last place in the queue of a key. */
 export async function enqueue(
-  host: Host,
+  client: ClientContext,
   key: string,
   options: LockOptions & Pick<WaitOptions, "signal">,
 ): Promise<Ticket> {
   checkCall("enqueue", key, options);
   const { limit = 1, lease, signal } = options;
   const place = { key, limit };
-  const askedAt = momentOf(host.clock);
+  const askedAt = momentOf(client.clock);
   const arg = `${limitArg(limit)}${leaseArg(lease)}`.trim();
   const request = { command: "e", ...place, arg, isClaim: true } as const;
-  const { status } = await host.ask(request, { signal, ...answerLimits(host) });
+  const { status } = await client.ask(request, { signal, ...answerLimits(client) });
   if (status !== "acquired" && status !== "queued") throw errorOf(status, place);
-  return new Ticket(host, place, askedAt);
+  return new Ticket(client, place, askedAt);
 }
 
 /**
@@ -33,7 +33,7 @@ export async function enqueue(
 export class Ticket implements AsyncDisposable {
   /** The key whose queue it is in. */
   readonly key: string;
-  readonly #host: Host;
+  readonly #client: ClientContext;
   readonly #place: LockTarget;
   readonly #session: SessionState;
   readonly #askedAt: Moment;
@@ -41,11 +41,11 @@ export class Ticket implements AsyncDisposable {
   #isOver = false;
 
   /** @internal */
-  constructor(host: Host, place: LockTarget, askedAt: Moment) {
+  constructor(client: ClientContext, place: LockTarget, askedAt: Moment) {
     this.key = place.key;
-    this.#host = host;
+    this.#client = client;
     this.#place = place;
-    this.#session = host.session;
+    this.#session = client.session;
     this.#askedAt = askedAt;
   }
 
@@ -61,8 +61,8 @@ export class Ticket implements AsyncDisposable {
     const report =
       this.#isOver && !this.#leaving
         ? null
-        : await read<KeyReport | null>(this.#host, { command: "query", key: this.key });
-    const position = positionIn(report, this.#host.owner, elapsedMs(this.#host.clock, this.#askedAt));
+        : await read<KeyReport | null>(this.#client, { command: "query", key: this.key });
+    const position = positionIn(report, this.#client.owner, elapsedMs(this.#client.clock, this.#askedAt));
     if (position === undefined) throw errorOf("error_not_enqueued", this.#place);
     return position;
   }
@@ -85,9 +85,9 @@ export class Ticket implements AsyncDisposable {
     const ending = signal ? AbortSignal.any([signal, leaving.signal]) : leaving.signal;
     try {
       const answer = await this.#ask(timeout, ending);
-      return await take(this.#host, this.#place, answer, { ...options, signal: ending });
+      return await take(this.#client, this.#place, answer, { ...options, signal: ending });
     } catch (error) {
-      if (error instanceof CapacityError) void leaveQueue(this.#host, this.#place);
+      if (error instanceof CapacityError) void leaveQueue(this.#client, this.#place);
       throw error;
     } finally {
       this.#leaving = undefined;
@@ -102,7 +102,7 @@ export class Ticket implements AsyncDisposable {
     this.#leaving?.abort(new DOMException("given up", "AbortError"));
     if (this.#isOver || this.#session.end) return;
     this.#isOver = true;
-    await leaveQueue(this.#host, this.#place);
+    await leaveQueue(this.#client, this.#place);
   }
 
   /** As `leave`, at the end of an `await using` block. */
@@ -112,25 +112,25 @@ export class Ticket implements AsyncDisposable {
 
   /** Waits. Resolves with the answer. */
   async #ask(timeout: number | undefined, signal: AbortSignal): Promise<Answer> {
-    const [host, place] = [this.#host, this.#place];
-    const since = momentOf(host.clock);
+    const [client, place] = [this.#client, this.#place];
+    const since = momentOf(client.clock);
     const ask = (ms: number | undefined) => {
       // Must arrive even if the caller has given up, so that the service cancels it and removes the place.
       const request = { command: "w", ...place, arg: waitArg(ms), isClaim: true, mustArrive: true } as const;
-      return host.ask(request, waitLimitsOf(host, this.key, { timeout: ms, signal }));
+      return client.ask(request, waitLimitsOf(client, this.key, { timeout: ms, signal }));
     };
     let answer = await ask(timeout);
     if (answer.isRepeated && answer.status === "error_not_enqueued") {
       // The wait ended on a lost connection: by its timeout, or by a grant whose lease has ended since.
-      const isLate = elapsedMs(host.clock, since) >= (timeout ?? FOREVER_MS);
+      const isLate = elapsedMs(client.clock, since) >= (timeout ?? FOREVER_MS);
       return { ...answer, status: isLate ? "timeout" : "error_lease_expired" };
     }
     if (answer.status === "error") {
       // The service failed; the place may still be there.
-      const again = await ask(leftMs(host, timeout, since));
+      const again = await ask(leftMs(client, timeout, since));
       if (again.status !== "error_not_enqueued") answer = again;
     }
-    if (answer.status === "error" || answer.status === "error_auth") void leaveQueue(host, place);
+    if (answer.status === "error" || answer.status === "error_auth") void leaveQueue(client, place);
     return answer;
   }
 }
@@ -150,10 +150,10 @@ function positionIn(report: KeyReport | null, owner: number | undefined, ageMs: 
 }
 
 /** Leaves the queue by a wait with timeout 0; if that is granted the lock, releases it. */
-export async function leaveQueue(host: Host, place: LockTarget): Promise<void> {
+export async function leaveQueue(client: ClientContext, place: LockTarget): Promise<void> {
   const request = { command: "w", ...place, arg: "0", mustArrive: true } as const;
-  const answer = await host.ask(request, answerLimits(host)).catch(() => undefined);
+  const answer = await client.ask(request, answerLimits(client)).catch(() => undefined);
   if (answer?.status !== "ok") return;
   const [token = ""] = answer.rest.split(" ");
-  await releaseToken(host, place, token);
+  await releaseToken(client, place, token);
 }

@@ -37,7 +37,7 @@ export interface ShardListing {
 }
 
 /** What a shard counts. */
-export interface ShardCensus {
+export interface ShardCounts {
   readonly keys: number;
   readonly sessions: Record<Transport, number>;
   /** Sessions that were woken to see whether they are alive. */
@@ -50,7 +50,7 @@ const PROBE_EVERY_MS = 3_600_000;
 const PROBE_TAKES_AT_MOST_MS = 60_000;
 /** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
 const PROBED_BY_REPORT = 4;
-/** After a restart, once somebody wants to know, all sessions are probed, but not at once. */
+/** After a restart, the first report starts a probe of all sessions, a few at a time. */
 const UNSEEN_EVERY_MS = 5_000;
 const UNSEEN_AT_ONCE = 200;
 
@@ -111,7 +111,7 @@ export class DirectoryObject extends DurableObject<Env> {
     const isListedSo = this.#keys.listedAt(key) === foundedAt;
     const changesNothing = isListedSo && !this.#visits.isRetiring(key);
     if (!changesNothing && this.#visits.isLate(askedAt)) return { status: "late", askedAt: this.#visits.inTime };
-    // Compared before the key is listed: a first grant of a listed key may have been spoken of.
+    // Compared before the key is listed: a first grant of a listed key may have been announced.
     if (!isListedSo && firstFence !== undefined && firstFence <= fence) return { status: "fence_too_low", fence };
     const list = () => {
       this.#keys.add(key, foundedAt);
@@ -199,7 +199,7 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Counts without reading a table. Removes a few of the sessions that ended without notice; `alarm` finds the others. */
-  async census(): Promise<ShardCensus> {
+  async census(): Promise<ShardCounts> {
     this.#gathering.finish();
     const probed = await this.#sessions.strikeSome(PROBED_BY_REPORT);
     if (this.#sessions.hasUnseen) this.#lookForUnseen();

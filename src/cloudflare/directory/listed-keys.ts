@@ -22,7 +22,7 @@ export interface Founding {
   readonly foundedAt: number | undefined;
   /** The key's rows show that it has granted something. */
   readonly hasGranted: boolean;
-  /** Set if the key has stored its first grant, and nobody has heard of it before the key is listed. */
+  /** Set if the key has stored its first grant, which is announced only once the key is listed. */
   readonly firstFence?: Fence | undefined;
 }
 

@@ -37,7 +37,7 @@ interface Agreement {
 }
 
 /** The directory whose keys are visited. */
-interface Owner {
+interface VisitedDirectory {
   readonly env: Env;
   readonly storage: DurableObjectStorage;
   readonly keys: ListedKeys;
@@ -52,7 +52,7 @@ interface Owner {
  * When a key is visited follows from when it was listed, so nothing is stored about it.
  */
 export class KeyVisits {
-  readonly #owner: Owner;
+  readonly #directory: VisitedDirectory;
   readonly #gcMaxIdleMs: number;
   readonly #gcIntervalMs: number;
   readonly #maxPauseMs: number;
@@ -67,13 +67,13 @@ export class KeyVisits {
   readonly #asked = new Map<string, string>();
   #madeEarlyAt = Number.NEGATIVE_INFINITY;
 
-  constructor(owner: Owner) {
-    this.#owner = owner;
-    const { gcMaxIdleMs, gcIntervalMs } = configOf(owner.env);
+  constructor(directory: VisitedDirectory) {
+    this.#directory = directory;
+    const { gcMaxIdleMs, gcIntervalMs } = configOf(directory.env);
     this.#gcMaxIdleMs = gcMaxIdleMs;
     this.#gcIntervalMs = gcIntervalMs;
     this.#maxPauseMs = Math.max(MAX_PAUSE_MS, gcMaxIdleMs);
-    const stored = owner.storage.kv.get<StoredRetiring>(RETIRING);
+    const stored = directory.storage.kv.get<StoredRetiring>(RETIRING);
     this.#retiring = new Map(stored?.keys);
     this.#partedAt = stored?.partedAt ?? 0;
     this.#mark = fenceFromHex(stored?.mark ?? "0");
@@ -109,7 +109,7 @@ export class KeyVisits {
   /** The key may have deleted its rows, and has not granted anything since it was listed. */
   isRetiring(key: string): boolean {
     const listedAt = this.#retiring.get(key);
-    return listedAt !== undefined && listedAt === this.#owner.keys.listedAt(key);
+    return listedAt !== undefined && listedAt === this.#directory.keys.listedAt(key);
   }
 
   /** The key has joined, and may grant something. Returns when it is visited next. */
@@ -145,7 +145,7 @@ export class KeyVisits {
   async #visit(keys: readonly string[], now: number): Promise<number> {
     const agreements: Agreement[] = [];
     await inBatches(keys, ASKED_AT_ONCE, async (key) => {
-      const listedAt = this.#owner.keys.listedAt(key);
+      const listedAt = this.#directory.keys.listedAt(key);
       // Deleted first: the order of the plan is that of the last visits.
       this.#due?.delete(key);
       if (listedAt === undefined) return;
@@ -189,7 +189,7 @@ export class KeyVisits {
       else this.#due?.set(key, this.#inStep(Date.now() + this.#gcMaxIdleMs));
     });
     for (const { key, listedAt } of gone)
-      if (this.isRetiring(key) && this.#owner.keys.removeEntry(key, listedAt)) this.#due?.delete(key);
+      if (this.isRetiring(key) && this.#directory.keys.removeEntry(key, listedAt)) this.#due?.delete(key);
     return gone.length;
   }
 
@@ -214,7 +214,7 @@ export class KeyVisits {
 
   #storeRetiring(keys: StoredRetiring["keys"]): void {
     const stored: StoredRetiring = { mark: fenceToHex(this.#mark), partedAt: this.#partedAt, keys };
-    this.#owner.storage.kv.put(RETIRING, stored);
+    this.#directory.storage.kv.put(RETIRING, stored);
   }
 
   async #ask<Answer>(
@@ -222,7 +222,7 @@ export class KeyVisits {
     ask: (object: DurableObjectStub<KeyObject>) => Promise<Answer>,
   ): Promise<Answer | undefined> {
     try {
-      return await ask(keyObject(this.#owner.env, key));
+      return await ask(keyObject(this.#directory.env, key));
     } catch (error) {
       log("warn", "key_unreachable", { key, error: String(error) });
       return undefined;
@@ -233,7 +233,7 @@ export class KeyVisits {
   #plan(now: number): Map<string, number> {
     if (this.#due) return this.#due;
     this.#due = new Map();
-    for (const [key, listedAt] of this.#owner.keys.entries())
+    for (const [key, listedAt] of this.#directory.keys.entries())
       this.#due.set(key, this.#nextVisit(listedAt, now - this.#gcMaxIdleMs));
     return this.#due;
   }

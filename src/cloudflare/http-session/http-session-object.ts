@@ -11,7 +11,7 @@ import type { EffectHandlers } from "../session-common/session-runner.ts";
 import { type Ask, type Performed, POLL_HEADER, type Released } from "./asks.ts";
 import { Callers } from "./callers.ts";
 import { type HttpSessionParts, httpSessionPartsOf } from "./parts.ts";
-import { SessionLife } from "./session-life.ts";
+import { SessionLifecycle } from "./session-lifecycle.ts";
 
 const GONE: Reply = { type: "gone" };
 
@@ -19,7 +19,7 @@ const GONE: Reply = { type: "gone" };
 export class HttpSessionObject extends DurableObject<Env> implements Listener {
   readonly #parts: HttpSessionParts;
   readonly #callers: Callers;
-  readonly #life: SessionLife;
+  readonly #lifecycle: SessionLifecycle;
 
   readonly #handlers: EffectHandlers = {
     reply: ({ id, outcome }) =>
@@ -28,8 +28,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
       this.#callers.resolve(id, { type: "parked", socket: this.#parts.polls.open({ id, key, type: wait }) }),
     tell: ({ id, outcome }) => this.#parts.polls.answer(id, outcome),
     withdrawn: ({ id }) => this.#callers.withdrawn(id),
-    relabel: ({ label }) => this.#life.relabel(label),
-    ended: () => this.#life.leave(),
+    relabel: ({ label }) => this.#lifecycle.relabel(label),
+    ended: () => this.#lifecycle.leave(),
     log: ({ level, event, fields }) => {
       if (level !== "debug") log(level, event, { ...fields });
     },
@@ -39,35 +39,35 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     super(ctx, env);
     this.#parts = httpSessionPartsOf(ctx, env, this.#handlers);
     this.#callers = new Callers(this.#parts);
-    this.#life = new SessionLife(this.#parts);
+    this.#lifecycle = new SessionLifecycle(this.#parts);
     const { session, wakeUp } = this.#parts;
     if (session.hasBegun) ctx.blockConcurrencyWhile(() => wakeUp.recall());
   }
 
   /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
   open(address: string, label: string | undefined): Promise<SessionAdmission> {
-    return this.#life.open(address, label);
+    return this.#lifecycle.open(address, label);
   }
 
   /** Records that the client is alive. False if there is no such session. */
   touch(): Promise<boolean> {
-    return this.#life.saw(undefined);
+    return this.#lifecycle.saw(undefined);
   }
 
   /** Notes that the client is alive, and what it has released. */
   released(released: readonly Released[]): Promise<boolean> {
-    return this.#life.saw(undefined, released);
+    return this.#lifecycle.saw(undefined, released);
   }
 
   /** Ends the session: once this resolves, everything it held is free. False if there was no session. */
   end(released?: readonly Released[]): Promise<boolean> {
-    return this.#life.end(released);
+    return this.#lifecycle.end(released);
   }
 
   /** Performs a request. One that has to wait for long goes on after this has returned: the client polls for it. */
   async perform({ id, request, label, released }: Ask): Promise<Performed> {
     const { session, keys } = this.#parts;
-    if (!(await this.#life.saw(label, released)) || session.isOver) return GONE;
+    if (!(await this.#lifecycle.saw(label, released)) || session.isOver) return GONE;
     if (session.context.callsInFlight === 0) keys.clientWaited();
     return (await this.#callers.result(id, () => session.begin(id, request))) as Performed;
   }
@@ -76,7 +76,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   override async fetch({ headers }: Request): Promise<Response> {
     const { session } = this.#parts;
     const id = headers.get(POLL_HEADER) ?? "";
-    if (!(await this.#life.saw(undefined)) || session.isOver) return Response.json(GONE);
+    if (!(await this.#lifecycle.saw(undefined)) || session.isOver) return Response.json(GONE);
     const result = await this.#callers.result(id, () => session.poll(id));
     if (result.type !== "parked") return Response.json(result);
     return new Response(null, { status: 101, webSocket: result.socket });
@@ -97,7 +97,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   override alarm(): Promise<void> {
-    return this.#life.wake();
+    return this.#lifecycle.wake();
   }
 
   deliver(notice: Notice): Promise<NoticeAnswer> {
@@ -115,7 +115,7 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   async want(): Promise<void> {}
 
   async isLive(): Promise<boolean> {
-    return this.#life.isLive();
+    return this.#lifecycle.isLive();
   }
 
   #pollClosed(socket: WebSocket, code: number): void {

@@ -7,8 +7,8 @@ import { type Admission, askToList } from "./admission.ts";
 import type { Decision } from "./key-news.ts";
 import type { KeyStore } from "./rows.ts";
 
-/** The object that a key's life belongs to. */
-interface Owner {
+/** What the key object gives `KeyLife` to work with. */
+interface KeyObjectParts {
   readonly env: Env;
   readonly name: string;
   readonly store: KeyStore;
@@ -42,7 +42,7 @@ export type Retirement =
 
 /** Whether a key exists: its founding, its place in the directory, its pruning, and the loss of its rows. See ADR 21. */
 export class KeyLife {
-  readonly #owner: Owner;
+  readonly #owner: KeyObjectParts;
   /** Undefined while the key does not exist. */
   #engine: KeyEngine | undefined;
   /** Nothing may be granted otherwise. */
@@ -50,16 +50,16 @@ export class KeyLife {
   #isVisited = false;
   /** Set whenever `#engine` is. */
   #foundedAt: number | undefined;
-  /** The directory lists no other founding, so this one is not what followed a loss. False if nobody has asked. */
+  /** The directory lists no other founding, so this one is not what followed a loss. False until asked. */
   #isWhole = false;
   /** The question to which the key has answered that it may be deleted. Undefined if it has joined since. */
   #agreedTo: string | undefined;
   /** The key is being founded or pruned: everything else waits until this is done. */
   #transition: Promise<void> | undefined;
-  /** The directory is being asked to list a key that may be held: whoever shows the token does not have to wait. */
+  /** The directory is being asked to list a key that may be held: a holder that shows its token does not wait. */
   #servesHolder = false;
 
-  constructor(owner: Owner) {
+  constructor(owner: KeyObjectParts) {
     this.#owner = owner;
   }
 
@@ -76,7 +76,7 @@ export class KeyLife {
     return this.#isListed || this.#owner.store.hasGranted;
   }
 
-  /** The first grant is stored, and it is not known whether anybody was told of it. */
+  /** The first grant is stored, and its holder may or may not have been told. */
   get isUnconfirmed(): boolean {
     return !this.#isListed && this.#transition === undefined && this.#owner.store.isUnconfirmed;
   }
@@ -249,7 +249,7 @@ export class KeyLife {
   }
 
   /**
-   * Stores the first grant, has the directory list the key, and only then lets the grant be spoken of: one commit here
+   * Stores the first grant, has the directory list the key, and only then lets the grant be announced: one commit here
    * instead of two. False if the command has to run again.
    */
   async #foundAhead(engine: KeyEngine, slot: Slot): Promise<boolean> {
@@ -284,7 +284,7 @@ export class KeyLife {
     return false;
   }
 
-  /** Undoes a grant that nobody was told of. The founding stays. */
+  /** Undoes a grant that was not announced. The founding stays. */
   #takeBack(fence: Fence): KeyEngine {
     const limit = this.#engine?.limit ?? 1;
     const foundedAt = this.#foundedAt ?? Date.now();

@@ -11,7 +11,7 @@ const MAX_KNOWN = 1_000;
 /**
  * How a key calls the relay of its deployment. Calls arrive in order: the end of a hold before the next round.
  *
- * A session that is lost with its object, in a crash, tells nobody. Its other waiters are found to be gone when they
+ * A session that is lost with its object, in a crash, sends no notice. Its other waiters are found to be gone when they
  * are granted something, but without a quorum nothing is granted, and all others would wait behind it.
  */
 export class RoundNews {

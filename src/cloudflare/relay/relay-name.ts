@@ -1,4 +1,4 @@
-import type { Turn } from "../../core/group/effects.ts";
+import type { RoundId } from "../../core/group/effects.ts";
 import type { PeerView } from "../../core/group/presence.ts";
 import type { ProlongCommand } from "../../core/group/relay.ts";
 import type { Env } from "../env.ts";
@@ -14,8 +14,8 @@ export interface RelayStub {
   present(): Promise<readonly string[]>;
   /** All peers. Silent ones are asked for a sign of life first. */
   peers(): Promise<readonly PeerView[]>;
-  begin(turn: Turn & { readonly leaseMs: number }): Promise<void>;
-  over(turn: Turn): Promise<void>;
+  begin(round: RoundId & { readonly leaseMs: number }): Promise<void>;
+  over(round: RoundId): Promise<void>;
   prolong(command: Omit<ProlongCommand, "call">): Promise<boolean>;
 }
 

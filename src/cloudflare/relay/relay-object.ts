@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { RelayAnswer, RelayQuestion, RoundStep } from "../../core/engine/index.ts";
 import type { Continuation } from "../../core/group/dial.ts";
-import type { RelayEffect, Turn } from "../../core/group/effects.ts";
+import type { RelayEffect, RoundId } from "../../core/group/effects.ts";
 import type { IncomingHost } from "../../core/group/incoming-connection.ts";
 import { PeerQuestions } from "../../core/group/peer-questions.ts";
 import { Peers } from "../../core/group/peers.ts";
@@ -95,12 +95,12 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
     this.#closed(socket);
   }
 
-  async begin(turn: Turn & { readonly leaseMs: number }): Promise<void> {
-    this.#run((now) => this.#relay.begin(turn, now));
+  async begin(round: RoundId & { readonly leaseMs: number }): Promise<void> {
+    this.#run((now) => this.#relay.begin(round, now));
   }
 
-  async over(turn: Turn): Promise<void> {
-    this.#run((now) => this.#relay.over(turn, now));
+  async over(round: RoundId): Promise<void> {
+    this.#run((now) => this.#relay.over(round, now));
   }
 
   prolong(command: Omit<ProlongCommand, "call">): Promise<boolean> {

@@ -1,7 +1,7 @@
 import type { Directory, Gauges, KeyPage, KeyRange } from "../../service.ts";
 import { labelsOf } from "../calls/directories.ts";
 import type { Env } from "../env.ts";
-import { gatherGauges, takeCensus } from "./gauges.ts";
+import { countDirectory, gatherGauges } from "./gauges.ts";
 import { findKeys } from "./key-walk.ts";
 import { membersOf, withLabels } from "./labels.ts";
 
@@ -14,7 +14,7 @@ export class CloudflareDirectory implements Directory {
   }
 
   async page(range: KeyRange): Promise<KeyPage> {
-    const { sessions, asks } = await takeCensus(this.#env);
+    const { sessions, asks } = await countDirectory(this.#env);
     const { keys, ...found } = await findKeys(this.#env, { ...range, asks });
     const labels = range.detail ? await labelsOf(this.#env, keys.flatMap(membersOf)) : {};
     return { sessions, keys: keys.map((key) => withLabels(key, labels)), ...found };

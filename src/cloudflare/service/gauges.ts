@@ -8,7 +8,7 @@ import type { Env } from "../env.ts";
 const MAX_ASKED = 100;
 
 /** What the directory counts, without asking any key. */
-interface Census {
+interface DirectoryCounts {
   /** Live sessions of the whole service. */
   readonly sessions: Readonly<Record<Transport, number>>;
   /** Listed keys, by shard. */
@@ -18,7 +18,7 @@ interface Census {
 }
 
 /** Counts sessions and keys. Wakes only a few sessions that have not been heard of lately. */
-export async function takeCensus(env: Env): Promise<Census> {
+export async function countDirectory(env: Env): Promise<DirectoryCounts> {
   const shards = await Promise.all(allDirectories(env).map((directory) => directory.census()));
   const sum = (transport: Transport) => shards.reduce((total, { sessions }) => total + sessions[transport], 0);
   return {
@@ -33,7 +33,7 @@ export async function takeCensus(env: Env): Promise<Census> {
  * sample of them is. Without `mayEstimate`, none is asked then.
  */
 export async function gatherGauges(env: Env, { mayEstimate }: { readonly mayEstimate: boolean }): Promise<Gauges> {
-  const { sessions, listed, asks } = await takeCensus(env);
+  const { sessions, listed, asks } = await countDirectory(env);
   const all = listed.reduce((total, count) => total + count, 0);
   const isEstimate = all > asks;
   if (isEstimate && !mayEstimate) return { sessions, keys: all, keysSampled: 0, isEstimate, byState: undefined };

@@ -39,7 +39,7 @@ export class SessionRunner {
   readonly #parts: RunnerParts;
   readonly #notices = new Map<number, PromiseWithResolvers<NoticeAnswer>>();
   #lastNotice = 0;
-  /** Those who wait until no key is being left. */
+  /** Callers that wait until no key is being left. */
   #leavers: (() => void)[] = [];
   #deletion: Promise<void> | undefined;
   readonly #timer = new WakeTimer((due) => this.run(() => this.#machine.tick(Math.max(due, Date.now()))));

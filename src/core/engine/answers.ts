@@ -75,7 +75,7 @@ export class Answers {
     this.#holds.promote(context);
   }
 
-  /** Whoever shows a token has it. */
+  /** Presenting a token confirms delivery. */
   shown(token: string, now: number): void {
     const slot = this.#holds.get(token);
     if (slot?.isUnconfirmed && slot.expiresAt > now) this.#confirm(slot, undefined);
@@ -88,7 +88,7 @@ export class Answers {
   #confirm(slot: Slot, now: number | undefined): void {
     slot.isReported = true;
     if (slot.waiter) this.#queue.settle(slot.waiter);
-    // Whoever has come to wait since it was offered.
+    // Tell the holder of waiters that came after the offer.
     if (this.#queue.length > 0) this.#holds.wanted.tell();
     if (now === undefined) return;
     const ends = now + Math.round(slot.leaseSeconds * 1000);

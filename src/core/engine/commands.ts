@@ -22,7 +22,7 @@ export interface AcquireCommand {
   readonly mayWait: boolean;
   /** Every holder is removed first, and this request goes ahead of the queue. */
   readonly steals?: true;
-  /** The holder wants to be told when somebody else wants the key. */
+  /** The holder wants to be told when another client wants the key. */
   readonly asksWanted?: true;
   /** Set when the holder has no session; `session` then identifies this holder alone. */
   readonly sessionless?: Sessionless;
@@ -80,7 +80,7 @@ export interface Granted {
   readonly status: "granted";
   readonly token: string;
   readonly leaseSeconds: number;
-  /** The holder has asked to be told: somebody else wants the key. */
+  /** Another client wants the key. Only for a holder that asked to be told. */
   readonly isWanted?: true;
 }
 

@@ -105,8 +105,8 @@ export class KeyEngine {
   }
 
   /**
-   * Grants at once if a slot is free and nobody waits; else joins the end of the queue. Throws a `FenceExhaustedError`
-   * if no fence is left, and nothing is granted; so does `enqueue`.
+   * Grants at once if a slot is free and the queue is empty; else joins the end of the queue. Throws a
+   * `FenceExhaustedError` if no fence is left, and nothing is granted; so does `enqueue`.
    */
   acquire(command: AcquireCommand, context: CommandContext): AcquireOutcome {
     this.tick(context);
@@ -196,7 +196,7 @@ export class KeyEngine {
 
   /**
    * Ends the hold with this fence (16 hex digits), even if its token has not been handed over. The fence names one hold:
-   * the same call again takes nothing from anybody else, and answers `not_held`.
+   * the same call again takes nothing from the next holder, and answers `not_held`.
    */
   steal(fence: string, context: CommandContext): StealOutcome {
     this.tick(context);
@@ -355,7 +355,7 @@ export class KeyEngine {
     return this.#holds.get(token)?.expiresAt;
   }
 
-  /** When the key was last used, if nobody holds it or waits for it. */
+  /** When the key was last used, if it has no holder and no waiter. */
   get idleSince(): number | undefined {
     return this.#idleness.since;
   }
@@ -372,7 +372,7 @@ export class KeyEngine {
 
   /**
    * When the key must be woken; an idle key may be kept `graceMs` longer than necessary. With `isExact` it is woken for
-   * every deadline, also for the end of a lease that nobody watches or waits for.
+   * every deadline, also for the end of a lease that no client watches or waits for.
    */
   nextWake(times: { gcMaxIdleMs: number; graceMs: number; isExact?: true }): number {
     return this.#idleness.nextWake(times);

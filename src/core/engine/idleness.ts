@@ -16,7 +16,7 @@ export class Idleness {
     this.#queue = queue;
   }
 
-  /** Nobody holds the key or waits for it. */
+  /** The key has no holder and no waiter. */
   get isIdle(): boolean {
     return this.#holds.count === 0 && this.#queue.length === 0;
   }

@@ -20,7 +20,7 @@ export interface Offer {
   readonly token: string;
   readonly leaseSeconds: number;
   readonly at: number;
-  /** The holder has asked to be told: somebody else wants the key. */
+  /** Another client wants the key. Only for a holder that asked to be told. */
   readonly isWanted?: true;
 }
 
@@ -40,7 +40,7 @@ export interface NoticeEvent {
 export type KeyEvent =
   | NoticeEvent
   | { readonly type: "lost"; readonly session: string; readonly token: string; readonly reason: LossReason }
-  /** For a holder that asked for it: somebody else wants the key. */
+  /** Another client wants the key. Only for a holder that asked to be told. */
   | { readonly type: "wanted"; readonly session: string; readonly token: string }
   | RoundEvent;
 

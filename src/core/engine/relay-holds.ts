@@ -37,7 +37,7 @@ type Step = (context: CommandContext) => void;
 
 /**
  * Holds of other deployments: preliminary ones, which end after a second, and committed ones, which end at their time.
- * They are holds without a session. A preliminary one counts as not handed over: nobody has the lock yet.
+ * They are holds without a session. A preliminary one counts as not handed over: no client has the lock yet.
  */
 export class RelayHolds {
   readonly #holds: Holds;
@@ -60,7 +60,7 @@ export class RelayHolds {
 
   /**
    * The highest fence of those whose clients have the lock; 0 if another deployment has it and did not say which.
-   * Undefined if nobody has the lock.
+   * Undefined if no client has the lock.
    */
   fenceOfHolder(context: CommandContext): Fence | undefined {
     this.#tick(context);

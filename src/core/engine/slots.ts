@@ -23,19 +23,19 @@ export class Slot implements Due {
   since = 0;
   /** The token has been handed to the client. */
   isReported = false;
-  /** The session is to hear at once when the lease ends. If nobody waits, nothing else has to happen then. */
+  /** The session is to hear at once when the lease ends. Without waiters, nothing else has to happen then. */
   isWatched = false;
   /**
-   * The token has been sent to the session, which may have handed it over: until it is known that nobody has it, the
-   * hold stays. Stored with the promotion; that the client has the token is not, so after a restart the session is
-   * asked again.
+   * The token has been sent to the session, which may have handed it over. The hold stays until it is known that the
+   * client does not have it. Stored with the promotion; that the client has the token is not, so after a restart the
+   * session is asked again.
    */
   isOffered = false;
   /** The hold is a two-phase record of its session: `wait` has not been answered yet. */
   hasRecord = false;
   /** The client had the token from `enqueue` before it sent the `wait` that stands for the hold: it may use it. */
   wasKnown = false;
-  /** The holder wants to be told when somebody else wants the key. */
+  /** The holder wants to be told when another client wants the key. */
   asksWanted = false;
   /** It has been told so. Not stored: the next renewal finds out again. */
   isWanted = false;
@@ -45,7 +45,7 @@ export class Slot implements Due {
   sessionless: Sessionless | undefined;
   /**
    * Set if other deployments have to agree. `open`: they are being asked. `fenced`: they are being told the fence.
-   * `agreed`: the hold counts. Until then nobody has the lock, and nobody else can get it.
+   * `agreed`: the hold counts. Until then no client has the lock, and no other can get it.
    */
   round: Round | undefined;
   /** How its last holds were ended, newest first. */
@@ -105,16 +105,16 @@ export class Slot implements Due {
     return this.isHeld ? Math.min(this.expiresAt, this.notifyAt) : NEVER;
   }
 
-  /** When the key must be woken for this hold if nobody waits. */
+  /** When the key must be woken for this hold if it has no waiters. */
   get wakeAt(): number {
     return this.isWatched || !this.isReported || this.round ? this.dueAt : NEVER;
   }
 }
 
-/** Among more holds than this, nobody looks for those whose lease ends unnoticed. */
+/** With more holds than this, the key wakes for every lease instead of searching for those that need it. */
 export const FEW_HOLDS = 16;
 
-/** When the key must be woken for these holds if nobody waits. */
+/** When the key must be woken for these holds if it has no waiters. */
 export function earliestWake(holds: Iterable<Slot>): number {
   let earliest = NEVER;
   for (const { wakeAt } of holds) earliest = Math.min(earliest, wakeAt);

@@ -103,7 +103,7 @@ export class WaitQueue {
     return this.#list.length;
   }
 
-  /** Whether somebody waits whose time is not over: those whose time is may not have been noticed. */
+  /** Whether a waiter's deadline is still ahead. Waiters past theirs may still be in the list. */
   isAnyoneLeft(now: number): boolean {
     for (const { deadline } of this.#list) if (deadline > now) return true;
     return false;
@@ -180,7 +180,7 @@ export class WaitQueue {
     if (slot.isOffered) this.#unstore(waiter);
   }
 
-  /** The promotion of a waiter came to nothing: it is back in its place, with nobody ahead of it. */
+  /** The promotion of a waiter failed: it is back at the head of the queue. */
   stepBack(waiter: Waiter, pausedUntil: number): void {
     waiter.slot = undefined;
     waiter.pausedUntil = pausedUntil;

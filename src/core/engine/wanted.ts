@@ -3,8 +3,8 @@ import type { Output } from "./output.ts";
 import type { Slot } from "./slots.ts";
 
 /**
- * Holders that asked to be told when somebody else wants the key. Each is told once, by an event or with the answer to
- * its request, and again only after a renewal that found nobody waiting. An event may get lost: every renewal says the
+ * Holders that asked to be told when another client wants the key. Each is told once, by an event or with the answer to
+ * its request, and again only after a renewal that found no waiters. An event may get lost: every renewal says the
  * same.
  */
 export class Wanted {
@@ -16,10 +16,10 @@ export class Wanted {
     this.#output = output;
   }
 
-  /** Somebody wants the key and does not get it now. All who have asked are told: any of them may be idle. */
+  /** A client wants the key and does not get it now. Tells all holders that asked: any of them may be idle. */
   tell(): void {
     for (const slot of this.#untold ?? []) {
-      // Whoever has yet to pick its grant up is told with it.
+      // A holder that has yet to pick its grant up is told with it.
       if (!slot.isReported) continue;
       const { session, token } = slot;
       this.#set(slot, true);

@@ -51,7 +51,7 @@ export class IncomingRelay {
     }
     if (!parsed.ok) return refuse(parsed.fault);
     if (parsed.message.is === "request") return this.#request(parsed.message.request);
-    // Questions go the other way on this connection: nobody has asked for an answer.
+    // We ask nothing on this connection, so this answers no question of ours.
     return parsed.message.reply.type === "err" ? { type: "hang_up" } : { type: "nothing" };
   }
 

@@ -165,7 +165,7 @@ export class Link {
 
   #greeted(attempt: Attempt, reply: Extract<RelayReply, { type: "howdy" }>): void {
     if (reply.nonce !== HELLO_NONCE || attempt.isOpen) return;
-    // Somebody else answers at this address, perhaps we ourselves.
+    // Another deployment answers at this address, or this one itself.
     if (reply.id !== this.#options.peer.id) {
       this.#close(attempt);
       return;
@@ -183,7 +183,7 @@ export class Link {
     const attempt = this.#attempt;
     if (!attempt) return;
     this.#restartIdle(attempt);
-    // Nobody answers an `OFF`.
+    // An `OFF` is not answered.
     if (question.type !== "off") this.#stopSilence ??= this.#options.clock.after(SILENT_MS, () => this.#close(attempt));
     attempt.carrier?.send(formatRelayRequest(this.#hasFences ? question : withoutFence(question)));
   }

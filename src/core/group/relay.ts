@@ -1,7 +1,7 @@
 import { type AgreedHold, fenceToHex } from "../engine/index.ts";
 import type { RelayReply } from "../protocols/godistlock/relay.ts";
 import { Ballot, type Phase } from "./ballot.ts";
-import type { Question, RelayEffect, Turn } from "./effects.ts";
+import type { Question, RelayEffect, RoundId } from "./effects.ts";
 import { orderedNonce } from "./nonces.ts";
 
 /** A peer that has not answered a question by then has not agreed. */
@@ -25,7 +25,7 @@ export function commitMsFor({ remainingMs }: AgreedHold, leaseMs: number): numbe
 
 type Stage = "prop" | "sched" | "fencing" | "comm" | "agreeing";
 
-interface Round extends Turn {
+interface Round extends RoundId {
   mark: string;
   readonly leaseMs: number;
   readonly ballot: Ballot;
@@ -36,7 +36,7 @@ interface Round extends Turn {
 }
 
 /** A lock that a majority has committed to this deployment. */
-interface Agreement extends Turn {
+interface Agreement extends RoundId {
   readonly fence: bigint;
   readonly peers: Set<string>;
   /** When the local lease ends at the latest. */
@@ -95,14 +95,14 @@ export class Relay {
   }
 
   /** The key has given the slot to a request: asks all peers whether it may have the lock. */
-  begin({ lock, request, mark, leaseMs }: Turn & { readonly leaseMs: number }, now: number): void {
+  begin({ lock, request, mark, leaseMs }: RoundId & { readonly leaseMs: number }, now: number): void {
     const known = this.#rounds.get(lock)?.mark ?? this.#agreements.get(lock)?.mark;
     // Marks rise. A round that was overtaken on the way here must not disturb what came after it.
     if (known !== undefined && mark < known) return;
     const ballot = new Ballot(this.#options.need);
     // An earlier round for this lock is forgotten. What it has left at peers, this round takes over.
-    const turn = { lock, request, mark, leaseMs };
-    const round: Round = { ...turn, ballot, stage: "prop", endsAt: 0, keptAt: now, fence: 0n };
+    const id = { lock, request, mark, leaseMs };
+    const round: Round = { ...id, ballot, stage: "prop", endsAt: 0, keptAt: now, fence: 0n };
     this.#rounds.set(lock, round);
     this.#agreements.delete(lock);
     this.#enter(round, "prop", this.#options.peers, now);
@@ -110,7 +110,7 @@ export class Relay {
   }
 
   /** The request, or the hold it became, has ended at the key. */
-  over({ lock, mark }: Turn, now: number): void {
+  over({ lock, mark }: RoundId, now: number): void {
     const round = this.#rounds.get(lock);
     const agreement = this.#agreements.get(lock);
     if (round?.mark === mark) {
@@ -145,13 +145,13 @@ export class Relay {
   }
 
   /** The key has kept the round, or has given it up. */
-  kept({ lock, mark }: Turn, isKept: boolean, now: number): void {
+  kept({ lock, mark }: RoundId, isKept: boolean, now: number): void {
     const round = this.#roundOf(lock, mark);
     if (round && !isKept) this.#abandon(round, now);
   }
 
   /** The fence that the key has minted; undefined if it has given the round up. */
-  fenced({ lock, mark }: Turn, fence: bigint | undefined, now: number): void {
+  fenced({ lock, mark }: RoundId, fence: bigint | undefined, now: number): void {
     const round = this.#roundOf(lock, mark);
     if (round?.stage !== "fencing") return;
     if (fence === undefined) {
@@ -165,7 +165,7 @@ export class Relay {
   }
 
   /** The key has made it a hold, or has given the round up. */
-  agreed({ lock, request, mark }: Turn, isHeld: boolean, now: number): void {
+  agreed({ lock, request, mark }: RoundId, isHeld: boolean, now: number): void {
     const round = this.#roundOf(lock, mark);
     if (round?.stage !== "agreeing") return;
     if (!isHeld) {
@@ -328,7 +328,7 @@ export class Relay {
     this.#effects.push({ type: "prolonged", call, isAgreed });
   }
 
-  /** The key has given the round up: whoever agreed to it is told. */
+  /** The key has given the round up: tells the peers that agreed to it. */
   #abandon(round: Round, now: number): void {
     this.#rounds.delete(round.lock);
     this.#offTo(round.ballot.agreed, round.lock, now);
@@ -347,7 +347,7 @@ export class Relay {
     this.#asked += 1;
     const nonce = orderedNonce(this.#options.epoch, this.#asked);
     const question = { ...asked, nonce };
-    // Nobody answers an `OFF`.
+    // An `OFF` is not answered.
     if (question.type !== "off") {
       this.#open.set(nonce, { peer, lock: question.lock, phase: question.type, of, askedAt: now });
     }

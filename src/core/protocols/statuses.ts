@@ -29,7 +29,7 @@ export interface Outcome {
   readonly status: Status;
   readonly token?: string;
   readonly leaseSeconds?: number;
-  /** Somebody else wants the key: only for a client that asked to be told. */
+  /** Another client wants the key. Only for a holder that asked to be told. */
   readonly isWanted?: true;
   /** The statistics, as one line of JSON. */
   readonly document?: string;

@@ -26,7 +26,7 @@ export interface Loss {
   readonly reason: LossReason;
 }
 
-/** Somebody else wants the key of this hold, whose holder asked to be told. */
+/** Another client wants the key of this hold, whose holder asked to be told. */
 export type Want = Omit<Loss, "reason">;
 
 /** `counts`: the service in a few numbers, as one JSON object. */

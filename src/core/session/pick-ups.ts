@@ -7,11 +7,11 @@ import type { RequestTable, TrackedRequest } from "./request-table.ts";
 import { RETRY_PAUSES_MS } from "./withdrawals.ts";
 
 /** The requests that grants are picked up for. */
-interface Host {
+interface OpenRequests {
   readonly table: RequestTable;
   isOver(): boolean;
   answer(entry: TrackedRequest, outcome: Outcome): void;
-  /** The session has ended: undoes whatever the key did. */
+  /** The session has ended: undoes what the key did. */
   abandon(entry: TrackedRequest): void;
   withdraw(id: string, key: string): void;
 }
@@ -20,12 +20,12 @@ interface Host {
 export class PickUps {
   readonly #context: SessionContext;
   readonly #holdings: Holdings;
-  readonly #host: Host;
+  readonly #requests: OpenRequests;
 
-  constructor(context: SessionContext, holdings: Holdings, host: Host) {
+  constructor(context: SessionContext, holdings: Holdings, requests: OpenRequests) {
     this.#context = context;
     this.#holdings = holdings;
-    this.#host = host;
+    this.#requests = requests;
   }
 
   /** Picks a grant up; the client is told if that succeeds. A key may repeat its notice meanwhile. */
@@ -39,12 +39,12 @@ export class PickUps {
       entry,
       (outcome) => {
         const answer = this.#outcomeOf(entry, outcome);
-        const isTaken = answer !== undefined && !this.#host.isOver() && this.#host.table.has(entry);
+        const isTaken = answer !== undefined && !this.#requests.isOver() && this.#requests.table.has(entry);
         this.#answerNotices(entry, isTaken ? "taken" : "gone");
-        if (!this.#host.table.has(entry) || entry.state !== "offered") return;
-        if (this.#host.isOver()) {
-          if (answer) this.#host.abandon(entry);
-        } else if (answer) this.#host.answer(entry, answer);
+        if (!this.#requests.table.has(entry) || entry.state !== "offered") return;
+        if (this.#requests.isOver()) {
+          if (answer) this.#requests.abandon(entry);
+        } else if (answer) this.#requests.answer(entry, answer);
         else this.#waitOn(entry, offers);
       },
       (error) => {
@@ -61,9 +61,9 @@ export class PickUps {
       (outcome) => {
         const found = this.#outcomeOf(entry, outcome);
         const answer = outcome.status === end.status || outcome.status === "unknown" ? end : found;
-        const isTold = answer !== undefined && !this.#host.isOver() && this.#isOpen(entry);
+        const isTold = answer !== undefined && !this.#requests.isOver() && this.#isOpen(entry);
         this.#context.emit({ type: "answerNotice", notice, answer: isTold ? "taken" : "later" });
-        if (isTold) this.#host.answer(entry, answer);
+        if (isTold) this.#requests.answer(entry, answer);
       },
       (error) => this.#context.emit({ type: "failNotice", notice, error }),
     );
@@ -73,12 +73,12 @@ export class PickUps {
    * Asks a key that did not answer again, for a while: it may have recorded the pick-up and will then not notify again.
    */
   #chase(entry: TrackedRequest, attempt: number): void {
-    const isWanted = () => !this.#host.isOver() && this.#host.table.has(entry) && entry.state === "offered";
+    const isWanted = () => !this.#requests.isOver() && this.#requests.table.has(entry) && entry.state === "offered";
     if (!isWanted()) return;
     const pauseMs = RETRY_PAUSES_MS[attempt];
     if (pauseMs === undefined) {
-      this.#host.answer(entry, { status: "unavailable" });
-      this.#host.withdraw(entry.id, entry.key ?? "");
+      this.#requests.answer(entry, { status: "unavailable" });
+      this.#requests.withdraw(entry.id, entry.key ?? "");
       return;
     }
     const next = () => this.#chase(entry, attempt + 1);
@@ -88,7 +88,7 @@ export class PickUps {
       const settle = (outcome: PickUpOutcome) => {
         const answer = this.#outcomeOf(entry, outcome);
         if (!isWanted()) return;
-        if (answer) this.#host.answer(entry, answer);
+        if (answer) this.#requests.answer(entry, answer);
         else this.#waitOn(entry, offers);
       };
       this.#pickUp(entry, settle, next);
@@ -112,7 +112,7 @@ export class PickUps {
   /** What a picked-up request is answered with; undefined while it waits. One that the key has lost is an error. */
   #outcomeOf(entry: TrackedRequest, outcome: PickUpOutcome): Outcome | undefined {
     const { id, key = "" } = entry;
-    const isLatest = this.#host.table.has(entry);
+    const isLatest = this.#requests.table.has(entry);
     if (outcome.status === "queued") return undefined;
     if (outcome.status === "granted") {
       // The answer to the `wait` itself may never come.
@@ -134,7 +134,7 @@ export class PickUps {
       entry,
       (outcome) => {
         const answer = this.#outcomeOf(entry, outcome);
-        if (answer && this.#isOpen(entry)) this.#host.answer(entry, answer);
+        if (answer && this.#isOpen(entry)) this.#requests.answer(entry, answer);
       },
       () => {
         if (!this.#isOpen(entry)) return;
@@ -146,6 +146,6 @@ export class PickUps {
 
   /** The request may still be answered with a grant. */
   #isOpen(entry: TrackedRequest): boolean {
-    return this.#host.table.has(entry) && (entry.state === "waiting" || entry.state === "offered");
+    return this.#requests.table.has(entry) && (entry.state === "waiting" || entry.state === "offered");
   }
 }

@@ -3,7 +3,7 @@ import type { Outcome } from "../protocols/statuses.ts";
 import { SessionContext, type SessionOrigin } from "./context.ts";
 import type { Loss, Notice } from "./effects.ts";
 import { Holdings } from "./holdings.ts";
-import { IdleLife } from "./idle-life.ts";
+import { IdleTimeout } from "./idle-timeout.ts";
 import type { KeyRequest } from "./key-calls.ts";
 import { Leaving } from "./leaving.ts";
 import type { RequestOwner } from "./request-owner.ts";
@@ -37,7 +37,7 @@ const LONGEST_DEAD_MS = 30_000;
 export class PolledSession implements RequestOwner {
   readonly context: SessionContext;
   readonly requests: Requests;
-  readonly #life: IdleLife;
+  readonly #idleTimeout: IdleTimeout;
   readonly #leaving: Leaving;
   /** How a request waits from the start. */
   readonly #firstPoll: TrackedRequest["poll"];
@@ -56,9 +56,9 @@ export class PolledSession implements RequestOwner {
     this.requests = new Requests(this.context, holdings, table);
     this.requests.attach(this);
     this.#leaving = new Leaving(this.context, holdings);
-    this.#life = new IdleLife(this.context);
+    this.#idleTimeout = new IdleTimeout(this.context);
     this.#firstPoll = origin.holdsConnections ? "open" : "call";
-    this.#isOver = !this.#life.hasBegun || this.isEnding;
+    this.#isOver = !this.#idleTimeout.hasBegun || this.isEnding;
   }
 
   /** The session has ended, possibly before the object was restarted, or was never opened. */
@@ -67,11 +67,11 @@ export class PolledSession implements RequestOwner {
   }
 
   get hasBegun(): boolean {
-    return this.#life.hasBegun;
+    return this.#idleTimeout.hasBegun;
   }
 
   get address(): string {
-    return this.#life.address;
+    return this.#idleTimeout.address;
   }
 
   /** Keys are being left. */
@@ -91,7 +91,7 @@ export class PolledSession implements RequestOwner {
   }
 
   open(address: string, label: string | undefined): void {
-    this.#life.begin(address, label);
+    this.#idleTimeout.begin(address, label);
     this.#isOver = false;
     this.#watch();
   }
@@ -99,9 +99,9 @@ export class PolledSession implements RequestOwner {
   /** Records that the client is alive, or ends the session if its time is up. False if there is no session. */
   saw(label: string | undefined): boolean {
     if (this.endIfSilent()) return false;
-    this.#life.saw();
+    this.#idleTimeout.saw();
     this.#watch();
-    if (label !== undefined && this.#life.relabel(label)) this.context.emit({ type: "relabel", label });
+    if (label !== undefined && this.#idleTimeout.relabel(label)) this.context.emit({ type: "relabel", label });
     return true;
   }
 
@@ -154,7 +154,7 @@ export class PolledSession implements RequestOwner {
   /** The client no longer polls: it has the answer, or has hung up. A grant that it has not is withdrawn. */
   pollClosed({ id, key, type, told }: Parked, isDelivered: boolean): void {
     if (!this.#isOver) {
-      this.#life.saw();
+      this.#idleTimeout.saw();
       this.#watch();
     }
     const entry = this.requests.table.get(id);
@@ -197,7 +197,8 @@ export class PolledSession implements RequestOwner {
 
   /** True if the session has ended, including if this call ended it. */
   endIfSilent(): boolean {
-    const isSilent = () => this.#life.isOver && !this.requests.table.some(({ state }) => state !== "withdrawing");
+    const isSilent = () =>
+      this.#idleTimeout.isOver && !this.requests.table.some(({ state }) => state !== "withdrawing");
     if (!this.#isOver && isSilent()) this.end();
     return this.#isOver;
   }
@@ -223,7 +224,7 @@ export class PolledSession implements RequestOwner {
   }
 
   answered(entry: TrackedRequest, outcome: Outcome): void {
-    if (!this.#isOver) this.#life.saw();
+    if (!this.#isOver) this.#idleTimeout.saw();
     const { id, poll, state, timer } = entry;
     if (poll === "due") entry.kept = outcome;
     else if (poll === "open") this.context.emit({ type: "tell", id, outcome });
@@ -234,7 +235,7 @@ export class PolledSession implements RequestOwner {
   }
 
   waits(entry: TrackedRequest): void {
-    if (!this.#isOver) this.#life.saw();
+    if (!this.#isOver) this.#idleTimeout.saw();
     if (entry.poll !== "call") return;
     const { timers, now } = this.context;
     entry.timer = timers.at(now + WAITS_IN_CALL_MS, () => this.#returnCall(entry));
@@ -270,6 +271,6 @@ export class PolledSession implements RequestOwner {
   /** Schedules the next check for a silent client. */
   #watch(): void {
     const pauseMs = Math.min(this.context.config.httpSessionIdleMs, LONGEST_DEAD_MS);
-    this.context.emit({ type: "wake", by: Math.max(this.#life.endsAt, this.context.now + pauseMs) });
+    this.context.emit({ type: "wake", by: Math.max(this.#idleTimeout.endsAt, this.context.now + pauseMs) });
   }
 }

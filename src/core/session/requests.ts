@@ -186,7 +186,7 @@ export class Requests {
     this.#holdings.drop(key, token);
   }
 
-  /** The answer about a request that is not known, or no longer. Only a grant that nobody was told of is given back. */
+  /** The answer about a request that is not known, or no longer. Gives a grant back only if its client was not told. */
   #answerUnknown(owner: RequestOwner, notice: Notice): NoticeAnswer {
     const { key, request, kind, offer, mayBeTold } = notice;
     if (offer && this.#told.includes(offer.token)) return "taken";

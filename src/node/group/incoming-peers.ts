@@ -28,7 +28,7 @@ export class IncomingPeers implements Peers {
     };
   }
 
-  /** Says nothing more to anybody. */
+  /** Sends nothing more to peers. */
   stop(): void {
     for (const connection of this.#open) connection.closed();
     this.#open.clear();
@@ -41,7 +41,7 @@ export class IncomingPeers implements Peers {
     this.#open.add(connection);
     return new Input(this.#batch, {
       isCurrent: () => this.#open.has(connection),
-      // Whoever asks more than we can answer is cut off.
+      // A peer that asks more than we can answer is cut off.
       isBehind: () => false,
       pause: () => carrier.pause(),
       resume: () => carrier.resume(),

@@ -39,11 +39,11 @@ export class Rounds implements GroupLink, Timed {
   /** Behind the answer to the command that has caused it. */
   tell(key: string, event: Extract<KeyEvent, { readonly type: "round" | "round_over" }>): void {
     const { request, mark } = event;
-    const turn = { lock: key, request, mark };
+    const round = { lock: key, request, mark };
     this.run((relay, now) => {
-      if (event.type === "round_over") relay.over(turn, now);
-      else if (this.#host.sessions.get(event.session)) relay.begin({ ...turn, leaseMs: event.leaseMs }, now);
-      // Without a quorum it would never be granted anything, never be found gone, and keep everybody behind it waiting.
+      if (event.type === "round_over") relay.over(round, now);
+      else if (this.#host.sessions.get(event.session)) relay.begin({ ...round, leaseMs: event.leaseMs }, now);
+      // Without a quorum it would never be granted anything, never be found gone, and block all waiters behind it.
       else this.#host.keys.ask(key, { type: "cancel", request });
     });
   }

@@ -11,7 +11,7 @@ import type { Address } from "./addresses.ts";
 import { type ConnectionCaps, type ConnectionRefusal, Connections } from "./connections.ts";
 import { refusal } from "./http/refusals.ts";
 import { type Fetch, type HttpListener, httpListener } from "./http/server.ts";
-import { endWith } from "./last-words.ts";
+import { sendAndClose } from "./lingering-close.ts";
 import { type Listener, listen, PortTakenFailure } from "./listen.ts";
 import { WriteTimeout } from "./outbox.ts";
 import type { Shared } from "./socket-carrier.ts";
@@ -169,7 +169,7 @@ export class Listeners {
     client.once("close", () => {
       this.#refusals -= 1;
     });
-    endWith(client, refusal(503, error));
+    sendAndClose(client, refusal(503, error));
   }
 }
 
@@ -180,14 +180,14 @@ const MISCONFIGURED: Readonly<Record<SocketProtocol, string>> = {
 };
 
 function admitClient({ clients }: Hosts, protocol: SocketProtocol, address: string): Admission | TcpRefusal {
-  if (!clients) return { reason: "misconfigured", words: MISCONFIGURED[protocol] };
+  if (!clients) return { reason: "misconfigured", reply: MISCONFIGURED[protocol] };
   const known = { isAuthenticated: false, rights: ALL_BUT_ADMIN, label: undefined, hasWindow: false };
   const admission = clients.admit({ protocol, transport: "tcp", address, ...known });
   return typeof admission === "string" ? { reason: admission } : admission;
 }
 
 function admitPeer({ peers }: Hosts, address: string): Admission | TcpRefusal {
-  if (!peers) return { reason: "unknown_relay", words: errorLine({ word: "unknown-relay", nonce: NO_NONCE }) };
+  if (!peers) return { reason: "unknown_relay", reply: errorLine({ word: "unknown-relay", nonce: NO_NONCE }) };
   const admission = peers.admit({ address, isKnown: false, hasWindow: false });
   return typeof admission === "string" ? { reason: admission } : admission;
 }

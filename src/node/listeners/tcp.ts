@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import type { SecureContext } from "node:tls";
 import type { Admission, ArrivalRefusal } from "../clients.ts";
 import { plainIp } from "./addresses.ts";
-import { endWith } from "./last-words.ts";
+import { sendAndClose } from "./lingering-close.ts";
 import { LINGER_MS, type Shared, SocketCarrier } from "./socket-carrier.ts";
 import { secured } from "./tls.ts";
 
@@ -14,7 +14,7 @@ export interface TcpOptions {
   readonly tls: SecureContext | undefined;
   /** How long a TLS handshake may take. */
   readonly handshakeMs: number;
-  /** Lets a client in. Last words for it, if there are any, come with the refusal. */
+  /** Lets a client in. A refusal may carry a reply, which is sent before the socket closes. */
   readonly admit: (address: string) => Admission | TcpRefusal;
   /** Receives one line for each client that was not let in. */
   readonly log: (line: string) => void;
@@ -22,7 +22,7 @@ export interface TcpOptions {
 
 export interface TcpRefusal {
   readonly reason: ArrivalRefusal | "misconfigured" | "unknown_relay";
-  readonly words?: string;
+  readonly reply?: string;
 }
 
 /** Takes a TCP connection, or closes it if a cap forbids it. */
@@ -50,8 +50,8 @@ function open(socket: Socket, address: string, { shared, admit, log }: TcpOption
   const admission = admit(address);
   if ("reason" in admission) {
     log(`a TCP connection was not let in: ${admission.reason}`);
-    if (admission.words === undefined) socket.destroy();
-    else endWith(socket, admission.words);
+    if (admission.reply === undefined) socket.destroy();
+    else sendAndClose(socket, admission.reply);
     return;
   }
   new TcpCarrier(socket, shared).open(admission);

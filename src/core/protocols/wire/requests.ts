@@ -9,7 +9,7 @@ export type Request =
       readonly waitSeconds: number;
       readonly leaseSeconds: number | undefined;
       readonly steals?: true;
-      /** The holder wants to be told when somebody else wants the key. */
+      /** The holder wants to be told when another client wants the key. */
       readonly asksWanted?: true;
     }
   | {
@@ -46,7 +46,7 @@ const MAX_LIMIT = 1_048_576n;
 const MAX_INT64 = 2n ** 63n - 1n;
 const MIN_INT64 = -(2n ** 63n);
 
-/** Asks to be told when somebody else wants the key. */
+/** Asks to be told when another client wants the key. */
 const WANTED = "wanted";
 
 class ParseError extends Error {

@@ -24,7 +24,8 @@ const MAX_BACKLOG_BYTES = 65_536;
 const DONE = 1000;
 const AUTH_REQUIRED: LineFault = { word: "auth-required", nonce: NO_NONCE };
 
-type Turn = { readonly line: Uint8Array } | { readonly fault: LineFault };
+/** A line to execute, or the fault after which nothing more is read. */
+type BacklogLine = { readonly line: Uint8Array } | { readonly fault: LineFault };
 
 /**
  * One client's side of the godistlock protocol: bytes in, lines out. Requests are executed one at a time in the order
@@ -42,7 +43,7 @@ export class GodistlockConversation implements SocketConversation {
   #phase: GodistlockPhase;
   #rights: Rights;
   #midLineSince: number;
-  #turns: Turn[] = [];
+  #backlog: BacklogLine[] = [];
   #backlogBytes = 0;
   /** A request is being carried out that has not been parked. */
   #isBusy = false;
@@ -141,7 +142,7 @@ export class GodistlockConversation implements SocketConversation {
   endOfInput(): void {
     if (this.#isOver || this.#isInputClosed || this.#hasInputEnded) return;
     this.#hasInputEnded = true;
-    if (this.#phase === "handshake" && this.#authenticating === undefined && this.#turns.length === 0)
+    if (this.#phase === "handshake" && this.#authenticating === undefined && this.#backlog.length === 0)
       this.#fail(AUTH_REQUIRED);
     else this.#run();
   }
@@ -162,7 +163,7 @@ export class GodistlockConversation implements SocketConversation {
   hangUp(): void {
     this.#isInputClosed = true;
     this.#isOver = true;
-    this.#turns = [];
+    this.#backlog = [];
   }
 
   authenticated(principal: Principal | undefined): void {
@@ -222,9 +223,9 @@ export class GodistlockConversation implements SocketConversation {
     return "gone";
   }
 
-  #queue(turn: Turn): void {
-    this.#turns.push(turn);
-    if ("line" in turn) this.#backlogBytes += turn.line.length + 1;
+  #queue(next: BacklogLine): void {
+    this.#backlog.push(next);
+    if ("line" in next) this.#backlogBytes += next.line.length + 1;
     else this.#isInputClosed = true;
   }
 
@@ -232,17 +233,17 @@ export class GodistlockConversation implements SocketConversation {
     if (this.#isRunning) return;
     this.#isRunning = true;
     while (!this.#isBusy && !this.#isOver) {
-      const turn = this.#turns.shift();
-      if (!turn) break;
-      if ("fault" in turn) this.#fail(this.isKnown ? turn.fault : AUTH_REQUIRED);
+      const next = this.#backlog.shift();
+      if (!next) break;
+      if ("fault" in next) this.#fail(this.isKnown ? next.fault : AUTH_REQUIRED);
       else {
-        this.#backlogBytes -= turn.line.length + 1;
+        this.#backlogBytes -= next.line.length + 1;
         this.#isBusy = true;
-        this.#execute(turn.line);
+        this.#execute(next.line);
       }
     }
     this.#isRunning = false;
-    if (this.#hasInputEnded && !this.#isBusy && this.#turns.length === 0) this.#close(DONE);
+    if (this.#hasInputEnded && !this.#isBusy && this.#backlog.length === 0) this.#close(DONE);
   }
 
   /** The next line may be executed. */
@@ -325,7 +326,7 @@ export class GodistlockConversation implements SocketConversation {
     if (code !== undefined) this.#context.emit({ type: "count", happening: { type: "protocol_error", code } });
     this.#context.emit({ type: "send", line: errorLine(fault) });
     this.#isInputClosed = true;
-    this.#turns = [];
+    this.#backlog = [];
     if (fault.word !== "auth-required") {
       this.#close(CLOSE_CODES[fault.word]);
       return;

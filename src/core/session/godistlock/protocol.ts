@@ -4,7 +4,7 @@ import type { Rights } from "../rights.ts";
 export type GodistlockPhase = "handshake" | "open";
 
 /** One or more requests of a client for one lock that wait together, at one place of the queue. */
-export interface LockRequest {
+export interface ParkedRequest {
   readonly id: string;
   readonly lock: string;
   readonly kind: "on" | "try";
@@ -30,5 +30,5 @@ export interface GodistlockState {
   readonly midLineSince: number;
   /** Tokens by lock. */
   readonly holds: readonly (readonly [lock: string, token: string])[];
-  readonly parked: readonly LockRequest[];
+  readonly parked: readonly ParkedRequest[];
 }

@@ -6,9 +6,9 @@ import type { SessionContext } from "../context.ts";
 import { newRequest, type TrackedRequest } from "../request-table.ts";
 import type { Requests } from "../requests.ts";
 import { faultOf } from "./faults.ts";
-import type { LockRequest } from "./protocol.ts";
+import type { ParkedRequest } from "./protocol.ts";
 
-/** Longer than anybody waits: the protocol knows no limit. */
+/** In effect no limit: the protocol has none. */
 const FOR_EVER_S = 9_223_372_036;
 /** Requests of one client that may wait at a time. */
 const MAX_PARKED = 1_024;
@@ -35,7 +35,7 @@ export interface LocksHost {
 type Next = () => void;
 
 /** A request that waits, or is being carried out. */
-interface Taken extends LockRequest {
+interface Taken extends ParkedRequest {
   /** Undefined once the next line may be executed. */
   readonly next: Next | undefined;
   /** The hold that it has, if it only has to be given the lease that the client wants. */
@@ -55,7 +55,7 @@ export class SessionLocks {
   #refreshing = 0;
   #revision = 0;
 
-  constructor(host: LocksHost, holds: Iterable<readonly [string, string]>, parked: readonly LockRequest[]) {
+  constructor(host: LocksHost, holds: Iterable<readonly [string, string]>, parked: readonly ParkedRequest[]) {
     this.#host = host;
     this.#holds = new Map(holds);
     for (const each of parked) {
@@ -75,7 +75,7 @@ export class SessionLocks {
   }
 
   /** Without those that have their hold: setting its lease keeps the object awake. */
-  get parked(): readonly LockRequest[] {
+  get parked(): readonly ParkedRequest[] {
     return [...this.#taking.values()].flatMap(({ next: _, token, ...request }) =>
       token === undefined ? [request] : [],
     );
@@ -136,7 +136,7 @@ export class SessionLocks {
     context.callKey(lock, ask, { answered: done, failed: () => this.#host.fail({ word: "internal", nonce: "-" }) });
   }
 
-  /** Says who has the lock, whoever that is. */
+  /** Replies with the fence of the current holder, which may be another client. */
   look(lock: string, nonce: string, next: Next): void {
     this.#look(lock, nonce, (fence) => {
       if (fence === undefined) this.#host.say({ type: "no", nonce });

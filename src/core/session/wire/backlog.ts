@@ -6,26 +6,26 @@ const MAX_BEHIND_WAIT = 65_536;
  * The same behind one that is merely being executed; larger than a carrier's window, so that only a flood exceeds it.
  */
 const MAX_BYTES = 262_144;
-const WEIGHT_OF_TURN = 192;
+const WEIGHT_OF_ENTRY = 192;
 
 /** What is answered in order: a request, or the failure after which nothing more is read. */
-export type Turn =
+export type BacklogEntry =
   | { readonly type: "frame"; readonly frame: Frame }
   | { readonly type: "failure"; readonly code: number };
 
 /** Untagged requests that a client has sent ahead of their answers. */
 export class Backlog {
-  #turns: Turn[];
+  #entries: BacklogEntry[];
   #bytes = 0;
 
-  constructor(turns: readonly Turn[]) {
-    this.#turns = [...turns];
-    for (const turn of turns) this.#bytes += sizeOf(turn);
+  constructor(entries: readonly BacklogEntry[]) {
+    this.#entries = [...entries];
+    for (const entry of entries) this.#bytes += sizeOf(entry);
   }
 
-  /** All turns, copied so that they do not keep the received message alive. */
-  get turns(): readonly Turn[] {
-    return this.#turns.map(compact);
+  /** All entries, copied so that they do not keep the received message alive. */
+  get entries(): readonly BacklogEntry[] {
+    return this.#entries.map(compact);
   }
 
   get bytes(): number {
@@ -34,40 +34,40 @@ export class Backlog {
 
   /** Approximate stored size, which for small requests is mostly overhead. */
   get weight(): number {
-    return this.#bytes + this.#turns.length * WEIGHT_OF_TURN;
+    return this.#bytes + this.#entries.length * WEIGHT_OF_ENTRY;
   }
 
   get isEmpty(): boolean {
-    return this.#turns.length === 0;
+    return this.#entries.length === 0;
   }
 
   isTooLong({ isBlocked }: { isBlocked: boolean }): boolean {
     return this.#bytes > (isBlocked ? MAX_BEHIND_WAIT : MAX_BYTES);
   }
 
-  push(turn: Turn): void {
-    this.#turns.push(turn);
-    this.#bytes += sizeOf(turn);
+  push(entry: BacklogEntry): void {
+    this.#entries.push(entry);
+    this.#bytes += sizeOf(entry);
   }
 
-  next(): Turn | undefined {
-    const turn = this.#turns.shift();
-    if (turn) this.#bytes -= sizeOf(turn);
-    return turn;
+  next(): BacklogEntry | undefined {
+    const entry = this.#entries.shift();
+    if (entry) this.#bytes -= sizeOf(entry);
+    return entry;
   }
 
   clear(): void {
-    this.#turns = [];
+    this.#entries = [];
     this.#bytes = 0;
   }
 }
 
-function compact(turn: Turn): Turn {
-  if (turn.type !== "frame") return turn;
-  const { command, key, arg, size } = turn.frame;
+function compact(entry: BacklogEntry): BacklogEntry {
+  if (entry.type !== "frame") return entry;
+  const { command, key, arg, size } = entry.frame;
   return { type: "frame", frame: { command: command.slice(), key: key.slice(), arg: arg.slice(), size } };
 }
 
-function sizeOf(turn: Turn): number {
-  return turn.type === "frame" ? turn.frame.size : 0;
+function sizeOf(entry: BacklogEntry): number {
+  return entry.type === "frame" ? entry.frame.size : 0;
 }

@@ -32,7 +32,7 @@ export class Conversation implements SocketConversation {
   #standing: ClientState;
   #midFrameSince: number;
   #revision = 0;
-  #isTakingTurns = false;
+  #isRunning = false;
   #hasInputEnded = false;
   /** Nothing more is read. */
   #isInputClosed: boolean;
@@ -75,7 +75,7 @@ export class Conversation implements SocketConversation {
       version: STATE_VERSION,
       partial: this.#reader.partial,
       midFrameSince: this.#midFrameSince,
-      turns: isBlocked ? this.#backlog.turns : [],
+      turns: isBlocked ? this.#backlog.entries : [],
       waiting,
     };
   }
@@ -157,7 +157,7 @@ export class Conversation implements SocketConversation {
   hangUp(): void {
     this.#isInputClosed = true;
     this.#isOver = true;
-    this.#replies.hush();
+    this.#replies.stop();
     this.#backlog.clear();
   }
 
@@ -169,7 +169,7 @@ export class Conversation implements SocketConversation {
     if (this.#isOver) return;
     this.#ended(entry);
     this.#replies.answer(entry.tag, outcome, entry);
-    if (entry.tag === undefined) this.#runTurns();
+    if (entry.tag === undefined) this.#runBacklog();
     else this.#closeIfDone();
   }
 
@@ -210,7 +210,7 @@ export class Conversation implements SocketConversation {
       }
     }
     this.#backlog.push({ type: "frame", frame });
-    this.#runTurns();
+    this.#runBacklog();
     this.#checkBacklog();
   }
 
@@ -223,7 +223,7 @@ export class Conversation implements SocketConversation {
     this.#replies.failed(failure);
     this.#isInputClosed = true;
     this.#backlog.push({ type: "failure", code: CLOSE[failure] });
-    this.#runTurns();
+    this.#runBacklog();
   }
 
   #checkBacklog(): void {
@@ -232,23 +232,23 @@ export class Conversation implements SocketConversation {
     this.#close(CLOSE.backlog);
   }
 
-  #runTurns(): void {
+  #runBacklog(): void {
     // A request may be answered while it is started: the loop that started it goes on.
-    if (this.#isTakingTurns) return;
-    this.#isTakingTurns = true;
+    if (this.#isRunning) return;
+    this.#isRunning = true;
     while (!this.#requests.table.current && !this.#handshake.isUnderWay && !this.#isOver) {
-      const turn = this.#backlog.next();
-      if (!turn) break;
-      if (turn.type === "failure") {
+      const next = this.#backlog.next();
+      if (!next) break;
+      if (next.type === "failure") {
         this.#replies.say(undefined, wireReply("error"));
-        this.#close(turn.code);
-      } else this.#startTurn(turn.frame);
+        this.#close(next.code);
+      } else this.#startUntagged(next.frame);
     }
-    this.#isTakingTurns = false;
+    this.#isRunning = false;
     this.#closeIfDone();
   }
 
-  #startTurn(frame: Frame): void {
+  #startUntagged(frame: Frame): void {
     const tagged = splitTag(frame.command);
     if (this.#standing.phase !== "open") {
       const isAuth = tagged?.tag === undefined && tagged?.command === "auth";
@@ -372,7 +372,7 @@ export class Conversation implements SocketConversation {
     if (!isOpen) this.#host.known();
     if (isOpen) this.#replies.refuse(undefined, FAILURES.unknown);
     else this.#replies.ok(undefined);
-    this.#runTurns();
+    this.#runBacklog();
   }
 
   #stand(change: Partial<ClientState>): void {

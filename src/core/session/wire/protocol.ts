@@ -1,6 +1,6 @@
 import type { Waiting } from "../request-table.ts";
 import type { Rights } from "../rights.ts";
-import type { Turn } from "./backlog.ts";
+import type { BacklogEntry } from "./backlog.ts";
 
 /** WebSocket close codes of the protocol. */
 export const CLOSE = {
@@ -45,6 +45,7 @@ export interface ConversationState extends ClientState {
   readonly version: typeof STATE_VERSION;
   readonly partial: Uint8Array;
   readonly midFrameSince: number;
-  readonly turns: readonly Turn[];
+  /** The backlog. Stored under this name. */
+  readonly turns: readonly BacklogEntry[];
   readonly waiting: readonly Waiting[];
 }

@@ -7,19 +7,19 @@ import { FAILURES } from "./protocol.ts";
 /** Writes replies to one client: whole lines, each under the tag of its request, and counted. */
 export class Replies {
   readonly #context: SessionContext;
-  #isHushed = false;
+  #isStopped = false;
 
   constructor(context: SessionContext) {
     this.#context = context;
   }
 
   /** Stops all further output. */
-  hush(): void {
-    this.#isHushed = true;
+  stop(): void {
+    this.#isStopped = true;
   }
 
   say(tag: string | undefined, line: string): void {
-    if (!this.#isHushed) this.#context.emit({ type: "send", line: tagged(tag, line) });
+    if (!this.#isStopped) this.#context.emit({ type: "send", line: tagged(tag, line) });
   }
 
   ok(tag: string | undefined): void {
@@ -35,7 +35,7 @@ export class Replies {
     const { status, leaseSeconds } = outcome;
     const token = outcome.token ?? (leaseSeconds === undefined ? undefined : renews);
     this.#context.emit({ type: "count", happening: { type: "answered", status } });
-    if (key === undefined || token === undefined || this.#isHushed) this.say(tag, wireReplyOf(outcome));
+    if (key === undefined || token === undefined || this.#isStopped) this.say(tag, wireReplyOf(outcome));
     else {
       const grant = { key, token, lateLine: tagged(tag, wireReply(outcome.token ? "lease_expired" : "not_held")) };
       this.#context.emit({ type: "send", line: tagged(tag, wireReplyOf(outcome)), grant });

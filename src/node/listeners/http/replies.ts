@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setImmediate } from "node:timers/promises";
 import { Outbox, type OutboxOwner, type PendingWrite, PIECE_BYTES, type WriteTimeout } from "../outbox.ts";
 
-/** Limit of a body that nobody reads, as of one that is read. */
+/** Limit of a request body that is discarded; the same as of one that is read. */
 const MAX_UNWANTED_BYTES = 1_048_576;
 const MAX_UNWANTED_MS = 1_000;
 const UPGRADE_REQUIRED = 426;

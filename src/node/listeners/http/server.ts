@@ -5,7 +5,7 @@ import { getRequestListener } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { JSON_HEADERS } from "../../../http/reply/errors.ts";
 import { plainIp } from "../addresses.ts";
-import { endWith } from "../last-words.ts";
+import { sendAndClose } from "../lingering-close.ts";
 import type { WriteTimeout } from "../outbox.ts";
 import type { WebSockets } from "../websocket.ts";
 import { announcesBody, asksForWebSocket, BAD_HOST, headFault, prepareHead } from "./heads.ts";
@@ -53,7 +53,7 @@ export function httpListener(options: HttpOptions): HttpListener {
     if (reply.destroyed) return;
     const fault = headFault(incoming);
     if (fault) {
-      endWith(incoming.resume().socket, fault);
+      sendAndClose(incoming.resume().socket, fault);
       return;
     }
     replies.add(reply);
@@ -66,7 +66,7 @@ export function httpListener(options: HttpOptions): HttpListener {
     const fault = headFault(incoming);
     // Answers to earlier requests would end up among the frames.
     if (turns.isBusy(client)) client.destroy();
-    else if (fault) endWith(client, fault);
+    else if (fault) sendAndClose(client, fault);
     else {
       const upgrade = { incoming, socket: client, head, address: addressOf(client) };
       pace.begin(() => {
@@ -74,11 +74,11 @@ export function httpListener(options: HttpOptions): HttpListener {
       });
     }
   });
-  server.on("connect", (_, client) => endWith(client, refusal(501, "not_implemented")));
+  server.on("connect", (_, client) => sendAndClose(client, refusal(501, "not_implemented")));
   server.on("clientError", (error: Error & { readonly code?: string }, client) => {
     // While a request is being answered, this would be taken for its answer.
     if (!client.writable || error.code === "ECONNRESET" || turns.isBusy(client)) client.destroy();
-    else endWith(client, parseRefusal(error.code));
+    else sendAndClose(client, parseRefusal(error.code));
   });
   return {
     accept: (client) => void server.emit("connection", client),
@@ -127,7 +127,7 @@ function requestListener({ fetch, writeTimeout, log }: HttpOptions): RequestList
       return RESPONSE_ALREADY_SENT;
     },
     {
-      // We may be a guest in somebody's program.
+      // The server may be embedded in another program.
       overrideGlobalObjects: false,
       // Only a URL that cannot be made of the head ends up here.
       errorHandler: () => new Response(refusalBody("bad_request", BAD_HOST), { status: 400, headers: JSON_HEADERS }),

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { TLSSocket } from "node:tls";
-import { endWith } from "../last-words.ts";
+import { sendAndClose } from "../lingering-close.ts";
 import type { UpgradeRequest } from "../websocket.ts";
 import { badHost, prepareHead } from "./heads.ts";
 import { refusal } from "./refusals.ts";
@@ -16,16 +16,16 @@ export async function openWebSocket(
   socket.setTimeout(0);
   const request = requestOf(upgrade);
   if (!request) {
-    endWith(socket, badHost());
+    sendAndClose(socket, badHost());
     return;
   }
   sockets.expect(request, upgrade);
   try {
     const response = await fetch(request, address);
-    if (!sockets.hasSwitched(request)) endWith(socket, await wholeReply(response));
+    if (!sockets.hasSwitched(request)) sendAndClose(socket, await wholeReply(response));
   } catch (error) {
     log(`an upgrade was not answered: ${String(error)}`);
-    endWith(socket, refusal(500, "internal"));
+    sendAndClose(socket, refusal(500, "internal"));
   }
 }
 

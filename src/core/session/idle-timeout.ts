@@ -1,7 +1,7 @@
 import type { SessionContext } from "./context.ts";
 
 /** What is stored of a session without a socket, besides the keys it has used. */
-interface StoredLife {
+interface StoredSession {
   readonly address: string;
   readonly label: string | undefined;
   /** When the client was last seen, to within `lagMs`. */
@@ -9,21 +9,21 @@ interface StoredLife {
 }
 
 /** Sightings closer together than this are not stored: precision is not worth the extra row. */
-const LONGEST_LAG_MS = 10_000;
+const MAX_LAG_MS = 10_000;
 
-/** How long a session without a socket lives: until its client has been silent for twice the idle time. */
-export class IdleLife {
+/** When a session without a socket ends: once its client has been silent for twice the idle time. */
+export class IdleTimeout {
   readonly #context: SessionContext;
   readonly #idleMs: number;
   readonly #lagMs: number;
-  #stored: StoredLife | undefined;
+  #stored: StoredSession | undefined;
   #seenAt: number;
 
   constructor(context: SessionContext) {
     this.#context = context;
     this.#idleMs = context.config.httpSessionIdleMs;
-    this.#lagMs = Math.min(this.#idleMs / 8, LONGEST_LAG_MS);
-    this.#stored = context.records.get("life") as StoredLife | undefined;
+    this.#lagMs = Math.min(this.#idleMs / 8, MAX_LAG_MS);
+    this.#stored = context.records.get("life") as StoredSession | undefined;
     // Before a restart the client may have been seen a little later than was stored.
     this.#seenAt = (this.#stored?.seenAt ?? 0) + this.#lagMs;
   }
@@ -67,8 +67,8 @@ export class IdleLife {
     return true;
   }
 
-  #store(life: StoredLife): void {
-    this.#stored = life;
-    this.#context.emit({ type: "put", name: "life", value: life });
+  #store(session: StoredSession): void {
+    this.#stored = session;
+    this.#context.emit({ type: "put", name: "life", value: session });
   }
 }

@@ -10,7 +10,8 @@ export interface SessionState {
 }
 
 /** What locks and tickets need of their client. */
-export interface Host extends Pick<Channel, "clock" | "isReady" | "isLapsed" | "problem" | "owner" | "suspect"> {
+export interface ClientContext
+  extends Pick<Channel, "clock" | "isReady" | "isLapsed" | "problem" | "owner" | "suspect"> {
   /** Replaced when a new session begins. */
   readonly session: SessionState;
   /** The newest losses without a `Lock`, by token: grant and loss may arrive together, or a release is in flight. */
@@ -35,9 +36,9 @@ export interface LockTarget {
 
 /** Releases a token. Resolves with the answer, or with undefined if there will be none. */
 export function releaseToken(
-  host: Pick<Host, "ask">,
+  client: Pick<ClientContext, "ask">,
   { key, limit }: LockTarget,
   token: string,
 ): Promise<Answer | undefined> {
-  return host.ask({ command: "r", key, limit, arg: token, mustArrive: true }).catch(() => undefined);
+  return client.ask({ command: "r", key, limit, arg: token, mustArrive: true }).catch(() => undefined);
 }

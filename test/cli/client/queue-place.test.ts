@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { busyLine, placeLine, showPlace } from "../../../src/cli/service/place.ts";
+import { busyLine, placeLine, showPlace } from "../../../src/cli/service/queue-place.ts";
 import type { KeyReport } from "../../../src/client/index.ts";
 
 const since = "2026-11-17T02:00:00.000Z";

@@ -5,7 +5,7 @@ import type { Released } from "./asks.ts";
 import type { HttpSessionParts } from "./parts.ts";
 
 /** A session from its opening to its end, and its place in the directory meanwhile. */
-export class SessionLife {
+export class SessionLifecycle {
   readonly #parts: HttpSessionParts;
   /** The directory is being asked to admit the session. */
   #isOpening = false;
