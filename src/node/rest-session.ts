@@ -91,7 +91,9 @@ export class RestSession extends Session {
 
   /** Carries a request out. Once the signal is aborted, its caller has gone, and it is withdrawn. */
   perform({ request, label }: RestRequest, signal: AbortSignal | undefined, asked: Omit<Asked, "request">): void {
-    if (signal?.aborted) {
+    // A client that hangs up on a `wait` gives its place up, even before the request has had its turn.
+    const hasLeft = signal?.aborted === true;
+    if (hasLeft && request.type !== "wait") {
       asked.resolve(LEFT);
       return;
     }
@@ -117,6 +119,7 @@ export class RestSession extends Session {
       },
     });
     this.run(() => this.machine.begin(id, request));
+    if (hasLeft) hungUp();
   }
 
   want(): void {}

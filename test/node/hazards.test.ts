@@ -2,6 +2,7 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { authenticateSecret } from "../../src/core/auth/principal.ts";
+import type { KeyRequest } from "../../src/core/session/key-calls.ts";
 import { DiskRoom } from "../../src/node/store/disk-room.ts";
 import { SqliteStore } from "../../src/node/store/sqlite.ts";
 import { credentialOf, World } from "./support/world.ts";
@@ -308,6 +309,36 @@ describe("a signal that outlives its requests", () => {
     await Promise.all(answers);
     await soon();
     expect(getEventListeners(signal, "abort")).toEqual([]);
+  });
+});
+
+describe("a client that hangs up", () => {
+  it("on a `wait` that has not had its turn yet gives its place up", async () => {
+    const world = new World();
+    const { rest, keys } = world.service;
+    const opening = rest.open("192.0.2.7", undefined);
+    world.runtime.settle();
+    const opened = await opening;
+    if (opened.status !== "opened") expect.fail("no session");
+    const perform = (request: KeyRequest, signal?: AbortSignal) =>
+      rest.perform(opened.id, { request, label: undefined }, signal);
+    void perform({ type: "acquire", key: "k", limit: 1, waitSeconds: 0, leaseSeconds: 30 });
+    void perform({ type: "enqueue", key: "k", limit: 1, leaseSeconds: 30 });
+    world.runtime.settle();
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    // The commands of a batch that is being told wait.
+    world.host.batch.enter(() =>
+      world.host.batch.afterwards(() => {
+        const client = new AbortController();
+        resolve(perform({ type: "wait", key: "k", waitSeconds: 20 }, client.signal));
+        client.abort();
+      }),
+    );
+    world.runtime.settle();
+    expect(await promise).toEqual({ status: "left" });
+    const describing = keys.describe("k", { history: false });
+    world.runtime.settle();
+    expect(await describing).toMatchObject({ holderCount: 1, waiters: 0 });
   });
 });
 

@@ -46,8 +46,8 @@ export class RestClient implements SimulatedClient, Holder {
 
   get waiters(): readonly SessionWaiters[] {
     if (this.#id === undefined) return [];
-    // What waited when the process died is skipped when its turn comes.
-    const count = this.#hasLost ? Number.POSITIVE_INFINITY : this.#asked.size + this.#places.size;
+    // What waited when the process died is skipped when its turn comes. A session whose end was refused keeps its places.
+    const count = this.#hasLost || this.#isEnding ? Number.POSITIVE_INFINITY : this.#asked.size + this.#places.size;
     return [{ session: httpSessionName(this.#id), count }];
   }
 
@@ -231,9 +231,7 @@ export class RestClient implements SimulatedClient, Holder {
     }
     this.#request(id, { type: "wait", key, waitSeconds }, (outcome) => {
       const isOver = outcome.status !== "unavailable" && outcome.status !== "error";
-      // Of several, one has the place.
-      const isWaiting = [...this.#asked].some((asked) => asked.key === key && asked.what.startsWith("wait"));
-      if (isOver && !isWaiting) this.#places.delete(key);
+      if (isOver) this.#waitEnds(key);
       this.#granted(`place at ${key}`, key, outcome, askedAt);
     });
   }
@@ -282,8 +280,9 @@ export class RestClient implements SimulatedClient, Holder {
       schedule.after(schedule.pick([0, 5, 400, 3_000]) ?? 0, hangUp);
   }
 
-  /** A client that abandons its `wait` gives up the place, and what it has become. */
+  /** A `wait` that is answered or abandoned ends the place. Of several, only one has it: the last one to end may. */
   #waitEnds(key: string): void {
-    this.#places.delete(key);
+    const isWaiting = [...this.#asked].some((asked) => asked.key === key && asked.what.startsWith("wait"));
+    if (!isWaiting) this.#places.delete(key);
   }
 }
