@@ -128,8 +128,6 @@ export class Keys {
   readonly #idle = new Set<Key>();
   readonly #changed = new Set<Key>();
   readonly #deleted = new Set<Key>();
-  /** Keys that the commit under way stores for the first time. */
-  readonly #inserted = new Set<Key>();
   #lastId = 0;
   /** No key that was deleted had a higher fence, so new ones start above it. */
   #mark = 0n;
@@ -216,7 +214,6 @@ export class Keys {
       if (isNew) {
         this.#lastId += 1;
         key.id = this.#lastId;
-        this.#inserted.add(key);
       }
       key.write(rows, { isNew });
     }
@@ -228,16 +225,14 @@ export class Keys {
   committed(): void {
     this.#changed.clear();
     this.#deleted.clear();
-    this.#inserted.clear();
     this.#isMarkChanged = false;
   }
 
   /** What was changed does not count: continues from what is stored. Returns the keys that were read again. */
   takeBack(): readonly Key[] {
     const restored: Key[] = [];
-    for (const key of this.#inserted) key.id = 0;
     for (const key of [...this.#changed, ...this.#deleted]) {
-      const stored = key.id > 0 ? this.#parts.store.loadKey(key.id) : undefined;
+      const stored = this.#parts.store.loadKey(key.id);
       this.#idle.delete(key);
       key.isDeleted = stored === undefined;
       if (!stored) {
@@ -253,7 +248,6 @@ export class Keys {
     }
     this.#changed.clear();
     this.#deleted.clear();
-    this.#inserted.clear();
     return restored;
   }
 

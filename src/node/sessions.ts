@@ -35,8 +35,6 @@ export class Sessions implements Clients {
   readonly #listed = new Set<Session>();
   readonly #changed = new Set<Session>();
   readonly #touched = new Set<Session>();
-  /** Sessions that the commit under way stores for the first time. */
-  readonly #inserted = new Set<Session>();
   /** Sessions that were read from the store, and have yet to go on from there. */
   readonly #restored = new Set<AnySession>();
   #hasRevived = false;
@@ -159,7 +157,6 @@ export class Sessions implements Clients {
         if (session.rowId === 0) {
           this.#lastId += 1;
           session.rowId = this.#lastId;
-          this.#inserted.add(session);
         }
         const client: StoredClient = { address, transport, ...(label !== undefined && { label }) };
         rows.putSession(session.rowId, session.name, JSON.stringify({ ...stored, client }));
@@ -172,7 +169,6 @@ export class Sessions implements Clients {
     this.#hasRevived = false;
     this.#changed.clear();
     this.#touched.clear();
-    this.#inserted.clear();
   }
 
   /**
@@ -180,7 +176,6 @@ export class Sessions implements Clients {
    * those of which nothing is stored: they are gone. `keysOf` tells the keys on which a session has something.
    */
   takeBack(keysOf: (session: Session) => Iterable<string>): readonly LostSession[] {
-    for (const session of this.#inserted) session.rowId = 0;
     const touched = [...this.#touched];
     this.#hasRevived = false;
     this.committed();
@@ -189,7 +184,7 @@ export class Sessions implements Clients {
       this.ended(session);
       this.#restored.delete(session as AnySession);
       session.drop();
-      const stored = session.rowId > 0 ? this.#store.loadSession(session.rowId) : undefined;
+      const stored = this.#store.loadSession(session.rowId);
       if (!stored) gone.push({ name: session.name, hasLeft: session.hasLeft });
       else {
         const restored = this.restore(session.rowId, session.name, stored, keysOf(session));

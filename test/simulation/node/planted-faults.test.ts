@@ -131,18 +131,6 @@ const FAULTS: readonly Fault[] = [
     planted: "}",
   },
   {
-    what: "a key that was not stored keeps the id of its row",
-    file: "keys.ts",
-    code: "for (const key of this.#inserted) key.id = 0;",
-    planted: "",
-  },
-  {
-    what: "a session that was not stored keeps the id of its row",
-    file: "sessions.ts",
-    code: "for (const session of this.#inserted) session.rowId = 0;",
-    planted: "",
-  },
-  {
     what: "a request that is repeated while nothing can be stored is denied",
     file: "../core/session/requests.ts",
     code: " && !this.#owner?.mayRepeat?.(entry.id)",

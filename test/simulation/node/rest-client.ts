@@ -215,7 +215,11 @@ export class RestClient implements SimulatedClient, Holder {
     this.#places.add(key);
     this.#request(id, request, (outcome) => {
       if (hadPlace && outcome.status === "unavailable") return;
-      if (outcome.status === "queued" || outcome.status === "already_enqueued") return;
+      if (outcome.status === "queued" || outcome.status === "already_enqueued") {
+        // A `wait` for an earlier place may have ended meanwhile.
+        this.#places.add(key);
+        return;
+      }
       this.#places.delete(key);
       this.#granted(`place at ${key}`, key, outcome, askedAt);
     });
