@@ -1,5 +1,6 @@
 /** Faults planted in the sources, most of them in the session core, each of which the simulation must find. */
 import { type Fault, findsAll } from "./planting.ts";
+import { simulate } from "./simulation.ts";
 
 const FAULTS: readonly Fault[] = [
   {
@@ -42,6 +43,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "a request whose outcome is unknown is not withdrawn",
+    from: 406,
     file: "requests.ts",
     code: "if (mayHold(request)) this.#withdrawals.begin(entry, { afterwards: answer, sparesKnown: true });\n    else answer();",
     planted: "if (mayHold(request)) answer();\n    else answer();",
@@ -72,6 +74,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "a `wait` that is made again takes the place from a later one",
+    from: 5_816,
     file: "polled-session.ts",
     code: 'if (type === "wait" && table.some(isBeingAsked)) {',
     planted: "if (table.some(() => false)) {",
@@ -91,18 +94,21 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "a session without its socket gives back what its client may have been told of",
+    from: 1_234,
     file: "requests.ts",
     code: 'return mayBeTold && !(hasLeft && this.#context.config.autoRelease) ? "taken" : "gone";',
     planted: 'return "gone";',
   },
   {
     what: "an offer that comes twice is given back the second time",
+    from: 615,
     file: "requests.ts",
     code: 'if (offer && this.#told.includes(offer.token)) return "taken";',
     planted: "",
   },
   {
     what: "a wait goes on whose client was told that it is over",
+    from: 730,
     file: "requests.ts",
     code: 'if (answer === "noted" && kind !== "granted" && this.#told.includes(request)) return "taken";',
     planted: "",
@@ -121,6 +127,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "a `wait` whose outcome is unknown takes a hold back that its client knew",
+    from: 455,
     file: "requests.ts",
     code: "this.#withdrawals.begin(entry, { afterwards: answer, sparesKnown: true });",
     planted: "this.#withdrawals.begin(entry, { afterwards: answer });",
@@ -151,4 +158,4 @@ const FAULTS: readonly Fault[] = [
   },
 ];
 
-findsAll("cloudflare", "src/core/session", FAULTS);
+findsAll({ host: "cloudflare", sources: "src/core/session", simulate }, FAULTS);

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Story } from "./simulation.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 /** Everything that a simulation reads. */
@@ -17,10 +18,20 @@ export interface Fault {
   readonly file: string;
   readonly code: string;
   readonly planted: string;
+  /** Where the search begins, if the first seeds do not find it. */
+  readonly from?: number;
 }
 
-/** One test for each fault: the simulation of `host` finds it. */
-export function findsAll(host: string, sources: string, faults: readonly Fault[]): void {
+export interface Simulated {
+  /** As `npm run simulate -- --host` knows it. */
+  readonly host: string;
+  /** The folder of its sources. */
+  readonly sources: string;
+  readonly simulate: (seed: number) => Story | Promise<Story>;
+}
+
+/** One test for each fault: the simulation finds it, in a world in which nothing goes wrong without it. */
+export function findsAll({ host, sources, simulate }: Simulated, faults: readonly Fault[]): void {
   let folder = "";
 
   beforeAll(() => {
@@ -35,9 +46,12 @@ export function findsAll(host: string, sources: string, faults: readonly Fault[]
     it.each(faults.map((fault, number) => ({ ...fault, number })))(
       "$what",
       async ({ number, ...fault }) => {
-        const { code, output } = await simulated(plant(fault, sources, join(folder, String(number))), host);
+        const copy = plant(fault, sources, join(folder, String(number)));
+        const { code, output } = await simulated(copy, host, fault.from ?? 1);
         expect(output).toContain("npm run simulate -- --seed");
         expect(code).toBe(1);
+        const seed = Number(/--seed (\d+)/.exec(output)?.[1]);
+        expect((await simulate(seed)).problem).toBeUndefined();
       },
       120_000,
     );
@@ -58,8 +72,13 @@ function plant({ file, code, planted }: Fault, sources: string, copy: string): s
   return copy;
 }
 
-function simulated(copy: string, host: string): Promise<{ readonly code: number | null; readonly output: string }> {
-  const given = ["test/simulation/run.ts", "--host", host, "--seeds", String(SEEDS)];
+interface Run {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+function simulated(copy: string, host: string, from: number): Promise<Run> {
+  const given = ["test/simulation/run.ts", "--host", host, "--from", String(from), "--seeds", String(SEEDS)];
   const run = spawn(process.execPath, given, { cwd: copy });
   let output = "";
   for (const stream of [run.stdout, run.stderr]) stream.on("data", (data) => (output += data));

@@ -1,5 +1,6 @@
 /** Faults planted in the Node host, each of which its simulation must find. */
 import { type Fault, findsAll } from "../planting.ts";
+import { simulateNode } from "./simulation.ts";
 
 const FAULTS: readonly Fault[] = [
   {
@@ -23,6 +24,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "a lease begins before its grant has left",
+    from: 687,
     file: "session.ts",
     code: 'if (answer === "taken" && notice.isGrant)',
     planted: 'if (answer === "taken" && !notice.isGrant)',
@@ -66,6 +68,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "commands run while the batch before them is told",
+    from: 246,
     file: "batch.ts",
     code: "if (!this.#isRunning && !this.#isSettling) this.#run();",
     planted: "if (!this.#isRunning) this.#run();",
@@ -93,16 +96,10 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "lost sessions are forgotten before they have left their keys",
+    from: 975,
     file: "host.ts",
     code: "if (this.#isRecovering) this.#gone.clear();",
     planted: "this.#gone.clear();",
-  },
-  {
-    what: "a key that a failed batch had deleted is not listed",
-    file: "keys.ts",
-    code: `this.#byName.set(key.name, key);
-      this.#parts.created(key);`,
-    planted: "this.#byName.set(key.name, key);",
   },
   {
     what: "a failed batch leaves requests of HTTP sessions in the queue",
@@ -112,19 +109,15 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "a failed batch leaves claims in the queue",
+    from: 5_151,
     file: "claims.ts",
     code: `this.#abandoned.set(request, key);
         reject(error);`,
     planted: "reject(error);",
   },
   {
-    what: "the end of an HTTP session that is read again is never answered",
-    file: "rest-session.ts",
-    code: "for (const { failed } of this.#leavers.splice(0)) failed(error);",
-    planted: "",
-  },
-  {
     what: "a deadline is lost when its command throws",
+    from: 411,
     file: "timers.ts",
     code: `this.#deadlines.schedule(due);
         }`,
@@ -132,6 +125,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     what: "a request that is repeated while nothing can be stored is denied",
+    from: 231,
     file: "../core/session/requests.ts",
     code: " && !this.#owner?.mayRepeat?.(entry.id)",
     planted: "",
@@ -150,4 +144,4 @@ const FAULTS: readonly Fault[] = [
   },
 ];
 
-findsAll("node", "src/node", FAULTS);
+findsAll({ host: "node", sources: "src/node", simulate: simulateNode }, FAULTS);
