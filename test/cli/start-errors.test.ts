@@ -86,7 +86,7 @@ describe("a database", () => {
     ["is a directory", "cannot open $: it is not a file", (path) => mkdirSync(path)],
     ["is no database", "$ is not a database", (path) => writeFileSync(path, Buffer.alloc(8_192, "A"))],
     ["belongs to another program", "$ is not a database of holdfast", foreignDatabase],
-    ["has a layout of the future", "$ has layout 99, and this version reads only layout 1", newerDatabase],
+    ["has a layout of the future", "$ has layout 99, and this version reads only layout 2", newerDatabase],
     ["is a link to itself", "cannot open $: too many symbolic links encountered", (path) => symlinkSync(path, path)],
   ])("that %s is refused with its name", async (_, line, putInTheWay) => {
     const dataDir = temporaryDir();
