@@ -78,7 +78,10 @@ export function pageOf(range: KeyRange, { names, report }: Looking): Pick<KeyPag
 /** The state of all keys in numbers. Those that count as deleted are left out. */
 export function totalsOf(keys: Keys, times: { readonly now: number; readonly gcMaxIdleMs: number }): KeyTotals {
   const totals = new KeyTotals();
-  for (const { engine } of keys) if (!engine.isPrunable(times)) totals.add(engine.counts);
+  for (const key of keys) {
+    const counts = key.countsAt(times);
+    if (counts) totals.add(counts);
+  }
   return totals;
 }
 

@@ -24,6 +24,7 @@ export class Histories {
   /** The service has started again. The end of a hold is remembered only if the hold is. */
   recall(keys: Iterable<Key>): void {
     for (const key of keys) {
+      if (!key.isInUse) continue;
       const holds = key.engine.newestHolds(MAX_GRANTS);
       if (this.#ring.length + holds.length > MAX_REMEMBERED) return;
       if (holds.length === 0) continue;

@@ -287,8 +287,8 @@ export class NodeHost implements SessionHost {
   /** For each session the keys on which it has something. */
   #keysBySession(keys: Iterable<Key>): Map<string, string[]> {
     const keysOf = new Map<string, string[]>();
-    for (const { name, engine } of keys)
-      for (const session of engine.sessions) {
+    for (const { name, sessions } of keys)
+      for (const session of sessions) {
         const names = keysOf.get(session);
         if (names) names.push(name);
         else keysOf.set(session, [name]);
@@ -408,8 +408,8 @@ export class NodeHost implements SessionHost {
     this.sessions.revive();
     this.claims.withdrawAbandoned();
     if (this.#gone.size === 0) return;
-    for (const { name, engine } of this.keys)
-      for (const session of [...engine.sessions]) {
+    for (const { name, sessions } of this.keys)
+      for (const session of [...sessions]) {
         const lost = this.#gone.get(session);
         if (lost) this.#leave(lost, name);
       }

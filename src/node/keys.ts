@@ -7,6 +7,7 @@ import {
   KeyEngine,
   type KeyEvent,
   type KeyOutcomeOf,
+  type KeyView,
   limitIfNew,
   type NoticeAnswer,
   type Observation,
@@ -46,10 +47,15 @@ export interface KeysParts {
   pruned(key: Key): void;
 }
 
+type KeyCounts = Pick<KeyView, "limit" | "holderCount" | "waiters">;
+
 /** One key in memory. */
 export class Key implements Timed {
   readonly name: string;
-  engine: KeyEngine;
+  #engine: KeyEngine | undefined;
+  /** Of a key that was used once and is free, which most keys stay: what its engine can be made of again. */
+  #remains: { readonly stored: StoredKey; readonly dueAt: number } | undefined;
+  #isUsedAgain = false;
   /** Of its row; 0 while it has none. */
   id = 0;
   scheduledAt = Number.POSITIVE_INFINITY;
@@ -70,13 +76,48 @@ export class Key implements Timed {
     this.#keys = keys;
     this.#foundedAt = stored.lastActivity;
     this.#floor = floor;
-    this.engine = new KeyEngine(stored);
+    this.#engine = new KeyEngine(stored);
     this.#first = stored.slots[0];
     this.hasParts = stored.slots.length > 1 || stored.waiters.length > 0 || stored.lapsed.length > 0;
   }
 
+  get engine(): KeyEngine {
+    if (this.#engine) return this.#engine;
+    this.#engine = new KeyEngine((this.#remains as { stored: StoredKey }).stored);
+    this.#remains = undefined;
+    return this.#engine;
+  }
+
+  /** False for a key that was used once and is free. */
+  get isInUse(): boolean {
+    return this.#engine !== undefined;
+  }
+
+  /** The sessions that hold something here or wait for it. */
+  get sessions(): Iterable<string> {
+    return this.#remains ? [] : this.engine.sessions;
+  }
+
   get dueAt(): number {
-    return this.isDeleted ? Number.POSITIVE_INFINITY : this.engine.nextWake(this.#keys.wakeTimes);
+    if (this.isDeleted) return Number.POSITIVE_INFINITY;
+    return this.#remains?.dueAt ?? this.engine.nextWake(this.#keys.wakeTimes);
+  }
+
+  /** Undefined if the key counts as deleted. */
+  countsAt(times: { readonly now: number; readonly gcMaxIdleMs: number }): KeyCounts | undefined {
+    if (!this.#remains) return this.engine.isPrunable(times) ? undefined : this.engine.counts;
+    const { limit, lastActivity } = this.#remains.stored;
+    return times.now - lastActivity > times.gcMaxIdleMs ? undefined : { limit, holderCount: 0, waiters: 0 };
+  }
+
+  /** Its changes are durable. The engine of a key that is free after its first use goes: it takes 2 kB. */
+  committed(): void {
+    if (this.#isUsedAgain) return;
+    const stored = this.engine.remains;
+    if (!stored) return;
+    this.#remains = { stored, dueAt: this.dueAt };
+    this.#engine = undefined;
+    this.#isUsedAgain = true;
   }
 
   fire(): void {
@@ -86,7 +127,8 @@ export class Key implements Timed {
   /** Continues from what is stored. */
   restore(stored: StoredKey): void {
     this.isDeleted = false;
-    this.engine = new KeyEngine(stored);
+    this.#engine = new KeyEngine(stored);
+    this.#remains = undefined;
     this.#first = stored.slots[0];
   }
 
@@ -162,6 +204,7 @@ export class Keys {
       this.#byName.set(name, key);
       this.#noteIdle(key);
       this.#parts.schedule(key);
+      key.committed();
     }
     this.#isMarkChanged = false;
   }
@@ -223,6 +266,7 @@ export class Keys {
 
   /** What was written is durable. */
   committed(): void {
+    for (const key of this.#changed) key.committed();
     this.#changed.clear();
     this.#deleted.clear();
     this.#isMarkChanged = false;

@@ -360,6 +360,24 @@ export class KeyEngine {
     return this.#idleness.since;
   }
 
+  /**
+   * All there is to a key that is free: an engine made of it goes on as this one would. Undefined while there is more.
+   * Only for engines whose output has been taken.
+   */
+  get remains(): StoredKey | undefined {
+    const isFree = this.#idleness.isIdle && !this.hasNews && this.#books.records.isEmpty;
+    if (!isFree || this.#relayHolds || this.#quorumRounds) return undefined;
+    const { lastActivity } = this.#books;
+    return {
+      limit: this.limit,
+      fence: this.lastFence,
+      lastActivity,
+      slots: this.#holds.slots,
+      waiters: [],
+      lapsed: [],
+    };
+  }
+
   /** True if the key has been idle for long enough to be forgotten, except for its fence. */
   isPrunable({ now, gcMaxIdleMs }: Pick<CommandContext, "now" | "gcMaxIdleMs">): boolean {
     return this.#idleness.isLongerThan(gcMaxIdleMs, { now });

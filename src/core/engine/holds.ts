@@ -59,6 +59,11 @@ export class Holds {
     return this.#lastFence;
   }
 
+  /** All slots, held or free. */
+  get slots(): readonly Slot[] {
+    return this.#pool.all;
+  }
+
   get count(): number {
     return this.#held.size;
   }

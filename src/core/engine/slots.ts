@@ -144,6 +144,10 @@ export class SlotPool {
     return this.#limit;
   }
 
+  get all(): readonly Slot[] {
+    return this.#slots;
+  }
+
   setLimit(limit: number): void {
     this.#limit = limit;
     this.#free = this.#slots.filter((slot) => !slot.isHeld && slot.index < limit);

@@ -21,6 +21,10 @@ export class TwoPhaseRecords {
     for (const [session, at] of lapsed) this.#setLapse(session, at);
   }
 
+  get isEmpty(): boolean {
+    return !this.#bySession?.size && !this.#lapsedAt?.size;
+  }
+
   has(session: string): boolean {
     return this.#bySession?.has(session) === true;
   }

@@ -1,0 +1,74 @@
+/** A key that was used once keeps little in memory. It answers as if it had kept everything. */
+import { describe, expect, it } from "vitest";
+import { World } from "./support/world.ts";
+
+function usedOnce() {
+  const world = new World();
+  const ann = world.connect();
+  ann.ask("l", "k", "10");
+  world.runtime.settle();
+  const { token } = ann;
+  ann.ask("r", "k", token);
+  world.runtime.settle();
+  const key = world.host.keys.get("k");
+  if (!key) throw new Error("the key is gone");
+  return { world, ann, key, token };
+}
+
+describe("a key that was used once and is free", () => {
+  it("has no engine in memory", () => {
+    expect(usedOnce().key.isInUse).toBe(false);
+  });
+
+  it("grants with a higher fence, and denies the old token", () => {
+    const { world, ann, key, token } = usedOnce();
+    ann.ask("r", "k", token);
+    world.runtime.settle();
+    expect(ann.last).toBe("error");
+    ann.ask("l", "k", "10");
+    world.runtime.settle();
+    expect(ann.token > token).toBe(true);
+    expect(key.isInUse).toBe(true);
+  });
+
+  it("keeps its engine once it is used again", () => {
+    const { world, ann, key } = usedOnce();
+    ann.ask("l", "k", "10");
+    world.runtime.settle();
+    ann.ask("r", "k", ann.token);
+    world.runtime.settle();
+    expect(key.isInUse).toBe(true);
+  });
+
+  it("counts until it has been idle for long, and is pruned then", async () => {
+    const { world } = usedOnce();
+    const { gcMaxIdleMs, gcIntervalMs } = world.host.config;
+    const keysNow = async () => {
+      const asking = world.service.directory.gauges({ mayEstimate: false });
+      world.runtime.settle();
+      return (await asking).keys;
+    };
+    expect(await keysNow()).toBe(1);
+    world.runtime.advance(gcMaxIdleMs + gcIntervalMs);
+    world.runtime.settle();
+    expect(await keysNow()).toBe(0);
+    expect(world.host.keys.get("k")).toBeUndefined();
+  });
+
+  it("keeps its engine while a client has yet to hear of a place that lapsed", () => {
+    const world = new World();
+    const [ann, ben] = [world.connect(), world.connect()];
+    ann.ask("l", "k", "10");
+    world.runtime.settle();
+    ben.ask("e", "k", "1");
+    world.runtime.settle();
+    ann.ask("r", "k", ann.token);
+    world.runtime.settle();
+    world.runtime.advance(6_000);
+    world.runtime.settle();
+    expect(world.host.keys.get("k")?.isInUse).toBe(true);
+    ben.ask("w", "k", "10");
+    world.runtime.settle();
+    expect(ben.last).toBe("error_lease_expired");
+  });
+});
