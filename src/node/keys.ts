@@ -168,8 +168,9 @@ export class Keys {
   readonly #byName = new Map<string, Key>();
   /** Those that nobody holds or waits for, longest idle first; kept only if keys are limited. */
   readonly #idle = new Set<Key>();
-  readonly #changed = new Set<Key>();
-  readonly #deleted = new Set<Key>();
+  /** Of the batch. New ones for each: V8 lets a set that was cleared grow where only a full garbage collection comes by. */
+  #changed = new Set<Key>();
+  #deleted = new Set<Key>();
   #lastId = 0;
   /** No key that was deleted had a higher fence, so new ones start above it. */
   #mark = 0n;
@@ -267,8 +268,7 @@ export class Keys {
   /** What was written is durable. */
   committed(): void {
     for (const key of this.#changed) key.committed();
-    this.#changed.clear();
-    this.#deleted.clear();
+    this.#newBatch();
     this.#isMarkChanged = false;
   }
 
@@ -290,8 +290,7 @@ export class Keys {
       this.#parts.schedule(key);
       restored.push(key);
     }
-    this.#changed.clear();
-    this.#deleted.clear();
+    this.#newBatch();
     return restored;
   }
 
@@ -345,6 +344,11 @@ export class Keys {
     if (this.#parts.maxLocks === 0) return;
     this.#idle.delete(key);
     if (key.engine.idleSince !== undefined) this.#idle.add(key);
+  }
+
+  #newBatch(): void {
+    if (this.#changed.size > 0) this.#changed = new Set();
+    if (this.#deleted.size > 0) this.#deleted = new Set();
   }
 
   #setMark(fence: bigint): void {

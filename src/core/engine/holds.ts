@@ -1,3 +1,4 @@
+import { SmallMap } from "../small-map.ts";
 import type { Bookkeeping } from "./bookkeeping.ts";
 import type { CommandContext, Granted, LockRequest } from "./commands.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
@@ -37,7 +38,7 @@ export class Holds {
   readonly #queue: WaitQueue;
   readonly #pool: SlotPool;
   /** By token, in grant order. */
-  readonly #held = new Map<string, Slot>();
+  readonly #held = new SmallMap<string, Slot>();
   readonly wanted: Wanted;
   readonly releases = new Releases();
   #lastFence: Fence;

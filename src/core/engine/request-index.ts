@@ -1,3 +1,4 @@
+import { SmallMap } from "../small-map.ts";
 import { Slot } from "./slots.ts";
 import type { Waiter } from "./waiters.ts";
 
@@ -5,9 +6,9 @@ export type SlotOrWaiter = Slot | Waiter;
 
 /** Finds what a request has led to, and everything that belongs to a session. */
 export class RequestIndex {
-  readonly #byRequest = new Map<string, SlotOrWaiter>();
+  readonly #byRequest = new SmallMap<string, SlotOrWaiter>();
   /** Most sessions have one thing at a key, and then it stands for itself. */
-  readonly #bySession = new Map<string, SlotOrWaiter | Set<SlotOrWaiter>>();
+  readonly #bySession = new SmallMap<string, SlotOrWaiter | Set<SlotOrWaiter>>();
 
   /** Requests that are known. */
   get size(): number {

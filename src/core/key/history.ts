@@ -37,7 +37,7 @@ type LabelOf = (session: string) => string | undefined;
  */
 export class History {
   /** Oldest first. */
-  readonly #grants: { -readonly [Field in keyof PastGrant]: PastGrant[Field] }[] = [];
+  #grants: { -readonly [Field in keyof PastGrant]: PastGrant[Field] }[] = [];
 
   at(now: number): HistoryView {
     return { now, grants: this.#grants.map((grant) => ({ ...grant })) };
@@ -81,11 +81,12 @@ export class History {
 
   forget(grant: PastGrant): void {
     const at = this.#grants.indexOf(grant);
-    if (at >= 0) this.#grants.splice(at, 1);
+    if (at === 0) this.#grants.shift();
+    else if (at > 0) this.#grants.splice(at, 1);
   }
 
   clear(): void {
-    this.#grants.length = 0;
+    this.#grants = [];
   }
 
   /** Fences rise, so a new grant nearly always comes last. */
@@ -93,6 +94,8 @@ export class History {
     let at = this.#grants.length;
     while (at > 0 && (this.#grants[at - 1] as PastGrant).fence > grant.fence) at -= 1;
     if (this.#grants[at - 1]?.fence === grant.fence) this.#grants[at - 1] = grant;
+    // Most keys have one grant only: room for more would be most of what it takes.
+    else if (this.#grants.length === 0) this.#grants = [grant];
     else this.#grants.splice(at, 0, grant);
     if (this.#grants.length > MAX_GRANTS) this.#grants.shift();
     return grant;

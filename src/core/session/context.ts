@@ -1,4 +1,5 @@
 import type { Config } from "../config/config.ts";
+import { SmallMap } from "../small-map.ts";
 import type { Effect, SessionRecords } from "./effects.ts";
 import type { KeyCall, KeyOutcome, OutcomeOf } from "./key-calls.ts";
 import { Timers } from "./timers.ts";
@@ -49,7 +50,7 @@ export class SessionContext {
   /** False while the host cannot store: requests that would store something new are refused. */
   readonly isStorageWell: () => boolean;
   #effects: Effect[] = [];
-  readonly #calls = new Map<number, PendingCall>();
+  readonly #calls = new SmallMap<number, PendingCall>();
   #lastCall = 0;
 
   constructor({ session, config, records, random, isStorageWell, now }: SessionOrigin) {

@@ -17,9 +17,9 @@ const UNKNOWN = "unknown";
  */
 export class Holdings {
   readonly #context: SessionContext;
-  /** Mostly one thing on each key, and then it stands for itself. */
-  readonly #things = new Map<string, string | Set<string>>();
-  readonly #spent = new Set<string>();
+  /** Mostly one thing on each key, and then it stands for itself; null: nothing is left, and the key may be forgotten. */
+  readonly #things = new Map<string, string | Set<string> | null>();
+  #spent = 0;
   /** Keys known to be stored, and whether they were new then. */
   readonly #stored = new Map<string, boolean>();
   /** Everything stored has been deleted: nothing may be stored any longer. */
@@ -32,10 +32,10 @@ export class Holdings {
   /** Must be called before the request reaches the key. */
   add(key: string, thing: string): void {
     const isKnownWhole = this.#store(key);
-    this.#spent.delete(key);
     const things = this.#things.get(key);
+    if (things === null) this.#spent -= 1;
     if (things instanceof Set) things.add(thing);
-    else if (things !== undefined) this.#things.set(key, new Set([things, thing]));
+    else if (typeof things === "string") this.#things.set(key, new Set([things, thing]));
     else this.#things.set(key, isKnownWhole ? thing : new Set([thing, UNKNOWN]));
   }
 
@@ -63,18 +63,16 @@ export class Holdings {
   drop(key: string, thing: string): void {
     const things = this.#things.get(key);
     if (things instanceof Set ? !things.delete(thing) || things.size > 0 : things !== thing) return;
-    this.#things.delete(key);
-    this.#spent.add(key);
-    if (this.#spent.size < FORGET_AT_ONCE) return;
-    this.forget([...this.#spent]);
-    this.#spent.clear();
+    this.#things.set(key, null);
+    this.#spent += 1;
+    if (this.#spent >= FORGET_AT_ONCE) this.#forgetSpent();
   }
 
   /** Stored keys on which the session may still have something. */
   keysToLeave(): readonly string[] {
     // Those of the running command are not stored yet.
     const keys = new Set([...this.#context.records.keys(), ...this.#stored.keys()]);
-    return [...keys].filter((key) => !this.#spent.has(key));
+    return [...keys].filter((key) => this.#things.get(key) !== null);
   }
 
   forget(keys: readonly string[]): void {
@@ -86,6 +84,13 @@ export class Holdings {
   close(): void {
     this.#isClosed = true;
     this.#stored.clear();
+  }
+
+  #forgetSpent(): void {
+    const spent = [...this.#things.keys()].filter((key) => this.#things.get(key) === null);
+    for (const key of spent) this.#things.delete(key);
+    this.#spent = 0;
+    this.forget(spent);
   }
 
   #has(key: string, thing: string): boolean {

@@ -1,4 +1,5 @@
 import type { Outcome } from "../protocols/statuses.ts";
+import { SmallMap } from "../small-map.ts";
 import type { KeyRequest } from "./key-calls.ts";
 import type { Timer } from "./timers.ts";
 
@@ -70,8 +71,8 @@ export function newRequest(
 
 /** The requests of one session by id. The client sees those that are listed: at most one untagged, and one per tag. */
 export class RequestTable {
-  readonly #entries = new Map<string, TrackedRequest>();
-  readonly #tags = new Map<string, TrackedRequest>();
+  readonly #entries = new SmallMap<string, TrackedRequest>();
+  readonly #tags = new SmallMap<string, TrackedRequest>();
   #current: TrackedRequest | undefined;
   #revision = 0;
 
