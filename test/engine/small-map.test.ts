@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SmallMap } from "../../src/core/small-map.ts";
+import { SmallMap } from "../../src/core/engine/small-map.ts";
 
 const entriesOf = <K, V>(map: { keys(): Iterable<K>; values(): Iterable<V> }) => [[...map.keys()], [...map.values()]];
 

@@ -1,4 +1,3 @@
-import { SmallMap } from "../small-map.ts";
 import type { Bookkeeping } from "./bookkeeping.ts";
 import type { CommandContext, Granted, LockRequest } from "./commands.ts";
 import { type Fence, FenceExhaustedError, fenceOfToken, fenceToHex, nextFence } from "./fence.ts";
@@ -6,6 +5,7 @@ import type { Notices } from "./notices.ts";
 import type { EndReason, LossReason } from "./output.ts";
 import { Releases } from "./releases.ts";
 import { type Slot, SlotPool } from "./slots.ts";
+import { SmallMap } from "./small-map.ts";
 import type { StoredKey } from "./storage.ts";
 import { identityOf } from "./views.ts";
 import type { Waiter, WaitQueue } from "./waiters.ts";

@@ -1,5 +1,5 @@
-import { SmallMap } from "../small-map.ts";
 import { Slot } from "./slots.ts";
+import { SmallMap } from "./small-map.ts";
 import type { Waiter } from "./waiters.ts";
 
 export type SlotOrWaiter = Slot | Waiter;

@@ -1,5 +1,5 @@
 import type { Config } from "../config/config.ts";
-import { SmallMap } from "../small-map.ts";
+import { SmallMap } from "../engine/small-map.ts";
 import type { Effect, SessionRecords } from "./effects.ts";
 import type { KeyCall, KeyOutcome, OutcomeOf } from "./key-calls.ts";
 import { Timers } from "./timers.ts";

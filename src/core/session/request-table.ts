@@ -1,5 +1,5 @@
+import { SmallMap } from "../engine/small-map.ts";
 import type { Outcome } from "../protocols/statuses.ts";
-import { SmallMap } from "../small-map.ts";
 import type { KeyRequest } from "./key-calls.ts";
 import type { Timer } from "./timers.ts";
 
