@@ -10,12 +10,10 @@ import type { Env } from "../env.ts";
 import { keyObject } from "../placement.ts";
 import type { WaitUntil } from "./cloudflare-service.ts";
 import { membersOf, withLabels } from "./labels.ts";
-import { endOfPoll } from "./poll.ts";
+import { endOfPoll, reportHangUp } from "./poll.ts";
 
 /** Pauses before asking again if the key was lost while its client waited. */
 const RETRY_PAUSES_MS = [50, 200, 800, 1_600];
-/** Clients hardly ever hang up sooner than this, and checking for it costs a millisecond. */
-const QUICK_MS = 5;
 const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
 
 /** Keys behind their objects. */
@@ -83,8 +81,7 @@ export class CloudflareKeys implements Keys {
     try {
       const end = waitMs > 0 ? await this.#wait(key, command, signal) : await this.#keys.claim(key, command);
       if (end.status === "queued") throw new Error("a claim that may not wait was queued");
-      // workerd reads from connections only when nothing else is left to do (2026-11): this lets it report a hang-up.
-      if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
+      if (waitMs === 0) await reportHangUp(askedAt);
       if (!signal.aborted) return end;
     } catch (error) {
       this.#waitUntil(this.#withdraw(key, command.request));

@@ -10,11 +10,9 @@ import { type Ask, type Performed, POLL_HEADER, type Polled } from "../http-sess
 import type { HttpSessionObject } from "../http-session/http-session-object.ts";
 import { objectsOf } from "../placement.ts";
 import type { WaitUntil } from "./cloudflare-service.ts";
-import { endOfPoll, type PollEnd } from "./poll.ts";
+import { endOfPoll, type PollEnd, reportHangUp } from "./poll.ts";
 import { noteRelease, takeReleases } from "./release-notes.ts";
 
-/** Clients hardly ever hang up sooner than this, and checking for it costs a millisecond. */
-const QUICK_MS = 5;
 const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
 
 let askIds: { readonly prefix: string; next: number } | undefined;
@@ -135,9 +133,7 @@ export class CloudflareRestSessions implements RestSessions {
       const poll = await this.#ask(session, (object) => object.fetch("http://session/", { headers }));
       return poll.webSocket ? endOfPoll(poll.webSocket, signal) : poll.json<Polled>();
     }
-    // workerd reads from connections only when nothing else is left to do (2026-11): this lets it report a hang-up that
-    // it has not read yet.
-    if (Date.now() - askedAt >= QUICK_MS) await scheduler.wait(0);
+    await reportHangUp(askedAt);
     return performed;
   }
 
