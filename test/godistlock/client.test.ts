@@ -24,7 +24,8 @@ describe.each(EVERY_WAY)("a godistlock client over $transport, on $host.name", {
       retold(async (attempt) => {
         if (attempt === 1) return new Player(transcript, transport).play(await sharing);
         await using server = await host.start({ variables });
-        return new Player(transcript, transport).play(server);
+        // Not without `await`: the server would be stopped at once.
+        return await new Player(transcript, transport).play(server);
       }),
     );
   });
