@@ -4,7 +4,7 @@ export interface BatchStore {
   commit(): void;
   /**
    * Nothing of this batch counts: what it has touched is read again. False if there is nothing to read it from: then the
-   * batch counts as it is.
+   * batch counts as it is, except for the command that has thrown.
    */
   takeBack(error: unknown): boolean;
   /** Somebody could not be told. */
@@ -20,6 +20,12 @@ interface Work {
 interface Step {
   readonly done: () => void;
   readonly failed: ((error: unknown) => void) | undefined;
+}
+
+interface Fault {
+  readonly error: unknown;
+  /** Steps of the command that has thrown. They fail in any case. */
+  readonly steps: readonly Step[];
 }
 
 /** Calls back once no more commands arrive, or at least not much later. `arrived` counts them. */
@@ -50,7 +56,7 @@ export class Batch {
   #turnEndsAt = 0;
   #turn = 0;
   #isStopped = false;
-  #fault: { readonly error: unknown } | undefined;
+  #fault: Fault | undefined;
 
   /** `elapsed` is a clock in ms. */
   constructor(store: BatchStore, schedule: Schedule, elapsed: () => number) {
@@ -88,10 +94,9 @@ export class Batch {
   ask<Result>(command: () => Result): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     this.enter(() => {
-      let tell = () => reject(new Error("the command has failed"));
-      this.afterwards(() => tell(), reject);
-      const result = command();
-      tell = () => resolve(result);
+      let result: Result;
+      this.afterwards(() => resolve(result), reject);
+      result = command();
     });
     return promise;
   }
@@ -107,14 +112,16 @@ export class Batch {
     if (this.#isStopped) return;
     this.#isScheduled = false;
     this.#isSettling = true;
-    const [steps, callbacks] = [this.#steps, this.#callbacks];
-    this.#steps = [];
+    const callbacks = this.#callbacks;
     this.#callbacks = [];
     const fault = this.#fault ?? this.#commit();
     this.#fault = undefined;
-    if (fault && this.#takeBack(fault.error)) {
-      for (const { failed } of steps) if (failed) this.#tell(() => failed(fault.error));
-    } else for (const { done } of steps) this.#tell(done);
+    const isTakenBack = fault !== undefined && this.#takeBack(fault.error);
+    const steps = this.#steps;
+    this.#steps = [];
+    for (const { failed } of [...(isTakenBack ? steps : []), ...(fault?.steps ?? [])])
+      this.#tell(() => failed?.(fault?.error));
+    if (!isTakenBack) for (const { done } of steps) this.#tell(done);
     this.#turn += 1;
     this.#turnEndsAt = 0;
     for (const callback of callbacks) callback();
@@ -130,12 +137,12 @@ export class Batch {
     this.#isStopped = true;
   }
 
-  #commit(): { readonly error: unknown } | undefined {
+  #commit(): Fault | undefined {
     try {
       this.#store.commit();
       return undefined;
     } catch (error) {
-      return { error };
+      return { error, steps: [] };
     }
   }
 
@@ -172,15 +179,17 @@ export class Batch {
     if (this.#turnEndsAt === 0) this.#turnEndsAt = startedAt + TURN_MS;
     else if (startedAt > this.#turnEndsAt) return;
     this.#isRunning = true;
+    let earlierSteps = 0;
     try {
       for (let count = 1; this.#next < this.#work.length; count += 1) {
         const { run } = this.#work[this.#next] as Work;
         this.#next += 1;
+        earlierSteps = this.#steps.length;
         run();
         if (count % 16 === 0 && this.#elapsed() > this.#turnEndsAt) break;
       }
     } catch (error) {
-      this.#fault = { error };
+      this.#fault = { error, steps: this.#steps.splice(earlierSteps) };
     }
     this.#isRunning = false;
     if (this.#next === this.#work.length) this.#work = [];
