@@ -160,9 +160,6 @@ export abstract class Session implements Timed {
     this.#isDropped = true;
   }
 
-  /** Whether its client is there or may come back; ends it if its time is over. */
-  abstract isLive(): boolean;
-
   protected abstract takeNotice(number: number, notice: Notice): void;
 
   /** Carries out what only one kind of session has. */
