@@ -31,8 +31,8 @@ interface Fault {
 /** Calls back once no more commands arrive, or at least not much later. `arrived` counts them. */
 export type Schedule = (settle: () => void, arrived: () => number) => void;
 
-/** Commands run before other connections get their turn, at the most, in ms. */
-const TURN_MS = 20;
+/** Commands of one batch run for this long, at the most, in ms. Then it is stored, and those that are left are the next. */
+const BATCH_MS = 20;
 
 /**
  * Runs commands in the order in which they arrive, and announces nothing before its changes are durable. Commands run as
@@ -53,8 +53,8 @@ export class Batch {
   #isSettling = false;
   #isScheduled = false;
   #arrived = 0;
-  #turnEndsAt = 0;
-  #turn = 0;
+  #endsAt = 0;
+  #number = 0;
   #isStopped = false;
   #fault: Fault | undefined;
 
@@ -66,8 +66,8 @@ export class Batch {
   }
 
   /** Changes with every batch. */
-  get turn(): number {
-    return this.#turn;
+  get number(): number {
+    return this.#number;
   }
 
   /** Commands that wait for the next batch. */
@@ -79,7 +79,7 @@ export class Batch {
   enter(command: () => void): void {
     if (this.#isStopped) return;
     this.#arrived += 1;
-    this.#work.push({ run: command, cause: this.#isRunning ? this.#turn : undefined });
+    this.#work.push({ run: command, cause: this.#isRunning ? this.#number : undefined });
     this.#arm();
     if (!this.#isRunning && !this.#isSettling) this.#run();
   }
@@ -102,7 +102,7 @@ export class Batch {
   }
 
   /** Runs something once this batch is over, whether it was stored or not. */
-  afterTurn(callback: () => void): void {
+  afterBatch(callback: () => void): void {
     this.#callbacks.push(callback);
     this.#arm();
   }
@@ -122,8 +122,8 @@ export class Batch {
     for (const { failed } of [...(isTakenBack ? steps : []), ...(fault?.steps ?? [])])
       this.#tell(() => failed?.(fault?.error));
     if (!isTakenBack) for (const { done } of steps) this.#tell(done);
-    this.#turn += 1;
-    this.#turnEndsAt = 0;
+    this.#number += 1;
+    this.#endsAt = 0;
     for (const callback of callbacks) callback();
     this.#isSettling = false;
     if (this.backlog > 0) {
@@ -149,7 +149,7 @@ export class Batch {
   /** What the commands of a failed batch have caused does not happen, such as the news of a grant. */
   #takeBack(error: unknown): boolean {
     if (!this.#store.takeBack(error)) return false;
-    this.#work = this.#work.slice(this.#next).filter(({ cause }) => cause !== this.#turn);
+    this.#work = this.#work.slice(this.#next).filter(({ cause }) => cause !== this.#number);
     this.#next = 0;
     return true;
   }
@@ -176,8 +176,8 @@ export class Batch {
     // What one batch has half done must not be mixed with the next.
     if (this.#fault || this.#isStopped) return;
     const startedAt = this.#elapsed();
-    if (this.#turnEndsAt === 0) this.#turnEndsAt = startedAt + TURN_MS;
-    else if (startedAt > this.#turnEndsAt) return;
+    if (this.#endsAt === 0) this.#endsAt = startedAt + BATCH_MS;
+    else if (startedAt > this.#endsAt) return;
     this.#isRunning = true;
     let earlierSteps = 0;
     try {
@@ -186,7 +186,7 @@ export class Batch {
         this.#next += 1;
         earlierSteps = this.#steps.length;
         run();
-        if (count % 16 === 0 && this.#elapsed() > this.#turnEndsAt) break;
+        if (count % 16 === 0 && this.#elapsed() > this.#endsAt) break;
       }
     } catch (error) {
       this.#fault = { error, steps: this.#steps.splice(earlierSteps) };

@@ -1,4 +1,4 @@
-/** The service in one Node process: all keys and sessions in memory, one database, one commit per turn of the event loop. */
+/** The service in one Node process: all keys and sessions in memory, one database, one commit per batch of commands. */
 import { readConfig } from "../core/config/config.ts";
 import { app } from "../http/app.ts";
 import { createLog } from "../log.ts";

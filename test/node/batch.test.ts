@@ -30,7 +30,7 @@ describe("a batch", () => {
     };
     const said = () => [...ann.lines, ...ben.lines, ...cat.lines, ...replies];
     // Reports are made in the batch that follows the question. Here that is the batch of the grant.
-    host.batch.afterTurn(() => {
+    host.batch.afterBatch(() => {
       ann.ask("l", "k", "10");
       ben.ask("l", "k", "0");
       void get("/v1/files/k");

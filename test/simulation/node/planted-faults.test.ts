@@ -63,7 +63,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "what a failed batch has caused still happens",
     file: "batch.ts",
-    code: ".filter(({ cause }) => cause !== this.#turn)",
+    code: ".filter(({ cause }) => cause !== this.#number)",
     planted: "",
   },
   {
