@@ -132,6 +132,21 @@ describe("a key that nobody asks for", () => {
     expect(names.inOrder).toEqual([]);
   });
 
+  it("is listed without looking at all the others, unless some have come or gone", () => {
+    const world = new World({ GC_MAX_IDLE_S: "1", GC_INTERVAL_S: "1" });
+    const { runtime, host } = world;
+    const ann = world.connect();
+    for (const key of ["c", "a", "b"]) ann.ask("l", key, key === "b" ? "10 1" : "10 3600");
+    runtime.settle();
+    const listed = host.names.inOrder;
+    expect(listed).toEqual(["a", "b", "c"]);
+    expect(host.names.inOrder).toBe(listed);
+    ann.ask("l", "aa", "10 3600");
+    expect(host.names.inOrder).toEqual(["a", "aa", "b", "c"]);
+    runtime.advance(10_000);
+    expect(host.names.inOrder).toEqual(["a", "aa", "c"]);
+  });
+
   it("is listed again if its deletion could not be stored", async () => {
     const world = new World({ GC_MAX_IDLE_S: "1", GC_INTERVAL_S: "1" });
     const { runtime, store } = world;
