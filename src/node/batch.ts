@@ -4,7 +4,7 @@ export interface BatchStore {
   commit(): void;
   /**
    * Nothing of this batch counts: what it has touched is read again. False if there is nothing to read it from: then the
-   * batch counts as it is.
+   * batch counts as it is, except for the command that has thrown.
    */
   takeBack(error: unknown): boolean;
   /** Somebody could not be told. */
@@ -22,11 +22,17 @@ interface Step {
   readonly failed: ((error: unknown) => void) | undefined;
 }
 
+interface Fault {
+  readonly error: unknown;
+  /** Steps of the command that has thrown. They fail in any case. */
+  readonly steps: readonly Step[];
+}
+
 /** Calls back once no more commands arrive, or at least not much later. `arrived` counts them. */
 export type Schedule = (settle: () => void, arrived: () => number) => void;
 
-/** Commands run before other connections get their turn, at the most, in ms. */
-const TURN_MS = 20;
+/** Commands of one batch run for this long, at the most, in ms. Then it is stored, and those that are left are the next. */
+const BATCH_MS = 20;
 
 /**
  * Runs commands in the order in which they arrive, and announces nothing before its changes are durable. Commands run as
@@ -47,10 +53,10 @@ export class Batch {
   #isSettling = false;
   #isScheduled = false;
   #arrived = 0;
-  #turnEndsAt = 0;
-  #turn = 0;
+  #endsAt = 0;
+  #number = 0;
   #isStopped = false;
-  #fault: { readonly error: unknown } | undefined;
+  #fault: Fault | undefined;
 
   /** `elapsed` is a clock in ms. */
   constructor(store: BatchStore, schedule: Schedule, elapsed: () => number) {
@@ -60,8 +66,8 @@ export class Batch {
   }
 
   /** Changes with every batch. */
-  get turn(): number {
-    return this.#turn;
+  get number(): number {
+    return this.#number;
   }
 
   /** Commands that wait for the next batch. */
@@ -73,7 +79,7 @@ export class Batch {
   enter(command: () => void): void {
     if (this.#isStopped) return;
     this.#arrived += 1;
-    this.#work.push({ run: command, cause: this.#isRunning ? this.#turn : undefined });
+    this.#work.push({ run: command, cause: this.#isRunning ? this.#number : undefined });
     this.#arm();
     if (!this.#isRunning && !this.#isSettling) this.#run();
   }
@@ -88,16 +94,15 @@ export class Batch {
   ask<Result>(command: () => Result): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     this.enter(() => {
-      let tell = () => reject(new Error("the command has failed"));
-      this.afterwards(() => tell(), reject);
-      const result = command();
-      tell = () => resolve(result);
+      let result: Result;
+      this.afterwards(() => resolve(result), reject);
+      result = command();
     });
     return promise;
   }
 
   /** Runs something once this batch is over, whether it was stored or not. */
-  afterTurn(callback: () => void): void {
+  afterBatch(callback: () => void): void {
     this.#callbacks.push(callback);
     this.#arm();
   }
@@ -107,16 +112,18 @@ export class Batch {
     if (this.#isStopped) return;
     this.#isScheduled = false;
     this.#isSettling = true;
-    const [steps, callbacks] = [this.#steps, this.#callbacks];
-    this.#steps = [];
+    const callbacks = this.#callbacks;
     this.#callbacks = [];
     const fault = this.#fault ?? this.#commit();
     this.#fault = undefined;
-    if (fault && this.#takeBack(fault.error)) {
-      for (const { failed } of steps) if (failed) this.#tell(() => failed(fault.error));
-    } else for (const { done } of steps) this.#tell(done);
-    this.#turn += 1;
-    this.#turnEndsAt = 0;
+    const isTakenBack = fault !== undefined && this.#takeBack(fault.error);
+    const steps = this.#steps;
+    this.#steps = [];
+    for (const { failed } of [...(isTakenBack ? steps : []), ...(fault?.steps ?? [])])
+      this.#tell(() => failed?.(fault?.error));
+    if (!isTakenBack) for (const { done } of steps) this.#tell(done);
+    this.#number += 1;
+    this.#endsAt = 0;
     for (const callback of callbacks) callback();
     this.#isSettling = false;
     if (this.backlog > 0) {
@@ -130,19 +137,19 @@ export class Batch {
     this.#isStopped = true;
   }
 
-  #commit(): { readonly error: unknown } | undefined {
+  #commit(): Fault | undefined {
     try {
       this.#store.commit();
       return undefined;
     } catch (error) {
-      return { error };
+      return { error, steps: [] };
     }
   }
 
   /** What the commands of a failed batch have caused does not happen, such as the news of a grant. */
   #takeBack(error: unknown): boolean {
     if (!this.#store.takeBack(error)) return false;
-    this.#work = this.#work.slice(this.#next).filter(({ cause }) => cause !== this.#turn);
+    this.#work = this.#work.slice(this.#next).filter(({ cause }) => cause !== this.#number);
     this.#next = 0;
     return true;
   }
@@ -169,18 +176,20 @@ export class Batch {
     // What one batch has half done must not be mixed with the next.
     if (this.#fault || this.#isStopped) return;
     const startedAt = this.#elapsed();
-    if (this.#turnEndsAt === 0) this.#turnEndsAt = startedAt + TURN_MS;
-    else if (startedAt > this.#turnEndsAt) return;
+    if (this.#endsAt === 0) this.#endsAt = startedAt + BATCH_MS;
+    else if (startedAt > this.#endsAt) return;
     this.#isRunning = true;
+    let earlierSteps = 0;
     try {
       for (let count = 1; this.#next < this.#work.length; count += 1) {
         const { run } = this.#work[this.#next] as Work;
         this.#next += 1;
+        earlierSteps = this.#steps.length;
         run();
-        if (count % 16 === 0 && this.#elapsed() > this.#turnEndsAt) break;
+        if (count % 16 === 0 && this.#elapsed() > this.#endsAt) break;
       }
     } catch (error) {
-      this.#fault = { error };
+      this.#fault = { error, steps: this.#steps.splice(earlierSteps) };
     }
     this.#isRunning = false;
     if (this.#next === this.#work.length) this.#work = [];

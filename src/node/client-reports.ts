@@ -1,5 +1,9 @@
+import type { Scope } from "../core/auth/scope.ts";
 import type { Outcome } from "../core/protocols/statuses.ts";
-import type { Effect } from "../core/session/effects.ts";
+import type { Effect, ReportRequest } from "../core/session/effects.ts";
+import { gatherCounts } from "../reports/counts.ts";
+import { keyDocument, statsDocument } from "../reports/stats.ts";
+import type { Service } from "../service.ts";
 import type { SessionHost } from "./session-host.ts";
 
 const MAX_AT_ONCE = 2;
@@ -46,5 +50,17 @@ export class ClientReports {
   #next(): void {
     this.#atWork -= 1;
     this.#start();
+  }
+}
+
+/** A report as one line of JSON. */
+export async function reportFor(service: Service, ask: ReportRequest, scope: Scope | undefined): Promise<string> {
+  switch (ask.type) {
+    case "query":
+      return (await keyDocument(service, ask.key, { history: false })) ?? "null";
+    case "stats":
+      return statsDocument(service, { scope });
+    case "counts":
+      return JSON.stringify(await gatherCounts(service));
   }
 }

@@ -128,14 +128,6 @@ export class ClientSession extends Session {
     for (const settle of this.#attempts.values()) settle("unavailable");
   }
 
-  isLive(): boolean {
-    let isLive = false;
-    this.run(() => {
-      isLive = this.machine.isLive();
-    });
-    return isLive;
-  }
-
   protected takeNotice(number: number, notice: Notice): void {
     this.machine.notice(number, notice);
   }

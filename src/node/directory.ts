@@ -32,6 +32,8 @@ export class KeyNames {
 
   /** Names of deleted keys are left out. */
   get inOrder(): readonly string[] {
+    // Every key is in one of the two, so as many names as keys are the names of all keys.
+    if (this.#added.size === 0 && this.#sorted.length === this.#keys.size) return this.#sorted;
     const isThere = (name: string) => this.#keys.get(name) !== undefined;
     const fresh = [...this.#added].filter(isThere).sort(compareBytes);
     this.#added.clear();

@@ -75,6 +75,8 @@ export class NodeHost implements SessionHost {
   readonly #gone = new Map<string, LostSession>();
   /** What a key has to tell, until the session that has called it is answered. */
   #news: (() => void)[] | undefined;
+  /** The session whose command has thrown in this batch. */
+  #broken: Session | undefined;
   #isWell = true;
   #hasRoom = true;
   #lookedAt = Number.NEGATIVE_INFINITY;
@@ -199,6 +201,10 @@ export class NodeHost implements SessionHost {
 
   touched(session: Session): void {
     this.sessions.touched(session);
+  }
+
+  broke(session: Session): void {
+    this.#broken = session;
   }
 
   changed(session: Session): void {
@@ -359,18 +365,25 @@ export class NodeHost implements SessionHost {
     this.batch.enter(() => this.#recover());
   }
 
-  /** Nothing of the batch was told to anybody: its keys and sessions continue from what is stored. */
+  /**
+   * Nothing of the batch was told to anybody: its keys and sessions continue from what is stored. If nothing is stored, the
+   * batch counts, and only the session whose command has thrown starts over.
+   */
   #takeBack(error: unknown): boolean {
     this.log("error", "batch_failed", { error: String(error) });
+    const broken = this.#broken;
+    this.#broken = undefined;
+    this.#isRecovering = false;
+    // What is due would fail again, and again at once.
+    this.#timers.pause();
     if (this.#store.isVolatile) {
       this.#commit();
+      if (broken) this.batch.afterwards(() => this.#startOver(broken));
+      this.after(TRY_AGAIN_MS, () => this.batch.enter(() => this.#recover()));
       return false;
     }
     this.#isWell = false;
     this.#isTrying = false;
-    this.#isRecovering = false;
-    // What is due would fail again, and again at once.
-    this.#timers.pause();
     try {
       this.metrics.takeBack();
       const keysOf = this.#keysBySession(this.keys.takeBack());
@@ -386,6 +399,12 @@ export class NodeHost implements SessionHost {
     }
     this.#tryLater();
     return true;
+  }
+
+  /** The session has lost its connection, and continues from its records. Without any, it is gone. */
+  #startOver(session: Session): void {
+    const lost = this.sessions.startOver(session);
+    if (lost) this.#gone.set(lost.name, lost);
   }
 
   #tryLater(): void {

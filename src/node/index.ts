@@ -1,10 +1,9 @@
-/** The service in one Node process: all keys and sessions in memory, one database, one commit per turn of the event loop. */
+/** The service in one Node process: all keys and sessions in memory, one database, one commit per batch of commands. */
 import { readConfig } from "../core/config/config.ts";
 import { app } from "../http/app.ts";
 import { createLog } from "../log.ts";
-import { gatherCounts } from "../reports/counts.ts";
-import { keyDocument, statsDocument } from "../reports/stats.ts";
 import type { Bindings, Service } from "../service.ts";
+import { reportFor } from "./client-reports.ts";
 import { joinGroup } from "./group/group.ts";
 import { NodeHost } from "./host.ts";
 import type { Address } from "./listeners/addresses.ts";
@@ -97,7 +96,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       log: rateLimitedLog((line) => write(`holdfast: ${line}\n`)),
     });
     const service: Service = serviceOf(host, { sockets: listeners.sockets, group });
-    host.reports = (ask, scope) => reportOf(service, ask, scope);
+    host.reports = (ask, scope) => reportFor(service, ask, scope);
     await listeners.open();
     const { ports } = listeners;
     return {
@@ -146,18 +145,4 @@ const HTTP_SHARE = 0.75;
 /** Keeps one address from taking all connections. A proxy that sends its clients' addresses is exempt. */
 function httpShare({ connections }: FileBudget, clientIpHeader: string): number {
   return clientIpHeader === "" ? Math.ceil(connections * HTTP_SHARE) : 0;
-}
-
-type Reports = NodeHost["reports"];
-
-/** A report as one line of JSON. */
-async function reportOf(service: Service, ...[ask, scope]: Parameters<Reports>): ReturnType<Reports> {
-  switch (ask.type) {
-    case "query":
-      return (await keyDocument(service, ask.key, { history: false })) ?? "null";
-    case "stats":
-      return statsDocument(service, { scope });
-    case "counts":
-      return JSON.stringify(await gatherCounts(service));
-  }
 }

@@ -2,8 +2,8 @@ import { VANISHED } from "../core/session/socket-session.ts";
 import type { Batch } from "./batch.ts";
 import type { Connection } from "./clients.ts";
 
-/** Input of one connection that is processed in one turn, so that a flood on one does not hold up the others. */
-const MAX_PER_TURN = 4_096;
+/** Input of one connection that is processed in one batch, so that a flood on one does not hold up the others. */
+const MAX_PER_BATCH = 4_096;
 /** Input that waits for its turn. Beyond this, nothing more is read. */
 const MAX_WAITING_BYTES = 65_536;
 
@@ -24,20 +24,21 @@ export interface InputEvents {
 
 const END_OF_INPUT = new Uint8Array(0);
 
-/** The input of one connection: however much arrives, each turn takes a little. */
+/** The input of one connection: however much arrives, each batch takes a little. */
 export class Input implements Connection {
   readonly #batch: Batch;
   readonly #events: InputEvents;
   /** Bytes, and what else has happened on the connection, in order. */
   #waiting: (Uint8Array | (() => void))[] = [];
   #waitingBytes = 0;
-  /** What is left in `#waiting` is looked at after this turn. */
+  /** What is left in `#waiting` is looked at after this batch. */
   #isPlanned = false;
   #isPaused = false;
   /** Nothing is taken until `proceed`. */
   #isHeld = false;
-  #turn = -1;
-  /** Bytes taken in that turn. */
+  /** The number of the batch that has taken some last. */
+  #lastBatch = -1;
+  /** Bytes taken in that batch. */
   #taken = 0;
 
   constructor(batch: Batch, events: InputEvents) {
@@ -86,13 +87,13 @@ export class Input implements Connection {
     this.#plan();
   }
 
-  /** Bytes that may still be taken in this turn. */
+  /** Bytes that may still be taken in this batch. */
   get #room(): number {
-    if (this.#turn !== this.#batch.turn) {
-      this.#turn = this.#batch.turn;
+    if (this.#lastBatch !== this.#batch.number) {
+      this.#lastBatch = this.#batch.number;
       this.#taken = 0;
     }
-    return MAX_PER_TURN - this.#taken;
+    return MAX_PER_BATCH - this.#taken;
   }
 
   #enter(command: () => void): void {
@@ -119,7 +120,7 @@ export class Input implements Connection {
   #plan(): void {
     if (this.#isPlanned || this.#isHeld) return;
     this.#isPlanned = true;
-    this.#batch.afterTurn(() => this.#batch.enter(() => this.#takeWaiting()));
+    this.#batch.afterBatch(() => this.#batch.enter(() => this.#takeWaiting()));
   }
 
   #takeWaiting(): void {

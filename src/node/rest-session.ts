@@ -134,14 +134,6 @@ export class RestSession extends Session {
     for (const { failed } of this.#leavers.splice(0)) failed(error);
   }
 
-  isLive(): boolean {
-    let isOver = true;
-    this.run(() => {
-      isOver = this.machine.endIfSilent();
-    });
-    return !isOver;
-  }
-
   protected takeNotice(number: number, notice: Notice): void {
     this.machine.notice(number, notice, true);
   }

@@ -40,19 +40,19 @@ export function serviceOf(host: NodeHost, { sockets, group }: Outside): Service 
     group,
     retryAfter: async (address) => limiter.retryAfter(address, host.now()),
     isReady: async () => host.isWell,
-    share: sharing(batch.afterTurn.bind(batch)),
+    share: sharing(batch.afterBatch.bind(batch)),
   };
 }
 
-/** Equal questions of one turn share an answer, which is found after the turn: it is never older than the question. */
-function sharing(afterTurn: (callback: () => void) => void): Service["share"] {
+/** Equal questions of one batch share an answer, which is found after the batch: it is never older than the question. */
+function sharing(afterBatch: (callback: () => void) => void): Service["share"] {
   const asked = new Map<string, Promise<unknown>>();
   return <Answer>(question: string, find: () => Promise<Answer>) => {
     const shared = asked.get(question) as Promise<Answer> | undefined;
     if (shared) return shared;
     const { promise, resolve } = Promise.withResolvers<Answer>();
     asked.set(question, promise);
-    afterTurn(() => {
+    afterBatch(() => {
       asked.delete(question);
       resolve(find());
     });

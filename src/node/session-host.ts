@@ -21,6 +21,8 @@ export interface SessionHost {
   schedule(session: Session): void;
   /** It takes part in this batch. */
   touched(session: Session): void;
+  /** One of its commands has thrown: it may be half changed. */
+  broke(session: Session): void;
   /** What is stored of it has changed. */
   changed(session: Session): void;
   /** Its client has left: it is no longer counted. */

@@ -129,9 +129,14 @@ export abstract class Session implements Timed {
     const { context } = this.machine;
     this.host.touched(this);
     context.now = this.host.now();
-    command();
-    for (const effect of context.takeEffects()) this.#carryOut(effect);
-    this.progressed();
+    try {
+      command();
+      for (const effect of context.takeEffects()) this.#carryOut(effect);
+      this.progressed();
+    } catch (error) {
+      this.host.broke(this);
+      throw error;
+    }
     this.host.schedule(this);
   }
 
@@ -150,13 +155,10 @@ export abstract class Session implements Timed {
   /** Another client wants a key that the session holds. */
   abstract want(want: Want): void;
 
-  /** The batch that it took part in has failed: what it knows may be more than what is stored. */
+  /** The batch that it took part in has failed, or a command of its own: what it knows may be more than what is stored. */
   drop(): void {
     this.#isDropped = true;
   }
-
-  /** Whether its client is there or may come back; ends it if its time is over. */
-  abstract isLive(): boolean;
 
   protected abstract takeNotice(number: number, notice: Notice): void;
 

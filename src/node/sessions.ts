@@ -125,8 +125,8 @@ export class Sessions implements Clients {
 
   /** Lets the sessions that were restored go on: their time runs, and those that were ending end. Part of a batch. */
   revive(): void {
-    this.#hasRevived = true;
     for (const session of this.#restored) session.revive();
+    this.#hasRevived = true;
   }
 
   touched(session: Session): void {
@@ -153,14 +153,13 @@ export class Sessions implements Clients {
 
   write(rows: Rows): void {
     for (const session of this.#changed) {
-      const { stored, address, transport, label } = session;
-      if (stored) {
+      const records = recordsOf(session);
+      if (records) {
         if (session.rowId === 0) {
           this.#lastId += 1;
           session.rowId = this.#lastId;
         }
-        const client: StoredClient = { address, transport, ...(label !== undefined && { label }) };
-        rows.putSession(session.rowId, session.name, JSON.stringify({ ...stored, client }));
+        rows.putSession(session.rowId, session.name, JSON.stringify(records));
       } else if (session.rowId > 0) rows.deleteSession(session.rowId);
     }
   }
@@ -180,19 +179,32 @@ export class Sessions implements Clients {
     const touched = [...this.#touched];
     this.#hasRevived = false;
     this.committed();
-    const gone: LostSession[] = [];
-    for (const session of touched) {
-      this.ended(session);
-      this.#restored.delete(session as AnySession);
-      session.drop();
-      const stored = this.#store.loadSession(session.rowId);
-      if (!stored) gone.push({ name: session.name, hasLeft: session.hasLeft });
-      else {
-        const restored = this.restore(session.rowId, session.name, stored, keysOf(session));
-        if (session instanceof RestSession && restored instanceof RestSession) restored.abandon(session.abandoned);
-      }
-    }
-    return gone;
+    return touched.flatMap((session) => {
+      this.#drop(session);
+      return this.#replace(session, this.#store.loadSession(session.rowId), () => keysOf(session)) ?? [];
+    });
+  }
+
+  /**
+   * A command of the session has thrown, and nothing is stored. It continues from its records as they are, and has lost its
+   * connection. Returns it if it has none: then it is gone.
+   */
+  startOver(session: Session): LostSession | undefined {
+    this.#drop(session);
+    return this.#replace(session, recordsOf(session), () => session.keys);
+  }
+
+  #drop(session: Session): void {
+    this.ended(session);
+    this.#restored.delete(session as AnySession);
+    session.drop();
+  }
+
+  #replace(session: Session, stored: StoredRecords | undefined, keys: () => Iterable<string>): LostSession | undefined {
+    if (!stored) return { name: session.name, hasLeft: session.hasLeft };
+    const restored = this.restore(session.rowId, session.name, stored, keys());
+    if (session instanceof RestSession && restored instanceof RestSession) restored.abandon(session.abandoned);
+    return undefined;
   }
 
   #add(session: AnySession): void {
@@ -200,4 +212,11 @@ export class Sessions implements Clients {
     this.#listed.add(session);
     this.#counts.add(session.transport, session.address);
   }
+}
+
+/** What is stored of a session; undefined if it leaves nothing behind. */
+function recordsOf({ stored, address, transport, label }: Session): StoredRecords | undefined {
+  if (!stored) return undefined;
+  const client: StoredClient = { address, transport, ...(label !== undefined && { label }) };
+  return { ...stored, client };
 }

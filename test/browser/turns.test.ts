@@ -1,7 +1,9 @@
 /** Pages of a web site share a lock, and leave as pages do. */
 import type { Page } from "playwright-core";
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { freshKey, waitersOf } from "../client/support.ts";
+import { HOSTS } from "../support/hosts.ts";
+import type { TestServer } from "../support/server.ts";
 import { cutOff } from "./support/cut-off.ts";
 import { useStage } from "./support/stage.ts";
 
@@ -22,35 +24,44 @@ async function queue(page: Page, key: string): Promise<{ readonly granted: Promi
   return { granted };
 }
 
-it("two pages that want one lock get it in turn, and the fences rise", async () => {
-  const key = freshKey("page");
-  const pages = [await stage().open("one"), await stage().open("two")];
-  const fences = await Promise.all(
-    pages.map((page, number) =>
-      page.evaluate(
-        async ({ key, number }) => {
-          const note = (word: string) => fetch("/notes", { method: "POST", body: `${word} ${number}` });
-          const fences: string[] = [];
-          for (let round = 0; round < 10; round += 1) {
-            await locks.request(key, async (lock) => {
-              await note("in");
-              fences.push(lock.fence);
-              await note("out");
-            });
-          }
-          return fences;
-        },
-        { key, number },
+describe.each(HOSTS)("with the service on $name", (host) => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await host.start();
+  });
+  afterAll(() => server.stop());
+  const open = (label: string) => stage().open(label, { port: server.httpPort });
+
+  it("two pages that want one lock get it in turn, and the fences rise", async () => {
+    const key = freshKey("page");
+    const pages = [await open("one"), await open("two")];
+    const fences = await Promise.all(
+      pages.map((page, number) =>
+        page.evaluate(
+          async ({ key, number }) => {
+            const note = (word: string) => fetch("/notes", { method: "POST", body: `${word} ${number}` });
+            const fences: string[] = [];
+            for (let round = 0; round < 10; round += 1) {
+              await locks.request(key, async (lock) => {
+                await note("in");
+                fences.push(lock.fence);
+                await note("out");
+              });
+            }
+            return fences;
+          },
+          { key, number },
+        ),
       ),
-    ),
-  );
-  const notes = stage().site.notes;
-  expect(notes).toHaveLength(40);
-  const order = notes.filter((note) => note.startsWith("in")).map((note) => Number(note.slice(3)));
-  expect(notes).toEqual(order.flatMap((number) => [`in ${number}`, `out ${number}`]));
-  expect(new Set(order).size).toBe(2);
-  const granted = order.map((number) => fences[number]?.shift());
-  expect(granted).toEqual([...new Set(granted)].sort());
+    );
+    const notes = stage().site.notes;
+    expect(notes).toHaveLength(40);
+    const order = notes.filter((note) => note.startsWith("in")).map((note) => Number(note.slice(3)));
+    expect(notes).toEqual(order.flatMap((number) => [`in ${number}`, `out ${number}`]));
+    expect(new Set(order).size).toBe(2);
+    const granted = order.map((number) => fences[number]?.shift());
+    expect(granted).toEqual([...new Set(granted)].sort());
+  });
 });
 
 describe("a page that leaves hands its lock over at once, without lease or grace", () => {

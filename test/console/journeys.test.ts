@@ -1,9 +1,10 @@
-/** Each page of the console, as its visitor goes through it once. All the rest: `*.long.test.ts`. */
-import { expect, it } from "vitest";
+/** Each page of the console, as its visitor goes through it once, one of them on both hosts. All the rest: `*.long.test.ts`. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { useStage } from "../browser/support/stage.ts";
 import { Clients } from "../support/clients.ts";
+import { HOSTS } from "../support/hosts.ts";
 import { Api, freshKey } from "../support/rest.ts";
-import { startServer } from "../support/server.ts";
+import { startServer, type TestServer } from "../support/server.ts";
 import { ask, fenceOf, lock } from "../support/wire-client.ts";
 import { filter, rowOf, says } from "./support/list.ts";
 import { Playground } from "./support/playground.ts";
@@ -12,11 +13,11 @@ import { expectUsable, picture, signIn, visit } from "./support/visitor.ts";
 const TOKEN = "the shared token";
 const stage = useStage({ ADMIN_TOKEN: "the administrator" });
 
-const person = (label: string) => new Api(stage().server).session({ "X-Holdfast-Label": label });
+const urlOf = ({ httpPort }: TestServer) => `http://127.0.0.1:${httpPort}`;
 
 it("the way in opens with the token, which outlives a reload but not the tab", async () => {
   await using server = await startServer({ variables: { AUTH_TOKEN: TOKEN } });
-  const service = `http://127.0.0.1:${server.httpPort}`;
+  const service = urlOf(server);
   const page = await visit(stage(), "#/", { service });
   await signIn(page, TOKEN);
   await page.getByRole("heading", { name: "Keys" }).waitFor();
@@ -65,37 +66,46 @@ it("the list follows clients over TCP, HTTP and WebSocket, from the first grant 
   await says(row, /^free, idle for [0-9]+ s$/);
 });
 
-it("the page of a key shows who holds it and who waits, in their order, as it changes", async () => {
-  using clients = new Clients(stage().server);
-  const key = freshKey("page/of");
-  const [ada, bob] = [await person("ada"), await person("bob")];
-  const token = await ada.lock(encodeURIComponent(key), { lease_ttl_s: 40 });
-  const tcp = await clients.tcp();
-  const first = await bob.waitInLine(encodeURIComponent(key), 90);
-  tcp.send(`l\n${key}\n70\n`);
-  const page = await visit(stage(), `#/keys/${encodeURIComponent(key)}`);
-  await page.getByRole("heading", { name: key }).waitFor();
-  await page.getByText("2 waiting").waitFor();
-  const holders = page.getByRole("region", { name: "Held by" });
-  await holders.getByText("ada", { exact: true }).waitFor();
-  expect(await holders.textContent()).toMatch(/3\d s of the lease left/);
-  expect(await holders.locator("dd[title]").getAttribute("title")).toBe(fenceOf(token));
-  const queue = page.getByRole("region", { name: "2 waiting" }).getByRole("listitem");
-  expect(await queue.allTextContents()).toEqual([
-    expect.stringMatching(/^1bob session \d+for \d+ s, gives up in 1 min 2\d s$/),
-    expect.stringMatching(/^2session \d+ for \d+ s, gives up in 1 min \d s$/),
-  ]);
-  await expectUsable(page);
-  await ada.release(encodeURIComponent(key), token);
-  await holders.getByText("bob", { exact: true }).waitFor();
-  await page.getByText("1 waiting").waitFor();
-  await first.reply;
-  await bob.end();
-  await tcp.next();
-  await page.getByText("Nobody waits").waitFor();
-  tcp.close();
-  await page.getByText("Nobody. Whoever asks gets it at once.").waitFor();
-  await page.getByText(/^Lock, idle for \d+ s$/).waitFor();
+describe.each(HOSTS)("with the service on $name", (host) => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await host.start();
+  });
+  afterAll(() => server.stop());
+  const person = (label: string) => new Api(server).session({ "X-Holdfast-Label": label });
+
+  it("the page of a key shows who holds it and who waits, in their order, as it changes", async () => {
+    using clients = new Clients(server);
+    const key = freshKey("page/of");
+    const [ada, bob] = [await person("ada"), await person("bob")];
+    const token = await ada.lock(encodeURIComponent(key), { lease_ttl_s: 40 });
+    const tcp = await clients.tcp();
+    const first = await bob.waitInLine(encodeURIComponent(key), 90);
+    tcp.send(`l\n${key}\n70\n`);
+    const page = await visit(stage(), `#/keys/${encodeURIComponent(key)}`, { service: urlOf(server) });
+    await page.getByRole("heading", { name: key }).waitFor();
+    await page.getByText("2 waiting").waitFor();
+    const holders = page.getByRole("region", { name: "Held by" });
+    await holders.getByText("ada", { exact: true }).waitFor();
+    expect(await holders.textContent()).toMatch(/3\d s of the lease left/);
+    expect(await holders.locator("dd[title]").getAttribute("title")).toBe(fenceOf(token));
+    const queue = page.getByRole("region", { name: "2 waiting" }).getByRole("listitem");
+    expect(await queue.allTextContents()).toEqual([
+      expect.stringMatching(/^1bob session \d+for \d+ s, gives up in 1 min 2\d s$/),
+      expect.stringMatching(/^2session \d+ for \d+ s, gives up in 1 min \d s$/),
+    ]);
+    await expectUsable(page);
+    await ada.release(encodeURIComponent(key), token);
+    await holders.getByText("bob", { exact: true }).waitFor();
+    await page.getByText("1 waiting").waitFor();
+    await first.reply;
+    await bob.end();
+    await tcp.next();
+    await page.getByText("Nobody waits").waitFor();
+    tcp.close();
+    await page.getByText("Nobody. Whoever asks gets it at once.").waitFor();
+    await page.getByText(/^Lock, idle for \d+ s$/).waitFor();
+  });
 });
 
 it("the playground shows the whole story: a hand-over in order, rising fences, a lease that ends, an old fence refused", async () => {

@@ -1,5 +1,6 @@
 /** Nothing is told before it is durable; what cannot be stored has not happened. */
 import { describe, expect, it } from "vitest";
+import { app } from "../../src/http/app.ts";
 import { World } from "./support/world.ts";
 
 describe("a batch", () => {
@@ -16,27 +17,47 @@ describe("a batch", () => {
     expect(store.commits).toBe(commits + 1);
   });
 
-  it("holds back a time-out, statistics and a GET that show another client's uncommitted grant", async () => {
-    const { world, connect, runtime } = worldWithClients();
-    const [ann, ben] = [connect(), connect()];
-    ann.ask("l", "k", "10");
-    ben.ask("l", "k", "0");
-    let description: unknown;
-    let current: unknown;
-    void world.service.keys.describe("k", { history: false }).then((report) => {
-      description = report;
+  it("says nothing while its commit is held up: no time-out, `stats`, `query` or GET that shows its grant", async () => {
+    const { world, connect, runtime, store } = worldWithClients();
+    const { service, host } = world;
+    const [ann, ben, cat] = [connect(), connect(), connect()];
+    runtime.settle();
+    const replies: string[] = [];
+    const get = async (path: string) => {
+      const request = new Request(`http://localhost${path}`);
+      const reply = await app.fetch(request, { service, address: "192.0.2.7" });
+      replies.push(`${reply.status} ${await reply.text()}`);
+    };
+    const said = () => [...ann.lines, ...ben.lines, ...cat.lines, ...replies];
+    // Reports are made in the batch that follows the question. Here that is the batch of the grant.
+    host.batch.afterBatch(() => {
+      ann.ask("l", "k", "10");
+      ben.ask("l", "k", "0");
+      void get("/v1/files/k");
     });
-    void world.service.keys.ask("k", { type: "current" }).then((hold) => {
-      current = hold;
-    });
-    await Promise.resolve();
-    expect(ben.lines).toEqual([]);
-    expect([description, current]).toEqual([undefined, undefined]);
+    cat.ask("@1 stats");
+    cat.ask("@2 query", "k");
+    void get("/v1/keys/k");
+    void get("/v1/stats");
+    await soon();
     runtime.endTurn();
-    await Promise.resolve();
+    await soon();
+    const saidAtCommit: (readonly string[])[] = [];
+    store.committing = () => void saidAtCommit.push(said());
+    runtime.endTurn();
+    expect(saidAtCommit).toEqual([[]]);
+    await runtime.advanceUntil(1_000, () => said().length === 7);
+    expect(ann.lines).toEqual([expect.stringMatching(/^ok [0-9a-f]{32} 33$/)]);
     expect(ben.lines).toEqual(["timeout"]);
-    expect(description).toMatchObject({ holderCount: 1 });
-    expect(current).toMatchObject({ leaseSeconds: 33 });
+    expect(cat.lines.toSorted()).toEqual([
+      expect.stringMatching(/^@1 ok \{"connections":3,"locks":\[\{"key":"k"/),
+      expect.stringMatching(/^@2 ok \{"key":"k",.*"holders":1/),
+    ]);
+    expect(replies.toSorted()).toEqual([
+      expect.stringMatching(/^200 pid=0\n/),
+      expect.stringMatching(/^200 \{"connections":3,"locks":\[\{"key":"k"/),
+      expect.stringMatching(/^200 \{"key":"k",.*"holders":1/),
+    ]);
   });
 
   it("hands a lock from one client to the next in one commit", () => {
@@ -179,4 +200,8 @@ function worldWithClients() {
   const world = new World();
   const { runtime, store } = world;
   return { world, runtime, store, connect: () => world.connect() };
+}
+
+async function soon(): Promise<void> {
+  for (let tick = 0; tick < 50; tick += 1) await Promise.resolve();
 }

@@ -267,6 +267,98 @@ describe("a key whose command throws", () => {
     runtime.settle();
     expect(cat.lines).toEqual(["timeout", "timeout"]);
   });
+
+  it("costs only its own client the connection when nothing is kept on disk", () => {
+    const world = new World({}, { isVolatile: true });
+    const { runtime } = world;
+    const [ann, ben] = [world.connect(), world.connect()];
+    ann.ask("l", "a", "10");
+    ben.ask("l", "b", "10");
+    runtime.settle();
+    const mend = breakKey(world, "b");
+    ann.ask("n", "a", ann.token);
+    ben.ask("l", "c", "10");
+    ben.ask("n", "b", ben.token);
+    runtime.settle();
+    mend();
+    runtime.advance(2_000);
+    expect([ann.last, ann.closedWith]).toEqual(["ok 33", undefined]);
+    // What was carried out before has been answered.
+    expect([ben.last, ben.closedWith]).toEqual([expect.stringMatching(/^ok [0-9a-f]{32} 33$/), 1012]);
+    const again = world.connect();
+    again.ask("r", "c", ben.token);
+    runtime.settle();
+    expect(again.last).toBe("ok");
+  });
+
+  it("lets its client resume when nothing is kept on disk, and its place goes if it cannot", async () => {
+    const world = new World({}, { isVolatile: true });
+    const { runtime } = world;
+    const [ann, ben, cat] = [world.connect(), world.connect(), world.connect()];
+    ben.ask("session", "_", "resume");
+    ben.ask("@1 l", "b", "10");
+    ann.ask("l", "a", "10");
+    runtime.settle();
+    ben.ask("@2 l", "a", "100");
+    cat.ask("@1 l", "a", "100");
+    cat.ask("@2 l", "c", "10");
+    runtime.settle();
+    for (const [client, key] of [
+      [ben, "b"],
+      [cat, "c"],
+    ] as const) {
+      const mend = breakKey(world, key);
+      client.ask("@3 n", key, client.token);
+      runtime.settle();
+      mend();
+    }
+    expect([ben.closedWith, cat.closedWith]).toEqual([1012, 1012]);
+    runtime.advance(2_000);
+    expect(world.host.keys.get("a")?.engine.view()).toMatchObject({ holderCount: 1, waiters: 1 });
+    const back = await world.resume(credentialOf(ben));
+    if (typeof back === "string") throw new Error(back);
+    back.ask("@2 l", "a", "100");
+    ann.ask("r", "a", ann.token);
+    runtime.settle();
+    expect(back.last).toMatch(/^@2 ok [0-9a-f]{32} 33$/);
+  });
+
+  it("rejects what HTTP has asked when nothing is kept on disk", async () => {
+    const world = new World({}, { isVolatile: true });
+    const { runtime } = world;
+    const { rest, keys } = world.service;
+    const { signal } = new AbortController();
+    const opening = rest.open("192.0.2.7", undefined);
+    runtime.settle();
+    const opened = await opening;
+    if (opened.status !== "opened") throw new Error(opened.status);
+    const ann = world.connect();
+    ann.ask("l", "k", "10");
+    runtime.settle();
+    const mend = breakKey(world, "k");
+    const request = { type: "renew", key: "k", token: ann.token, leaseSeconds: 30 } as const;
+    const claim = { leaseSeconds: 60, waitMs: 10_000, sessionless: { kind: "file", tag: "t", note: "" } } as const;
+    const outcomes: string[] = [];
+    for (const [name, ask] of Object.entries({
+      perform: () => rest.perform(opened.id, { request, label: undefined }, signal),
+      claim: () => keys.claim("k", claim, signal),
+      current: () => keys.ask("k", { type: "current" }),
+    })) {
+      ask().then(
+        () => outcomes.push(`${name} answered`),
+        () => outcomes.push(`${name} rejected`),
+      );
+      runtime.settle();
+      for (let tick = 0; tick < 10; tick += 1) await Promise.resolve();
+    }
+    mend();
+    runtime.advance(2_000);
+    expect(outcomes).toEqual(["perform rejected", "claim rejected", "current rejected"]);
+    expect(world.host.keys.get("k")?.engine.view()).toMatchObject({ holderCount: 1, waiters: 0 });
+    const again = rest.perform(opened.id, { request, label: undefined }, signal);
+    runtime.settle();
+    expect(await again).toMatchObject({ status: "ok", leaseSeconds: 30 });
+  });
 });
 
 describe("a database that can no longer be read", () => {

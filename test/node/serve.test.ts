@@ -50,6 +50,18 @@ describe("two services in one process", () => {
   });
 });
 
+describe("a program with a service in it", () => {
+  it("keeps its own Request and Response", async () => {
+    const before = [globalThis.Request, globalThis.Response];
+    const service = await start();
+    const reply = await get(service, "/health");
+    expect(reply.status).toBe(200);
+    expect([globalThis.Request, globalThis.Response]).toEqual(before);
+    // Another test of this process may have started a service before: a class that replaces Node's own extends it.
+    expect(before.map((each) => Object.getPrototypeOf(each))).toEqual([Function.prototype, Function.prototype]);
+  });
+});
+
 describe("an upgrade", () => {
   it("is counted as 101, and one that is refused as what it was answered", async () => {
     const service = await start();

@@ -269,7 +269,7 @@ export class Client {
 
   #start(): SocketSession {
     const { config, now } = this.#deployment;
-    this.#stored.useShelf();
+    this.#stored.keepKeysWithSocket();
     const random = () => this.#deployment.random();
     return new SocketSession(origin(this.#stored, { session: this.#name, config, random, now }));
   }

@@ -20,23 +20,23 @@ export class Stored implements SessionRecords {
   readonly #keys = new Set<string>();
   readonly #values = new Map<RecordName, unknown>();
   /** Keys that are kept with the socket of the session, and lost with it; undefined if it has none to keep them. */
-  #shelf: Set<string> | undefined;
+  #keysOfSocket: Set<string> | undefined;
 
   /** The session has a socket. If it ends with it, it needs its keys no longer than that. */
-  useShelf(): void {
-    if (!this.#values.has("resumption") && !this.#values.has("ending")) this.#shelf ??= new Set();
+  keepKeysWithSocket(): void {
+    if (!this.#values.has("resumption") && !this.#values.has("ending")) this.#keysOfSocket ??= new Set();
   }
 
-  loseShelf(): void {
-    this.#shelf = undefined;
+  loseSocket(): void {
+    this.#keysOfSocket = undefined;
   }
 
   hasKey(key: string): boolean {
-    return this.#keys.has(key) || this.#shelf?.has(key) === true;
+    return this.#keys.has(key) || this.#keysOfSocket?.has(key) === true;
   }
 
   keys(): string[] {
-    return [...this.#keys, ...(this.#shelf ?? [])];
+    return [...this.#keys, ...(this.#keysOfSocket ?? [])];
   }
 
   get(name: RecordName): unknown {
@@ -49,7 +49,7 @@ export class Stored implements SessionRecords {
 
   /** Stores what an effect says. False if it says nothing of that. */
   take(effect: Effect): boolean {
-    if (effect.type === "storeKey") (this.#shelf ?? this.#keys).add(effect.key);
+    if (effect.type === "storeKey") (this.#keysOfSocket ?? this.#keys).add(effect.key);
     else if (effect.type === "forgetKeys") for (const key of effect.keys) this.#forget(key);
     else if (effect.type === "put") this.#put(effect.name, effect.value);
     else if (effect.type === "left") {
@@ -62,19 +62,19 @@ export class Stored implements SessionRecords {
   clear(): void {
     this.#keys.clear();
     this.#values.clear();
-    this.#shelf = undefined;
+    this.#keysOfSocket = undefined;
   }
 
   #forget(key: string): void {
     this.#keys.delete(key);
-    this.#shelf?.delete(key);
+    this.#keysOfSocket?.delete(key);
   }
 
   #put(name: RecordName, value: unknown): void {
     this.#values.set(name, value);
     if (name !== "resumption" && name !== "ending") return;
-    for (const key of this.#shelf ?? []) this.#keys.add(key);
-    this.#shelf = undefined;
+    for (const key of this.#keysOfSocket ?? []) this.#keys.add(key);
+    this.#keysOfSocket = undefined;
   }
 }
 

@@ -94,7 +94,7 @@ export class SocketHost extends SessionHost<SocketSession> {
     const socket = this.#socket;
     this.#socket = undefined;
     this.#attachment = undefined;
-    this.stored.loseShelf();
+    this.stored.loseSocket();
     socket?.break(VANISHED);
     for (const attempt of this.#attempts.values()) attempt.refuse("unavailable");
     this.#attempts.clear();
@@ -110,7 +110,7 @@ export class SocketHost extends SessionHost<SocketSession> {
     this.run((session) => {
       this.#socket = socket;
       this.#savedRevision = undefined;
-      this.stored.useShelf();
+      this.stored.keepKeysWithSocket();
       session.opened(CLIENT);
     });
     if (this.#socket !== socket) socket.refuse("unavailable");

@@ -70,8 +70,8 @@ class Output implements IncomingCarrier {
   readonly #batch: Batch;
   readonly #carrier: Carrier;
   #unsent: string[] = [];
-  /** The batch whose failure closes the connection. */
-  #turn = -1;
+  /** The number of the batch whose failure closes the connection. */
+  #lastBatch = -1;
 
   constructor(batch: Batch, carrier: Carrier) {
     this.#batch = batch;
@@ -101,8 +101,8 @@ class Output implements IncomingCarrier {
 
   /** If this batch fails, answers are lost, and perhaps questions: the other deployment has to know that. */
   closeIfFailed(): void {
-    if (this.#turn === this.#batch.turn) return;
-    this.#turn = this.#batch.turn;
+    if (this.#lastBatch === this.#batch.number) return;
+    this.#lastBatch = this.#batch.number;
     this.#batch.afterwards(
       () => {},
       () => {

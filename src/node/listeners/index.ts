@@ -16,7 +16,7 @@ import { type Listener, listen, PortTakenFailure } from "./listen.ts";
 import { WriteTimeout } from "./outbox.ts";
 import type { Shared } from "./socket-carrier.ts";
 import { acceptTcp, type TcpRefusal } from "./tcp.ts";
-import { type Hosts, WebSockets } from "./websocket.ts";
+import { type Admitters, WebSockets } from "./websocket.ts";
 
 /** What a port serves. */
 export type PortName = "dflockd" | "http" | "godistlock" | "relay";
@@ -26,7 +26,7 @@ export interface PortOptions extends Address {
   readonly isOptional?: boolean;
 }
 
-export interface ListenerOptions extends Hosts {
+export interface ListenerOptions extends Admitters {
   /** A port number of 0 picks a free one. */
   readonly ports: Readonly<Partial<Record<PortName, PortOptions | undefined>>>;
   /** The app, called with the address of the connection. */
@@ -179,14 +179,14 @@ const MISCONFIGURED: Readonly<Record<SocketProtocol, string>> = {
   godistlock: errorLine({ word: "internal", nonce: NO_NONCE }),
 };
 
-function admitClient({ clients }: Hosts, protocol: SocketProtocol, address: string): Admission | TcpRefusal {
+function admitClient({ clients }: Admitters, protocol: SocketProtocol, address: string): Admission | TcpRefusal {
   if (!clients) return { reason: "misconfigured", reply: MISCONFIGURED[protocol] };
   const known = { isAuthenticated: false, rights: ALL_BUT_ADMIN, label: undefined, hasWindow: false };
   const admission = clients.admit({ protocol, transport: "tcp", address, ...known });
   return typeof admission === "string" ? { reason: admission } : admission;
 }
 
-function admitPeer({ peers }: Hosts, address: string): Admission | TcpRefusal {
+function admitPeer({ peers }: Admitters, address: string): Admission | TcpRefusal {
   if (!peers) return { reason: "unknown_relay", reply: errorLine({ word: "unknown-relay", nonce: NO_NONCE }) };
   const admission = peers.admit({ address, isKnown: false, hasWindow: false });
   return typeof admission === "string" ? { reason: admission } : admission;

@@ -24,8 +24,8 @@ export interface UpgradeRequest {
   readonly address: string;
 }
 
-/** Who is let in. `clients` is undefined if the service is misconfigured, `peers` if it belongs to no group. */
-export interface Hosts {
+/** What decides who is let in. `clients` is undefined if the service is misconfigured, `peers` if it belongs to no group. */
+export interface Admitters {
   readonly clients: Clients | undefined;
   readonly peers: Peers | undefined;
 }
@@ -33,7 +33,7 @@ export interface Hosts {
 /** Makes WebSockets of upgrade requests. */
 export class WebSockets implements Sockets {
   readonly #shared: Shared;
-  readonly #hosts: Hosts;
+  readonly #admitters: Admitters;
   readonly #requests = new WeakMap<Request, UpgradeRequest>();
   readonly #switched = new WeakSet<Request>();
   readonly #server = new WebSocketServer<typeof ServerSocket>({
@@ -53,9 +53,9 @@ export class WebSockets implements Sockets {
   /** Headers of the handshake under way. */
   #headers: Iterable<[string, string]> = [];
 
-  constructor(shared: Shared, hosts: Hosts) {
+  constructor(shared: Shared, admitters: Admitters) {
     this.#shared = shared;
-    this.#hosts = hosts;
+    this.#admitters = admitters;
     this.#server.on("headers", (lines: string[]) => {
       for (const [name, value] of this.#headers) lines.push(`${name}: ${value}`);
     });
@@ -94,7 +94,7 @@ export class WebSockets implements Sockets {
   }
 
   async #admit(arrival: Arrival, peerAddress: string): Promise<Admission | ArrivalRefusal> {
-    const { clients, peers } = this.#hosts;
+    const { clients, peers } = this.#admitters;
     if (arrival.type === "peer") {
       const { isKnown, hasWindow } = arrival;
       return peers?.admit({ address: peerAddress, isKnown, hasWindow }) ?? "unavailable";

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { connect } from "../../../src/client/index.ts";
+import { HOSTS } from "../../support/hosts.ts";
 import { startServer, type TestServer } from "../../support/server.ts";
 import { finish, printed, start, urlOf } from "../processes.ts";
 import { eventually } from "../support.ts";
@@ -34,6 +35,24 @@ const json = async (...args: string[]): Promise<Record<string, unknown>> => {
   return { code, ...JSON.parse(stdout) };
 };
 const client = (label?: string) => connect(urlOf(server), { token: TOKEN, ...(label === undefined ? {} : { label }) });
+
+describe.each(HOSTS)("run, with the service on $name", (host) => {
+  it("holds the lock while its command runs, hands it to the next in the queue, and passes on the exit code", async () => {
+    await using service = await host.start();
+    const open = { HOLDFAST_URL: urlOf(service) };
+    await using locks = connect(urlOf(service));
+    const script = 'echo "$HOLDFAST_KEY"; read line; exit 4';
+    await using running = start(["run", "--key", "desk", "--tag", "ada", "--", "sh", "-c", script], open);
+    await printed(running, "desk\n");
+    expect((await locks.query("desk"))?.held_by[0]?.label).toBe("ada");
+    const next = finish(["run", "--key", "desk", "--", "echo", "next"], open);
+    await eventually("a waiter", async () => (await locks.query("desk"))?.waiters === 1);
+    running.child.stdin?.end();
+    expect(await running.exited).toEqual({ code: 4, signal: null });
+    expect(await next).toEqual({ code: 0, stdout: "next\n", stderr: "" });
+    expect((await locks.query("desk"))?.holders).toBe(0);
+  });
+});
 
 describe("lock", () => {
   it("prints the grant, holds until standard input ends, and then lets go", async () => {

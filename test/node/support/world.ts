@@ -1,4 +1,5 @@
 import { readConfig } from "../../../src/core/config/config.ts";
+import { reportFor } from "../../../src/node/client-reports.ts";
 import type { Carrier, Connection } from "../../../src/node/clients.ts";
 import { NodeHost } from "../../../src/node/host.ts";
 import { serviceOf } from "../../../src/node/service.ts";
@@ -147,8 +148,7 @@ export class World {
   }
 
   get service(): Service {
-    const sockets = { upgrade: () => Promise.resolve({ status: "unavailable" } as const) };
-    return serviceOf(this.host, { sockets, group: undefined });
+    return portOf(this.host);
   }
 
   /** The process dies and another one takes over. */
@@ -199,7 +199,14 @@ export class World {
       log: (_, event) => this.logged.push(event),
       failed: (fault) => this.faults.push(fault),
     });
+    host.reports = (ask, scope) => reportFor(portOf(host), ask, scope);
     host.load();
     return host;
   }
+}
+
+/** The service port without sockets and groups. */
+function portOf(host: NodeHost): Service {
+  const sockets = { upgrade: () => Promise.resolve({ status: "unavailable" } as const) };
+  return serviceOf(host, { sockets, group: undefined });
 }

@@ -63,7 +63,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "what a failed batch has caused still happens",
     file: "batch.ts",
-    code: ".filter(({ cause }) => cause !== this.#turn)",
+    code: ".filter(({ cause }) => cause !== this.#number)",
     planted: "",
   },
   {
@@ -76,10 +76,10 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a caller whose command throws is never answered",
     file: "batch.ts",
-    code: `this.afterwards(() => tell(), reject);
-      const result = command();`,
-    planted: `const result = command();
-      this.afterwards(() => tell(), reject);`,
+    code: `this.afterwards(() => resolve(result), reject);
+      result = command();`,
+    planted: `result = command();
+      this.afterwards(() => resolve(result), reject);`,
   },
   {
     what: "a key whose command has thrown is used as it is",
