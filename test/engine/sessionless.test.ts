@@ -135,10 +135,10 @@ describe("a claim of a semaphore", () => {
     expect([story.rowsWritten, story.observed(), story.engine.view().waiters]).toEqual([0, [], 0]);
   });
 
-  it("of another limit than the key's is refused", () => {
+  it("of another limit than the key's is refused, and told the key's", () => {
     const story = new Story({ limit: 2 });
     worker(story, "a");
-    expect(worker(story, "b", { limit: 3 })).toMatchObject({ status: "limit_mismatch" });
+    expect(worker(story, "b", { limit: 3 })).toMatchObject({ status: "limit_mismatch", limit: 2 });
   });
 });
 

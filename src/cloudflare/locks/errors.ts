@@ -20,12 +20,12 @@ export function locksError(name: LocksErrorName, text: string): Error {
   return error;
 }
 
-type Refused = Exclude<ClaimEnd["status"], "granted" | "timeout">;
+type Refused = Exclude<ClaimEnd, { readonly status: "granted" | "timeout" }>;
+type PlainStatus = Exclude<Refused["status"], "limit_mismatch">;
 
-const REFUSALS: Record<Refused, readonly [name: LocksErrorName, reason: string]> = {
+const REFUSALS: Record<PlainStatus, readonly [name: LocksErrorName, reason: string]> = {
   max_locks: ["CapacityError", "the service has as many keys as MAX_LOCKS allows"],
   max_waiters: ["CapacityError", "its queue is as long as MAX_WAITERS allows"],
-  limit_mismatch: ["LimitMismatchError", "it is in use with another limit than the option says"],
   lease_expired: ["LockLostError", "it was granted and lost again before it could be handed over"],
   fence_persistence: ["UnavailableError", "it has no fence left to grant"],
   unavailable: ["UnavailableError", "nothing can be stored"],
@@ -35,8 +35,10 @@ const REFUSALS: Record<Refused, readonly [name: LocksErrorName, reason: string]>
 };
 
 /** Why a claim was not granted. */
-export function refusalOf(key: string, status: Refused, limit: number): Error {
-  const [name, reason] = REFUSALS[status];
-  const asked = name === "LimitMismatchError" ? ` ${limit}` : "";
-  return locksError(name, `no lock on key ${JSON.stringify(key)}: ${reason}${asked}`);
+export function refusalOf(key: string, refused: Refused, limit: number): Error {
+  const named = `key ${JSON.stringify(key)}`;
+  if (refused.status === "limit_mismatch")
+    return locksError("LimitMismatchError", `${named} is in use with limit ${refused.limit}, not ${limit}`);
+  const [name, reason] = REFUSALS[refused.status];
+  return locksError(name, `no lock on ${named}: ${reason}`);
 }

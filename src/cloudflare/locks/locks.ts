@@ -160,7 +160,7 @@ function grantOf(
   endOf: (expiresAt: number) => number,
 ): Grant | undefined {
   if (end.status === "timeout") return undefined;
-  if (end.status !== "granted") throw refusalOf(key, end.status, limit);
+  if (end.status !== "granted") throw refusalOf(key, end, limit);
   const { token, hold } = end;
   const lock = { key, token, fence: hold.fence, lease: leaseSeconds * 1000, expiresAt: endOf(hold.expiresAt) };
   return { lock, request };

@@ -51,7 +51,9 @@ export type ClaimOutcome =
   | Queued
   /** It may not wait: nothing has changed. `at`: the time by the key's clock. */
   | (WouldWait & { readonly at: number })
-  | WithHoldIfAny<"timeout" | "limit_mismatch">
+  | WithHoldIfAny<"timeout">
+  /** `limit`: that of the key. */
+  | (WithHoldIfAny<"limit_mismatch"> & { readonly limit: number })
   | Refusal<"max_locks" | "max_waiters" | "fence_persistence" | "lease_expired">;
 
 /** Which hold is meant: any, the one with one of these fences (16 hex digits each), or the one with this mark. */
@@ -121,10 +123,9 @@ export class SessionlessHolds {
       case "would_wait":
         return { status, at: now };
       case "timeout":
-      case "limit_mismatch": {
-        const hold = this.current(now);
-        return { status, ...(hold && { hold }) };
-      }
+        return { status, ...this.#currentIfAny(now) };
+      case "limit_mismatch":
+        return { status, limit: this.#holds.limit, ...this.#currentIfAny(now) };
       case "unknown":
         return { status: "lease_expired" };
       default:
@@ -163,6 +164,11 @@ export class SessionlessHolds {
   #confirm(slot: Slot, now: number): void {
     if (!slot.isReported) this.#holds.report(slot, now);
     if (!slot.request.startsWith(CONFIRMED)) this.#holds.reassign(slot, CONFIRMED + slot.request);
+  }
+
+  #currentIfAny(now: number): { readonly hold?: CurrentHold } {
+    const hold = this.current(now);
+    return hold ? { hold } : {};
   }
 
   /** The slot that is meant, or why it must not be touched. */

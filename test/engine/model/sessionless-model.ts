@@ -101,7 +101,8 @@ export class SessionlessModel {
     const { status } = outcome as { status: string };
     if (status === "granted") return this.#granted(request, now) ?? { status: "granted, and not held" };
     if (status === "would_wait") return { status, at: now };
-    if (status === "timeout" || status === "limit_mismatch") return { status, ...this.#shown(now) };
+    if (status === "timeout") return { status, ...this.#shown(now) };
+    if (status === "limit_mismatch") return { status, limit: this.#key.limit, ...this.#shown(now) };
     return { status: status === "unknown" ? "lease_expired" : status };
   }
 
