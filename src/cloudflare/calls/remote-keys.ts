@@ -28,7 +28,7 @@ export interface SessionlessKeys {
   current(key: string): Promise<CurrentHold | null>;
   refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome>;
   remove(key: string, selector: HoldSelector): Promise<RemoveOutcome>;
-  /** Whoever has the token may release and renew the hold. */
+  /** The token is all it takes to release and renew a hold. */
   release(key: string, token: string, session: string): Promise<ReleaseOutcome>;
   renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome>;
   /** The caller's end of a socket to the key. The claim is sent on it, and its outcome arrives on it. */

@@ -16,7 +16,7 @@ export interface LockOptions extends RenewOptions {
   readonly label?: string | undefined;
 }
 
-/** A lock that belongs to whoever has its token, until it is released or its lease ends. */
+/** A lock. Its token is all it takes to renew and release it. */
 export interface AcquiredLock {
   readonly key: string;
   readonly token: string;
