@@ -151,7 +151,8 @@ export default defineConfig({
           cloudflareTest({
             ...QUIET,
             wrangler: { configPath: "./examples/worker/wrangler.toml" },
-            miniflare: { r2Buckets: ["BUCKET"] },
+            // The Worker itself runs beside the service, in test/e2e/examples.test.ts.
+            miniflare: { r2Buckets: ["BUCKET"], serviceBindings: { LOCKS: () => new Response() as never } },
           }),
         ],
         resolve: { alias: { "holdfast-client": fileURLToPath(new URL("./src/client/index.ts", import.meta.url)) } },

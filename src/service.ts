@@ -13,9 +13,11 @@ import type {
   KeyCommandOf,
   KeyOutcomeOf,
   KeyView,
+  Queued,
   Refusal,
   StealOutcome,
   WaiterView,
+  WouldWait,
 } from "./core/engine/index.ts";
 import type { PeerView } from "./core/group/presence.ts";
 import type { HistoryView } from "./core/key/history.ts";
@@ -96,7 +98,7 @@ export interface Claim extends Pick<ClaimCommand, "leaseSeconds" | "waitMs"> {
 }
 
 /** A decided claim; `unavailable` if nothing can be stored. */
-export type ClaimEnd = Exclude<ClaimOutcome, { readonly status: "queued" }> | Refusal<"unavailable"> | Left;
+export type ClaimEnd = Exclude<ClaimOutcome, Queued | WouldWait> | Refusal<"unavailable"> | Left;
 
 export interface RestSessions {
   /** Opens a session for a client at this address, unless a cap forbids it: then nothing is left behind. */

@@ -92,6 +92,7 @@ ${table(["", "rows written", "requests", "active time", "Worker requests", "rows
   The client library sends a heartbeat every 2.5 seconds. The platform answers it without waking anything; if it charges
   these as messages, they are ${dollars(beats)} for a million hours of an open connection.
 - A **connection** costs the upgrade, its place in the directory, and leaving it.
+- A **service binding** ([workers.md](workers.md)) has neither connection nor session. Calls between Workers are not charged.
 
 ## Prices
 

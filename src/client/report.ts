@@ -3,7 +3,7 @@ export interface Holder {
   /** The session's number. */
   readonly owner_conn_id: number;
   /** For holders and waiters without a session. */
-  readonly protocol?: "file" | "terraform";
+  readonly protocol?: "file" | "terraform" | "worker";
   /** The client's label, if it has one. */
   readonly label?: string;
   /** 16 hex digits; never the token. */
@@ -25,7 +25,7 @@ export interface Waiter {
   /** The session's number. */
   readonly owner_conn_id: number;
   /** For holders and waiters without a session. */
-  readonly protocol?: "file" | "terraform";
+  readonly protocol?: "file" | "terraform" | "worker";
   /** The client's label, if it has one. */
   readonly label?: string;
   /** RFC 3339, UTC. */

@@ -26,7 +26,7 @@ export function ownerIdOf(session: string): number {
 }
 
 /** Protocols whose holders have no session. */
-export const SESSIONLESS = ["file", "terraform", "relay"] as const;
+export const SESSIONLESS = ["file", "terraform", "relay", "worker"] as const;
 export type SessionlessProtocol = (typeof SESSIONLESS)[number];
 
 /** How a holder talks to the service. WebSocket and TCP clients speak dflockd's protocol. */

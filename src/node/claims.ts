@@ -106,7 +106,8 @@ export class Claims {
 
   /** Tells the outcome once it is durable. If its client has hung up by then, the claim is withdrawn. */
   #answer(request: string, outcome: ClaimOutcome, { resolve }: Waiting): void {
-    if (outcome.status === "queued") return;
+    // Claims of this host may always wait.
+    if (outcome.status === "queued" || outcome.status === "would_wait") return;
     this.#parts.batch.afterwards(() => {
       // Aborted meanwhile, and withdrawn.
       if (!this.#waiting.delete(request)) return;

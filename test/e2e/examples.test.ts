@@ -1,11 +1,16 @@
-/** The Node program of examples/, as its user runs it. */
+/** The programs of examples/, as their users run them. */
 import { execFile } from "node:child_process";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { connect } from "../../src/client/index.ts";
+import { startWorker, type TestWorker } from "../support/cloudflare-server.ts";
 import { poll } from "../support/poll.ts";
 import { startServer, type TestServer } from "../support/server.ts";
+import { storageFolder } from "../support/storage.ts";
+import { bundleWorker } from "../support/worker.ts";
 
 const ADMIN = "the operator's token";
 const NIGHTLY = fileURLToPath(new URL("../../examples/node/nightly.ts", import.meta.url));
@@ -37,5 +42,38 @@ describe("the nightly job", () => {
     await poll("the job to start", 10_000, async () => (await admin.query("nightly"))?.holders === 1 || undefined);
     await using _stolen = await admin.acquire("nightly", { steal: true });
     expect(await job).toMatchObject({ code: 1, stdout: expect.stringContaining("stopped: nightly is lost: stolen\n") });
+  });
+});
+
+describe("the Worker with a service binding", () => {
+  const folder = storageFolder();
+  let workers: TestWorker;
+  beforeAll(async () => {
+    const script = join(folder, "ledger.js");
+    await bundleWorker(fileURLToPath(new URL("../../examples/worker/index.ts", import.meta.url)), script);
+    const objects = [{ name: "LEDGER", class_name: "Ledger" }];
+    const services = { LOCKS: { service: "main", entrypoint: "Locks" } };
+    const ledger = { name: "ledger", script, compatibilityFlags: [], objects, services };
+    workers = await startWorker({ neighbours: [ledger] });
+  });
+  afterAll(async () => {
+    await workers?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const ask = (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${workers.portOf("ledger")}/${path}`, init);
+  const add = (path: string, amount: number) => ask(path, { method: "POST", body: String(amount) });
+
+  it("loses no change, however many come at once", async () => {
+    const replies = await Promise.all(Array.from({ length: 8 }, () => add("many", 5)));
+    expect(replies.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    for (const reply of replies) await reply.text();
+    expect(await (await ask("many")).json()).toEqual({ balance: 40 });
+  });
+
+  it("says that it is busy while another client holds the lock", async () => {
+    await using locks = connect(`http://127.0.0.1:${workers.httpPort}`);
+    await using _lock = await locks.acquire("ledger:busy");
+    const reply = await add("busy", 1);
+    expect([reply.status, await reply.text()]).toEqual([503, "busy"]);
   });
 });

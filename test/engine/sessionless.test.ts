@@ -93,6 +93,55 @@ describe("a holder without a session", () => {
   });
 });
 
+describe("a claim of a semaphore", () => {
+  const worker = (story: Story, name: string, { limit = 2, wait = 0, mayWait }: WorkerTerms = {}) => {
+    const sessionless = { kind: "worker", note: "", tag: "billing" };
+    const terms = { session: `worker:${name}`, request: name, leaseSeconds: 60, waitMs: wait * 1000, sessionless };
+    const command = { ...terms, limit, ...(mayWait === false && { mayWait }) };
+    return story.run({ do: "claim", command }) as ClaimOutcome;
+  };
+  interface WorkerTerms {
+    limit?: number;
+    wait?: number;
+    mayWait?: false;
+  }
+  const tokenOf = (outcome: ClaimOutcome) => (outcome.status === "granted" ? outcome.token : "");
+
+  it("is granted while a slot is free, and waits for one after that", () => {
+    const story = new Story({ limit: 2 });
+    const granted = [worker(story, "a"), worker(story, "b")];
+    expect(granted.map(({ status }) => status)).toEqual(["granted", "granted"]);
+    expect(worker(story, "c", { wait: 9 })).toEqual({ status: "queued" });
+    story.release(tokenOf(granted[0] as ClaimOutcome));
+    expect(collect(story, "c")).toMatchObject({ status: "granted", hold: { session: "worker:c" } });
+    expect(story.holders()).toEqual(["worker:b", "worker:c"]);
+  });
+
+  it("is told the token of its own hold, and the token of no other", () => {
+    const story = new Story({ limit: 2 });
+    const [a, b] = [worker(story, "a"), worker(story, "b")];
+    expect(tokenOf(a)).toHaveLength(32);
+    expect(worker(story, "a")).toEqual(a);
+    expect(tokenOf(b)).not.toBe(tokenOf(a));
+    expect(worker(story, "c")).not.toHaveProperty("token");
+  });
+
+  it("that may not wait is told so, and leaves nothing behind", () => {
+    const story = new Story({ limit: 2 });
+    worker(story, "a");
+    worker(story, "b");
+    story.observed();
+    expect(worker(story, "c", { wait: 9, mayWait: false })).toEqual({ status: "would_wait", at: story.now });
+    expect([story.rowsWritten, story.observed(), story.engine.view().waiters]).toEqual([0, [], 0]);
+  });
+
+  it("of another limit than the key's is refused, and told the key's", () => {
+    const story = new Story({ limit: 2 });
+    worker(story, "a");
+    expect(worker(story, "b", { limit: 3 })).toMatchObject({ status: "limit_mismatch", limit: 2 });
+  });
+});
+
 describe("the same claim again", () => {
   it("changes nothing: by its mark, if it is of the same kind, or by its request", () => {
     const story = new Story();

@@ -1,31 +1,11 @@
-/** The Worker of examples/, and the fence recipes for what Workers write to, in workerd with the real service beside it. */
+/** The fence recipes for what Workers write to, in workerd with the real service beside it. */
 import { env } from "cloudflare:workers";
-import { describe, expect, inject, it } from "vitest";
+import { expect, inject, it } from "vitest";
 import { writeFenced } from "../../examples/fencing/object-store.ts";
 import { r2Object } from "../../examples/fencing/r2.ts";
-import worker from "../../examples/worker/index.ts";
-import { connect } from "../../src/client/index.ts";
 import { staleHolder } from "../support/stale-holder.ts";
 
 const LOCKS_URL = inject("locksUrl");
-const ask = (path: string, init?: RequestInit) =>
-  worker.fetch(new Request(`http://ledger/${path}`, init), { ...env, LOCKS_URL });
-const add = (path: string, amount: number) => ask(path, { method: "POST", body: String(amount) });
-
-describe("the Worker", () => {
-  it("loses no change, however many come at once", async () => {
-    const replies = await Promise.all(Array.from({ length: 8 }, () => add("many", 5)));
-    expect(replies.map(({ status }) => status)).toEqual(Array(8).fill(200));
-    expect(await (await ask("many")).json()).toEqual({ balance: 40 });
-    for (const reply of replies) await reply.text();
-  });
-
-  it("says that it is busy while somebody else holds the lock", async () => {
-    await using locks = connect(LOCKS_URL);
-    await using _lock = await locks.acquire("ledger:busy");
-    expect((await add("busy", 1)).status).toBe(503);
-  });
-});
 
 it("a Durable Object takes no write of a holder that has lost the lock", async () => {
   const ledger = env.LEDGER.getByName("stale");

@@ -5,9 +5,19 @@ import { freePort } from "../cli/support.ts";
 import { poll, sleep } from "./poll.ts";
 import { isHealthy, type ServerOptions, START_DEADLINE_MS, type TestServer } from "./server.ts";
 import { storageFolder } from "./storage.ts";
-import { startWorkerd } from "./workerd.ts";
+import { type Neighbour, startWorkerd } from "./workerd.ts";
 
-export async function startWorker(options: ServerOptions = {}): Promise<TestServer> {
+export interface WorkerOptions extends ServerOptions {
+  /** Other Workers in the same process, with bindings to this one. */
+  readonly neighbours?: readonly Neighbour[];
+}
+
+export interface TestWorker extends TestServer {
+  /** The HTTP port of a neighbour. */
+  portOf(neighbour: string): number;
+}
+
+export async function startWorker(options: WorkerOptions = {}): Promise<TestWorker> {
   const dataDir = storageFolder();
   const variables: Record<string, string> = { ...options.variables };
   const hasRelay = options.hasRelay === true || options.relayPort !== undefined;
@@ -22,6 +32,7 @@ export async function startWorker(options: ServerOptions = {}): Promise<TestServ
       storage: dataDir,
       variables: { GODISTLOCK_PORT: String(godistlock), RELAY_PORT: String(relay), ...variables },
       tcp: { dflockd: 0, godistlock, ...(hasRelay && { relay }) },
+      neighbours: options.neighbours,
       log: (text) => {
         log += text;
       },
@@ -57,6 +68,7 @@ export async function startWorker(options: ServerOptions = {}): Promise<TestServ
     get godistlockPort() {
       return current.ports.godistlock ?? 0;
     },
+    portOf: (neighbour) => current.ports[neighbour] ?? 0,
     get pid() {
       return current.pid;
     },

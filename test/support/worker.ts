@@ -17,13 +17,11 @@ export interface Worker {
 
 const fileOf = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 
-export default async function setup(project: TestProject): Promise<() => void> {
-  const folder = mkdtempSync(join(tmpdir(), "holdfast-worker-"));
-  const config = readWranglerConfig(fileOf("wrangler.toml"));
-  const script = join(folder, "worker.js");
+/** Makes a Worker one file. */
+export async function bundleWorker(entryPoint: string, outfile: string): Promise<void> {
   await build({
-    entryPoints: [fileOf(config.main)],
-    outfile: script,
+    entryPoints: [entryPoint],
+    outfile,
     bundle: true,
     format: "esm",
     target: "es2024",
@@ -34,6 +32,13 @@ export default async function setup(project: TestProject): Promise<() => void> {
     jsx: "automatic",
     logLevel: "error",
   });
+}
+
+export default async function setup(project: TestProject): Promise<() => void> {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-worker-"));
+  const config = readWranglerConfig(fileOf("wrangler.toml"));
+  const script = join(folder, "worker.js");
+  await bundleWorker(fileOf(config.main), script);
   project.provide("worker", {
     script,
     compatibilityDate: config.compatibility_date as string,

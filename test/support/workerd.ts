@@ -9,6 +9,19 @@ import type { Worker } from "./worker.ts";
 
 const { default: WORKERD } = createRequire(import.meta.url)("workerd") as { readonly default: string };
 
+/** Another Worker in the same process. It has an HTTP socket of its own, by its name. */
+export interface Neighbour extends Pick<Worker, "script" | "compatibilityFlags" | "objects"> {
+  readonly name: string;
+  /** By the name of the binding. The service is `main`, which is holdfast, or another neighbour. */
+  readonly services: Readonly<Record<string, ServiceBinding>>;
+}
+
+export interface ServiceBinding {
+  readonly service: string;
+  readonly entrypoint: string;
+  readonly props?: object | undefined;
+}
+
 export interface WorkerdOptions {
   readonly worker: Worker;
   /** Where the objects' databases are. */
@@ -16,6 +29,7 @@ export interface WorkerdOptions {
   readonly variables: Readonly<Record<string, string>>;
   /** Raw TCP, by the name of the socket; port 0 is any free one. */
   readonly tcp: Readonly<Record<string, number>>;
+  readonly neighbours?: readonly Neighbour[] | undefined;
   readonly log: (text: string) => void;
 }
 
@@ -57,7 +71,8 @@ export async function startWorkerd(options: WorkerdOptions): Promise<RunningWork
     guard.stdin.end();
     await ended;
   };
-  const started = await announced(guard, ["http", ...Object.keys(options.tcp)]);
+  const neighbours = options.neighbours?.map(({ name }) => name) ?? [];
+  const started = await announced(guard, ["http", ...Object.keys(options.tcp), ...neighbours]);
   if (started) return { ...started, kill };
   await kill();
   throw new Error(`workerd did not start: ${output}`);
@@ -86,41 +101,66 @@ function announced(
   });
 }
 
-function configOf({ worker, storage, variables, tcp }: WorkerdOptions): string {
-  const { script, compatibilityDate, compatibilityFlags, objects } = worker;
-  const bindings = [
-    ...objects.map(({ name, class_name }) => `(name = ${text(name)}, durableObjectNamespace = ${text(class_name)})`),
-    ...Object.entries(variables).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`),
-  ];
-  const classes = objects.map(
-    ({ class_name }) =>
-      `(className = ${text(class_name)}, uniqueKey = ${text(`holdfast-${class_name}`)}, enableSql = true)`,
-  );
+function configOf({ worker, storage, variables, tcp, neighbours = [] }: WorkerdOptions): string {
+  const { compatibilityDate } = worker;
+  const texts = Object.entries(variables).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`);
   const sockets = [
     '(name = "http", address = "127.0.0.1:0", http = (), service = "main")',
     ...Object.entries(tcp).map(
       ([name, port]) => `(name = ${text(name)}, address = "127.0.0.1:${port}", tcp = (), service = "main")`,
     ),
+    ...neighbours.map(
+      ({ name }) => `(name = ${text(name)}, address = "127.0.0.1:0", http = (), service = ${text(name)})`,
+    ),
   ];
+  const services = neighbours.map(({ name }, index) => `(name = ${text(name)}, worker = .neighbour${index}),`);
+  const bindingsOf = (wanted: Neighbour["services"]) =>
+    Object.entries(wanted).map(([name, { service, entrypoint, props = {} }]) => {
+      const json = text(JSON.stringify(props));
+      const target = `(name = ${text(service)}, entrypoint = ${text(entrypoint)}, props = (json = ${json}))`;
+      return `(name = ${text(name)}, service = ${target})`;
+    });
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
-    (name = "main", worker = .holdfast),
+    (name = "main", worker = .holdfast), ${services.join(" ")}
     (name = "disk", disk = (path = ${text(storage)}, writable = true)),
     (name = "machine", network = (allow = ["private", "local"])),
   ],
   sockets = [${sockets.join(", ")}],
 );
-const holdfast :Workerd.Worker = (
+const holdfast :Workerd.Worker = ${workerConfig("holdfast", worker, compatibilityDate, texts)};
+${neighbours
+  .map((each, index) => {
+    const config = workerConfig(each.name, each, compatibilityDate, bindingsOf(each.services));
+    return `const neighbour${index} :Workerd.Worker = ${config};`;
+  })
+  .join("\n")}
+`;
+}
+
+function workerConfig(
+  name: string,
+  { script, compatibilityFlags, objects }: Omit<Worker, "compatibilityDate">,
+  compatibilityDate: string,
+  bindings: readonly string[],
+): string {
+  const namespaces = objects.map(
+    ({ name: binding, class_name }) => `(name = ${text(binding)}, durableObjectNamespace = ${text(class_name)})`,
+  );
+  const classes = objects.map(
+    ({ class_name }) =>
+      `(className = ${text(class_name)}, uniqueKey = ${text(`${name}-${class_name}`)}, enableSql = true)`,
+  );
+  return `(
   modules = [(name = "worker.js", esModule = embed ${text(script)})],
   compatibilityDate = ${text(compatibilityDate)},
   compatibilityFlags = [${compatibilityFlags.map(text).join(", ")}],
-  bindings = [${bindings.join(", ")}],
+  bindings = [${[...namespaces, ...bindings].join(", ")}],
   durableObjectNamespaces = [${classes.join(", ")}],
   durableObjectStorage = (localDisk = "disk"),
   globalOutbound = "machine",
-);
-`;
+)`;
 }
 
 /** A Cap'n Proto string literal. */

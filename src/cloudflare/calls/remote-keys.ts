@@ -9,6 +9,7 @@ import type {
   RelayQuestion,
   ReleaseOutcome,
   RemoveOutcome,
+  RenewOutcome,
   RoundStep,
 } from "../../core/engine/index.ts";
 import { randomHex } from "../../core/hex.ts";
@@ -27,6 +28,9 @@ export interface SessionlessKeys {
   current(key: string): Promise<CurrentHold | null>;
   refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome>;
   remove(key: string, selector: HoldSelector): Promise<RemoveOutcome>;
+  /** The token is all it takes to release and renew a hold. */
+  release(key: string, token: string, session: string): Promise<ReleaseOutcome>;
+  renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome>;
   /** The caller's end of a socket to the key. The claim is sent on it, and its outcome arrives on it. */
   listen(key: string, request: string): Promise<WebSocket>;
 }
@@ -108,6 +112,15 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
   remove(key: string, selector: HoldSelector): Promise<RemoveOutcome> {
     const id = randomHex(8);
     return this.#call(key, (stub) => stub.remove(selector, id));
+  }
+
+  release(key: string, token: string, session: string): Promise<ReleaseOutcome> {
+    const id = randomHex(8);
+    return this.#call(key, (stub) => stub.release(token, session, id));
+  }
+
+  renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome> {
+    return this.#call(key, (stub) => stub.renew(token, leaseSeconds));
   }
 
   relay(key: string, question: RelayQuestion): Promise<RelayAnswer | null> {

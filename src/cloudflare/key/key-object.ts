@@ -173,9 +173,9 @@ export class KeyObject extends DurableObject<Env> {
     return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.steal(fence, context));
   }
 
-  /** Takes the lock for a holder without a session. One that waits needs a listener: see `fetch`. */
+  /** Takes a slot for a holder without a session. One that waits needs a listener: see `fetch`. */
   claim(command: ClaimCommand): Promise<ClaimOutcome> {
-    return this.#commands.useFounded(1, (engine, context) => engine.claim(command, context));
+    return this.#commands.useFounded(command.limit ?? 1, (engine, context) => engine.claim(command, context));
   }
 
   /** The outcome of a claim that was answered `queued`. */

@@ -4,7 +4,7 @@ import type { KeyReport } from "../../client/report.ts";
 export interface GrantRecord {
   readonly fence: string;
   readonly owner_conn_id: number;
-  readonly protocol?: "file" | "terraform";
+  readonly protocol?: "file" | "terraform" | "worker";
   readonly label?: string;
   /** RFC 3339, by the key's clock. */
   readonly granted_at: string;

@@ -38,13 +38,13 @@ export function isolated(text: string): string {
 interface Member {
   readonly label?: string;
   /** For members without a session. */
-  readonly protocol?: "file" | "terraform";
+  readonly protocol?: "file" | "terraform" | "worker";
   readonly owner_conn_id: number;
 }
 
 /** Kind and number of a holder or waiter. */
 export function ownerOf({ protocol, owner_conn_id }: Member): string {
-  const nouns = { file: "file", terraform: "Terraform lock" };
+  const nouns = { file: "file", terraform: "Terraform lock", worker: "Worker" };
   return `${protocol ? nouns[protocol] : "session"} ${owner_conn_id}`;
 }
 

@@ -254,20 +254,19 @@ export class KeyEngine {
   }
 
   /**
-   * Like `acquire` of a lock, for a holder without a session; a refusal names the current holder. Only a claim that may
-   * wait is subject to the cap on waiters. The same claim again is granted the same hold, or is at the same place.
+   * Like `acquire`, for a holder without a session; a refusal names the newest holder. Only a claim that waits is subject
+   * to the cap on waiters. The same claim again is granted the same hold, or is at the same place.
    */
   claim(command: ClaimCommand, context: CommandContext): ClaimOutcome {
     this.tick(context);
-    const { request, waitMs } = command;
+    const { request, waitMs, limit = 1, mayWait = true } = command;
     const confirmed = this.#sessionless.confirmed(request, context.now);
     if (confirmed) return confirmed;
     const standing = this.#sessionless.standing(command, context.now);
     if (standing) return standing;
-    const isRefused = waitMs === 0 && this.limit === 1 && !this.#idleness.isIdle && !this.#books.requests.has(request);
-    if (isRefused) this.#holds.wanted.tell();
-    const outcome = isRefused ? this.#timeout() : this.acquire({ ...command, limit: 1, mayWait: true }, context);
-    return this.#sessionless.claimOutcome(outcome, request, context.now);
+    const outcome = this.acquire({ ...command, limit, mayWait }, context);
+    const isFull = outcome.status === "max_waiters" && waitMs === 0;
+    return this.#sessionless.claimOutcome(isFull ? this.#timeout() : outcome, request, context.now);
   }
 
   /** Like `pickUp`, for a claim. */

@@ -182,7 +182,7 @@ const RULES: { readonly [Type in KeyCommandType]: Rule<Type> } = {
   claim: {
     run: (engine, { command }, context) => engine.claim(command, context),
     missing: { status: "max_locks" },
-    creates: () => 1,
+    creates: ({ command }) => command.limit ?? 1,
     refused: refuse,
   },
   collect: {

@@ -7,6 +7,7 @@ import type {
   Queued,
   Refusal,
   Sessionless,
+  WouldWait,
 } from "./commands.ts";
 import type { Holds } from "./holds.ts";
 import { Slot } from "./slots.ts";
@@ -14,6 +15,10 @@ import { Slot } from "./slots.ts";
 /** A request for a lock by a holder without a session. */
 export interface ClaimCommand extends Pick<AcquireCommand, "session" | "request" | "leaseSeconds" | "waitMs"> {
   readonly sessionless: Sessionless;
+  /** Of a semaphore; absent for a lock. */
+  readonly limit?: number;
+  /** The caller makes the claim again if it would have to wait, in another way. */
+  readonly mayWait?: false;
 }
 
 /** The hold with the highest fence of a key, at the time `at`. */
@@ -41,9 +46,14 @@ interface WithHoldIfAny<Status extends string> {
 
 /** `standing`: the holder made the same claim before, and nothing has changed. Refusals name no hold if the key is free by now. */
 export type ClaimOutcome =
-  | WithHold<"granted" | "standing">
+  | (WithHold<"granted"> & { readonly token: string })
+  | WithHold<"standing">
   | Queued
-  | WithHoldIfAny<"timeout" | "limit_mismatch">
+  /** It may not wait: nothing has changed. `at`: the time by the key's clock. */
+  | (WouldWait & { readonly at: number })
+  | WithHoldIfAny<"timeout">
+  /** `limit`: that of the key. */
+  | (WithHoldIfAny<"limit_mismatch"> & { readonly limit: number })
   | Refusal<"max_locks" | "max_waiters" | "fence_persistence" | "lease_expired">;
 
 /** Which hold is meant: any, the one with one of these fences (16 hex digits each), or the one with this mark. */
@@ -100,7 +110,7 @@ export class SessionlessHolds {
   /** The reply to a claim that was granted and then confirmed by another request. */
   confirmed(request: string, now: number): ClaimOutcome | undefined {
     const slot = this.#books.requests.get(CONFIRMED + request);
-    return slot instanceof Slot ? { status: "granted", hold: currentHold(slot, now) } : undefined;
+    return slot instanceof Slot ? grantedClaim(slot, now) : undefined;
   }
 
   /** The reply to a claim, given the outcome of its request. */
@@ -108,16 +118,14 @@ export class SessionlessHolds {
     switch (status) {
       case "granted": {
         const slot = this.#books.requests.get(request);
-        return slot instanceof Slot ? { status, hold: currentHold(slot, now) } : { status: "lease_expired" };
+        return slot instanceof Slot ? grantedClaim(slot, now) : { status: "lease_expired" };
       }
-      // A claim may always wait.
       case "would_wait":
-        return { status: "timeout" };
+        return { status, at: now };
       case "timeout":
-      case "limit_mismatch": {
-        const hold = this.current(now);
-        return { status, ...(hold && { hold }) };
-      }
+        return { status, ...this.#currentIfAny(now) };
+      case "limit_mismatch":
+        return { status, limit: this.#holds.limit, ...this.#currentIfAny(now) };
       case "unknown":
         return { status: "lease_expired" };
       default:
@@ -158,6 +166,11 @@ export class SessionlessHolds {
     if (!slot.request.startsWith(CONFIRMED)) this.#holds.reassign(slot, CONFIRMED + slot.request);
   }
 
+  #currentIfAny(now: number): { readonly hold?: CurrentHold } {
+    const hold = this.current(now);
+    return hold ? { hold } : {};
+  }
+
   /** The slot that is meant, or why it must not be touched. */
   #select({ kind, which }: HoldSelector, now: number): Slot | WithHold<"mismatch" | "foreign"> | Refusal<"not_held"> {
     const slot = this.#holds.newest;
@@ -166,6 +179,10 @@ export class SessionlessHolds {
     if (this.#holds.limit !== 1 || slot.sessionless?.kind !== kind) return { status: "foreign", hold };
     return matches(slot, which) ? slot : { status: "mismatch", hold };
   }
+}
+
+function grantedClaim(slot: Slot, at: number): ClaimOutcome {
+  return { status: "granted", token: slot.token, hold: currentHold(slot, at) };
 }
 
 function currentHold({ session, fence, leaseSeconds, expiresAt, sessionless }: Slot, at: number): CurrentHold {

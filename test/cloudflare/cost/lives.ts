@@ -1,5 +1,7 @@
 /** The lives that `npm run cost` puts a price on. Each one does its work, checks that it was done, and leaves nothing open. */
 import { evictAllDurableObjects } from "cloudflare:test";
+import { exports } from "cloudflare:workers";
+import type { LocksBinding } from "../../../src/cloudflare/locks/binding.ts";
 import { RestClient, tokenIn } from "../rest.ts";
 import { Client, tokenOf } from "../support.ts";
 import type { Counting } from "./counting.ts";
@@ -193,6 +195,25 @@ const REST: Life = {
   },
 };
 
+/** Another Worker with a service binding. Calls between Workers are not charged, only those of objects. */
+const BINDING: Life = {
+  name: "acquire and release over a service binding, ten cycles a second, key in use",
+  times: 10,
+  budget: { rowsWritten: 2, requests: 2.2, heldMs: 30 },
+  async prepare(counting) {
+    const [locks, key] = [exports.Locks as unknown as LocksBinding, nextKey()];
+    const work = async (times: number) => {
+      for (let count = 0; count < times; count++) {
+        const acquired = await locks.acquire(key);
+        if (!(await locks.release(key, acquired?.token ?? ""))) throw new Error("not released");
+        await counting.pass(100);
+      }
+    };
+    await work(5);
+    return { work: () => work(BINDING.times) };
+  },
+};
+
 /** A connection that comes, takes a lock and goes, until no trace of it is left. The key stays in use. */
 const CHURN: Life = {
   name: "a connection that comes, takes a lock, gives it back and goes",
@@ -245,4 +266,5 @@ export const LIVES: readonly Life[] = [
   PARKED,
   REST,
   CHURN,
+  BINDING,
 ];

@@ -48,4 +48,5 @@ it("who has no session is named by its tag, or by what it is", () => {
   expect(nameOf({ protocol: "file", label: "deploy", owner_conn_id: 7 })).toBe("deploy");
   expect(nameOf({ protocol: "file", owner_conn_id: 7 })).toBe("file 7");
   expect(ownerOf({ protocol: "terraform", label: "ada@laptop", owner_conn_id: 7 })).toBe("Terraform lock 7");
+  expect(ownerOf({ protocol: "worker", label: "worker", owner_conn_id: 7 })).toBe("Worker 7");
 });

@@ -22,26 +22,23 @@ export class SessionlessModel {
       this.#confirm(hold, now);
       return { status: "standing", ...this.#shown(now) };
     }
-    if (command.waitMs === 0 && key.limit === 1 && !key.isIdle) {
-      key.want();
-      return { ...key.timeoutAtOnce(), ...this.#shown(now) };
-    }
-    const outcome = key.acquire({ ...command, limit: 1, mayWait: true }, now, seen);
-    return this.#claimOutcome(outcome, command.request, now);
+    const { request, waitMs, limit = 1, mayWait = true } = command;
+    const outcome = key.acquire({ ...command, limit, mayWait }, now, seen);
+    const isFull = waitMs === 0 && (outcome as { status: string }).status === "max_waiters";
+    return this.#claimOutcome(isFull ? key.timeoutAtOnce() : outcome, request, now);
   }
 
   /** The state of a claim that waited. */
   collect(request: string, now: number): object {
     this.#key.evaluate(now);
-    if (this.#key.holds.some((hold) => hold.request === CONFIRMED + request))
-      return { status: "granted", ...this.#shown(now) };
-    return this.#claimOutcome(this.#key.pickUp(request, now), request, now);
+    const confirmed = this.#granted(CONFIRMED + request, now);
+    return confirmed ?? this.#claimOutcome(this.#key.pickUp(request, now), request, now);
   }
 
   /** The same claim again, after time has passed; undefined if the key does not know it. */
   repeat(request: string, now: number): object | undefined {
-    if (this.#key.holds.some((hold) => hold.request === CONFIRMED + request))
-      return { status: "granted", ...this.#shown(now) };
+    const confirmed = this.#granted(CONFIRMED + request, now);
+    if (confirmed) return confirmed;
     const again = this.#key.repeat(request);
     return again && this.#claimOutcome(again, request, now);
   }
@@ -91,19 +88,21 @@ export class SessionlessModel {
 
   /** The newest hold, as holders without a session are told of it. */
   #shown(at: number): { hold?: object } {
-    if (!this.#newest) return {};
-    const { session, token, leaseSeconds, expiresAt, sessionless } = this.#newest;
-    const hold = { session, fence: fenceOf({ token }), leaseSeconds, expiresAt, at };
-    return { hold: sessionless ? { ...hold, sessionless } : hold };
+    return this.#newest ? { hold: shownOf(this.#newest, at) } : {};
+  }
+
+  /** The reply to the claim that has this hold. */
+  #granted(request: string, at: number): object | undefined {
+    const hold = this.#key.holds.find((each) => each.request === request);
+    return hold && { status: "granted", token: hold.token, hold: shownOf(hold, at) };
   }
 
   #claimOutcome(outcome: object, request: string, now: number): object {
     const { status } = outcome as { status: string };
-    if (status === "granted") {
-      const isOwn = this.#newest?.request === request;
-      return isOwn ? { status, ...this.#shown(now) } : { status: "a lock has one holder" };
-    }
-    if (status === "timeout" || status === "limit_mismatch") return { status, ...this.#shown(now) };
+    if (status === "granted") return this.#granted(request, now) ?? { status: "granted, and not held" };
+    if (status === "would_wait") return { status, at: now };
+    if (status === "timeout") return { status, ...this.#shown(now) };
+    if (status === "limit_mismatch") return { status, limit: this.#key.limit, ...this.#shown(now) };
     return { status: status === "unknown" ? "lease_expired" : status };
   }
 
@@ -116,4 +115,9 @@ export class SessionlessModel {
       (which.by === "fence" ? which.fences.includes(fenceOf(hold)) : hold.sessionless.mark === which.mark);
     return isMeant ? undefined : { status: "mismatch", ...this.#shown(now) };
   }
+}
+
+function shownOf({ session, token, leaseSeconds, expiresAt, sessionless }: Hold, at: number): object {
+  const hold = { session, fence: fenceOf({ token }), leaseSeconds, expiresAt, at };
+  return sessionless ? { ...hold, sessionless } : hold;
 }

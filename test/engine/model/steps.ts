@@ -66,6 +66,9 @@ export type Step =
       readonly mark: Pick;
       readonly waitMs: number;
       readonly leaseSeconds: number;
+      /** It asks for the key as it is, lock or semaphore, and names no mark. */
+      readonly isOfWorker: boolean;
+      readonly mayWait: boolean;
     }
   | {
       readonly step: "refresh";
@@ -152,7 +155,18 @@ const steps: fc.Arbitrary<Step> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ step: fc.constant("endAgain"), ending: fc.nat(3) }) },
   { weight: 3, arbitrary: fc.record({ step: fc.constant("steal"), hold: recent, isHeld: mostly }) },
   { weight: 4, arbitrary: fc.record({ step: fc.constant("renew"), token: recent, leaseSeconds }) },
-  { weight: 9, arbitrary: fc.record({ step: fc.constant("claim"), kind, mark: fc.nat(2), waitMs, leaseSeconds }) },
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      step: fc.constant("claim"),
+      kind,
+      mark: fc.nat(2),
+      waitMs,
+      leaseSeconds,
+      isOfWorker: fc.boolean(),
+      mayWait: mostly,
+    }),
+  },
   {
     weight: 3,
     arbitrary: fc.record({

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import type {
   CancelOptions,
+  ClaimCommand,
   CommandContext,
   NoticeAnswer,
   WaitCommand,
@@ -122,11 +123,19 @@ export class World {
         return;
       }
       case "claim": {
-        const { kind, mark, waitMs, leaseSeconds } = step;
+        const { mark, waitMs, leaseSeconds, isOfWorker } = step;
         const claimant = { id: this.#id("file"), running: new Set<string>(), told: new Set<string>() };
         this.#claimants.push(claimant);
-        const sessionless = { kind, note: claimant.id, tag: `tag of ${claimant.id}`, mark: markOf(mark) };
-        const command = { session: claimant.id, request: this.#id("c"), waitMs, leaseSeconds, sessionless };
+        const shown = { note: claimant.id, tag: `tag of ${claimant.id}` };
+        const terms = { session: claimant.id, request: this.#id("c"), waitMs, leaseSeconds };
+        const command: ClaimCommand = isOfWorker
+          ? {
+              ...terms,
+              limit: this.model.limit,
+              sessionless: { kind: "worker", ...shown },
+              ...(!step.mayWait && { mayWait: false }),
+            }
+          : { ...terms, sessionless: { kind: step.kind, ...shown, mark: markOf(mark) } };
         this.#ask(claimant, { do: "claim", command });
         return;
       }

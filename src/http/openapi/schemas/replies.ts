@@ -16,10 +16,11 @@ const owner = wholeNumber(1, Number.MAX_SAFE_INTEGER).openapi({
   description: "Number of the session, or of the holder without one; not a secret.",
 });
 const label = labelText().optional().openapi({
-  description: "The name the client gave itself; of a file its tag, of a Terraform lock whose it is.",
+  description:
+    "The name the client gave itself; of a file its tag, of a Terraform lock whose it is, of a Worker `worker` if it gave none.",
 });
 const protocol = z
-  .enum(["file", "terraform"])
+  .enum(["file", "terraform", "worker"])
   .optional()
   .openapi({ description: "How it came by its place, if not in the name of a session." });
 const since = z.iso.datetime().openapi({ description: "When this began, by the key's clock." });

@@ -1,0 +1,125 @@
+import { RpcTarget } from "cloudflare:workers";
+import { newSessionlessOwner } from "../../core/session-names.ts";
+import { logged } from "../../log.ts";
+import type { SessionlessKeys } from "../calls/remote-keys.ts";
+import type { AcquiredLock } from "./binding.ts";
+
+/** Renewals within a lease. */
+const RENEWALS = 3;
+/** Timers do not take longer ones. */
+const MAX_PAUSE_MS = 3_600_000;
+/** Pause after a renewal that could not be made. */
+const MAX_RETRY_PAUSE_MS = 1_000;
+
+/** A lock while the callback of `request` runs. */
+export class HeldLock {
+  readonly #keys: SessionlessKeys;
+  readonly #acquired: AcquiredLock;
+  #expiresAt: number;
+  /** The key has said that the token is not held. */
+  #isLost = false;
+
+  constructor(keys: SessionlessKeys, acquired: AcquiredLock) {
+    this.#keys = keys;
+    this.#acquired = acquired;
+    this.#expiresAt = acquired.expiresAt;
+  }
+
+  get acquired(): AcquiredLock {
+    return this.#acquired;
+  }
+
+  get expiresAt(): number {
+    return this.#expiresAt;
+  }
+
+  get isHeld(): boolean {
+    return !this.#isLost && Date.now() < this.#expiresAt;
+  }
+
+  /** Renews the lock until the work has ended, or it is lost. */
+  async renewWhile<Result>(work: () => Promise<Result>): Promise<Result> {
+    const ended = new AbortController();
+    const renewing = this.#renew(ended.signal);
+    try {
+      return await work();
+    } finally {
+      ended.abort();
+      await renewing;
+    }
+  }
+
+  /** Releases the lock. False if it was lost before. Rejects if the key cannot be reached. */
+  async release(): Promise<boolean> {
+    if (this.#isLost) return false;
+    const { key, token } = this.#acquired;
+    return releaseLock(this.#keys, key, token);
+  }
+
+  async #renew(ended: AbortSignal): Promise<void> {
+    const { key, token, lease } = this.#acquired;
+    let pauseMs = lease / RENEWALS;
+    while (!this.#isLost && (await isStillOn(ended, pauseMs))) {
+      const askedAt = Date.now();
+      try {
+        const isRenewed = await renewLock(this.#keys, key, token, lease);
+        this.#isLost = !isRenewed;
+        if (isRenewed) this.#expiresAt = askedAt + lease;
+        pauseMs = lease / RENEWALS;
+      } catch (error) {
+        logged("renewal_failed")(error);
+        pauseMs = Math.min(lease / RENEWALS / RENEWALS, MAX_RETRY_PAUSE_MS);
+      }
+    }
+  }
+}
+
+/** The lock as the callback gets it. Only getters and methods of the class are visible over RPC. */
+export class LockTarget extends RpcTarget {
+  readonly #lock: HeldLock;
+
+  constructor(lock: HeldLock) {
+    super();
+    this.#lock = lock;
+  }
+
+  get key(): string {
+    return this.#lock.acquired.key;
+  }
+
+  get token(): string {
+    return this.#lock.acquired.token;
+  }
+
+  get fence(): string {
+    return this.#lock.acquired.fence;
+  }
+
+  get expiresAt(): number {
+    return this.#lock.expiresAt;
+  }
+
+  isHeld(): boolean {
+    return this.#lock.isHeld;
+  }
+}
+
+/** True if the token was held. */
+export async function releaseLock(keys: SessionlessKeys, key: string, token: string): Promise<boolean> {
+  return (await keys.release(key, token, newSessionlessOwner("worker"))).status === "released";
+}
+
+/** True if the token is held. The lease starts again. */
+export async function renewLock(keys: SessionlessKeys, key: string, token: string, leaseMs: number): Promise<boolean> {
+  return (await keys.renew(key, token, leaseMs / 1000)).status === "renewed";
+}
+
+/** Resolves after a pause, or at once with false when the work has ended. */
+async function isStillOn(ended: AbortSignal, pauseMs: number): Promise<boolean> {
+  try {
+    await scheduler.wait(Math.min(pauseMs, MAX_PAUSE_MS), { signal: ended });
+  } catch {
+    return false;
+  }
+  return !ended.aborted;
+}
