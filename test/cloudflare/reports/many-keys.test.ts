@@ -26,7 +26,7 @@ beforeEach(() => {
   stopClock();
   woken.clear();
   // One key in four is held, and has two waiters.
-  vi.spyOn(KeyObject.prototype, "describe").mockImplementation(async function (this: unknown) {
+  vi.spyOn(KeyObject.prototype, "state").mockImplementation(async function (this: unknown) {
     const key = nameOf(this);
     woken.add(key);
     const isHeld = numberOf(key) % 4 === 0;
