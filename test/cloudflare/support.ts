@@ -165,9 +165,15 @@ export function keyStub(key: string) {
   return env.KEY.getByName(key);
 }
 
+/** Whether the directory lists the key. */
+export async function isListed(key: string): Promise<boolean> {
+  const { keys } = await directoryOfKey(env, key).list({ prefix: key, after: "", limit: 1 });
+  return keys[0] === key;
+}
+
 /** Resolves when the directory lists these keys: without a cap, it hears of them after their clients. */
 export async function listed(...keys: readonly string[]): Promise<void> {
-  for (const key of keys) await until(() => directoryOfKey(env, key).lists(key), { timeout: 10_000 });
+  for (const key of keys) await until(() => isListed(key), { timeout: 10_000 });
 }
 
 /** Longer than a key keeps its rows after its last use. */

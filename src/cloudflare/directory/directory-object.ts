@@ -42,8 +42,9 @@ const PROBED_BY_REPORT = 4;
 const UNSEEN_EVERY_MS = 5_000;
 const UNSEEN_AT_ONCE = 200;
 
-/** Keys that are asked for their places at a time, before one is refused. */
+/** Keys that are asked for their places at a time before one is refused, and how many places are enough. */
 const ASKED_FOR_ROOM = 256;
+const ENOUGH_ROOM = 16;
 
 /** Refusals for a full service and for an address that has reached its cap. */
 const REFUSALS = {
@@ -67,7 +68,9 @@ export class DirectoryObject extends DurableObject<Env> {
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
   readonly #wakeUp: WakeUp;
-  #madeRoomAt = Number.NEGATIVE_INFINITY;
+  /** Places that were given up since all keys were last asked. */
+  #roomMade = 0;
+  #allUsedAt = Number.NEGATIVE_INFINITY;
   /** When the next sessions from before a restart are probed; undefined if none wait for it. */
   #unseenAt: number | undefined;
   /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
@@ -188,11 +191,6 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#keys.has("");
   }
 
-  /** Whether the key is listed. */
-  lists(key: string): boolean {
-    return this.#keys.has(key);
-  }
-
   /** Counts. A ledger that asks identifies itself, and from then on earlier instances are ignored. */
   tally(ledger?: string): ShardTally {
     this.#gathering.finish();
@@ -306,12 +304,15 @@ export class DirectoryObject extends DurableObject<Env> {
     if (this.#sessions.hasUnseen) this.#lookForUnseen();
   }
 
-  /** Asking wakes sleeping keys, so it is done rarely: none that was used since the last time has become idle. */
+  /** Asking wakes sleeping keys. Once all were asked and none was idle, none can be before `GC_MAX_IDLE_S` is over. */
   async #makeRoom(): Promise<void> {
     const now = Date.now();
-    if (now - this.#madeRoomAt < configOf(this.env).gcMaxIdleMs) return;
-    this.#madeRoomAt = now;
-    await this.#keys.makeRoom(ASKED_FOR_ROOM);
+    if (now - this.#allUsedAt < configOf(this.env).gcMaxIdleMs) return;
+    const { freed, isRound } = await this.#keys.makeRoom(ASKED_FOR_ROOM, ENOUGH_ROOM);
+    this.#roomMade += freed;
+    if (!isRound) return;
+    if (this.#roomMade === 0) this.#allUsedAt = now;
+    this.#roomMade = 0;
   }
 
   #watchSessions(): void {

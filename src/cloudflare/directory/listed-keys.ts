@@ -1,7 +1,7 @@
 import { type Fence, fenceFromHex, fenceToHex, type KeyView } from "../../core/engine/index.ts";
 import { log } from "../../log.ts";
 import type { Env } from "../env.ts";
-import type { KeyObject, Unused, Yielded } from "../key/key-object.ts";
+import type { KeyState } from "../key/key-object.ts";
 import { inBatches } from "../pacing/batches.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
@@ -107,44 +107,48 @@ export class ListedKeys {
   async describe(keys: readonly string[], { detail }: { readonly detail: boolean }): Promise<DescribedKeys> {
     const described: DescribedKeys = { keys: [], unreachable: [] };
     await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
-      const state = await this.#ask(key, (object) => object.state({ detail }) as Promise<KeyView | Unused>);
+      const state = await this.#ask(key, detail);
       if (state === undefined) described.unreachable.push(key);
+      if (state?.status !== "used") return;
+      const { view } = state;
       // Without `detail`, return only the first holder to keep pages small.
-      else if (typeof state === "object")
-        described.keys.push({ ...state, key, holders: detail ? state.holders : state.holders.slice(0, 1) });
+      described.keys.push({ ...view, key, holders: detail ? view.holders : view.holders.slice(0, 1) });
     });
     return described;
   }
 
-  /** Has keys give up their places if they are idle; at most `max` of them, others each time. */
-  async makeRoom(max: number): Promise<void> {
+  /** Asks at most `max` keys, others each time, until `enough` of them have given up their entries. Returns how many. */
+  async makeRoom(max: number, enough: number): Promise<{ readonly freed: number; readonly isRound: boolean }> {
+    const before = this.count();
     const keys = this.inRange({ prefix: "", after: this.#askedForRoom, limit: max });
-    this.#askedForRoom = keys.length === max ? (keys.at(-1) ?? "") : "";
+    let freed = 0;
+    let last = "";
     await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
-      const yielded = await this.#ask(key, (object) => object.yieldPlace() as Promise<Yielded>);
-      if (yielded?.status === "idle") this.remove(key, yielded.fence);
+      if (freed >= enough) return;
+      last = key;
+      await this.#ask(key, false);
+      freed = before - this.count();
     });
+    const isRound = keys.length < max && last === (keys.at(-1) ?? "");
+    this.#askedForRoom = isRound ? "" : last;
+    return { freed, isRound };
   }
 
-  /** Asks a key, and drops its entry if it knows nothing of it. Undefined if the key does not answer. */
-  async #ask<Answer extends object | string>(
-    key: string,
-    ask: (object: DurableObjectStub<KeyObject>) => Promise<Answer>,
-  ): Promise<Answer | undefined> {
-    const fence = this.#fenceOf(key);
+  /** Asks a key. The entry of one that is not in use goes. Undefined if the key does not answer. */
+  async #ask(key: string, detail: boolean): Promise<KeyState | undefined> {
+    const known = this.#fenceOf(key);
     try {
-      const answer = await this.#turns.run(() => ask(keyObject(this.#env, key)));
-      const isAbsent = answer === "absent" || (typeof answer === "object" && isStatus(answer, "absent"));
-      if (isAbsent && fence !== undefined) this.remove(key, fenceFromHex(fence));
-      return answer;
+      const state = await this.#turns.run(() => keyObject(this.#env, key).state({ detail }) as Promise<KeyState>);
+      if (state.status === "idle") this.remove(key, state.fence);
+      // Its entry may be newer by now.
+      if (state.status === "absent" && known !== undefined) this.remove(key, fenceFromHex(known));
+      return state;
     } catch (error) {
       logUnreachable(key, error);
       return undefined;
     }
   }
 }
-
-const isStatus = (answer: object, status: string) => "status" in answer && answer.status === status;
 
 function logUnreachable(key: string, error: unknown): void {
   log("warn", "key_unreachable", { key, error: String(error) });

@@ -1,16 +1,19 @@
 import {
+  type Changes,
   type CommandContext,
   FenceExhaustedError,
   fenceBefore,
   KeyEngine,
   nextFence,
   type Refusal,
+  type StoredKey,
   timeOfFence,
 } from "../../core/engine/index.ts";
-import { log, logged } from "../../log.ts";
+import { log } from "../../log.ts";
 import type { KeyListing } from "./key-listing.ts";
-import type { Decision } from "./key-news.ts";
-import type { KeyStore } from "./rows.ts";
+
+/** What a command decides, and its outcome. */
+export type Decision<Outcome> = (engine: KeyEngine, context: CommandContext) => Outcome;
 
 /**
  * A key keeps its rows for at least this long after its last use, because its fence is in them: a clock that is set back by
@@ -22,10 +25,31 @@ const LATER = 1.1;
 /** A key that could not be deleted is looked at again after this time. */
 const PRUNE_RETRY_MS = 60_000;
 
+/** A key as loaded. */
+export interface LoadedKey {
+  readonly key: StoredKey;
+  /** The directory has listed this key. */
+  readonly isListed: boolean;
+}
+
+/** A key's rows. */
+export interface KeyRows {
+  /** False if nothing is stored. */
+  readonly isStored: boolean;
+  /** The key as stored, or undefined if it does not exist. */
+  load(): LoadedKey | undefined;
+  /** A key begins to exist. It is stored with the first change. */
+  found(key: Pick<StoredKey, "limit" | "fence" | "lastActivity">): void;
+  /** Writes all changes of one command, or none of them. */
+  write(changes: Changes): void;
+  /** Deletes everything, including the alarm. */
+  deleteAll(): Promise<void>;
+}
+
 /** The parts of a key that running a command needs. */
 interface Parts {
   readonly name: string;
-  readonly store: KeyStore;
+  readonly store: KeyRows;
   readonly listing: KeyListing;
   /** A cap on keys is set: a new key asks the directory before it grants anything. */
   readonly isCapped: boolean;
@@ -68,10 +92,22 @@ export class KeyCommands {
     }
   }
 
-  /** Runs a command on a key that exists; returns `missing` for one that does not. */
+  /**
+   * Runs a command on a key that exists; returns `missing` for one that does not. It waits for the directory's answer to a
+   * request that came before it: a client that leaves must not overtake what it has asked for.
+   */
   async use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
+    for (;;) {
+      const pending = this.#deleting ?? this.#parts.listing.asking;
+      if (!pending) return this.#useNow(missing, decide);
+      await pending;
+    }
+  }
+
+  /** Like `use`, for the directory: it may be what the key waits for. */
+  async look<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     while (this.#deleting) await this.#deleting;
-    return this.#engine ? this.run(this.#engine, decide) : missing;
+    return this.#useNow(missing, decide);
   }
 
   /**
@@ -123,30 +159,32 @@ export class KeyCommands {
       wakeBy(this.#nextLook(engine));
       return false;
     }
-    try {
-      await listing.unlist(engine.lastFence);
-    } catch (error) {
-      logged("directory_unreachable")(error);
-      wakeBy(this.#nextLook(engine));
+    const isUnlisted = await listing.unlist(engine.lastFence);
+    // From here on one synchronous step: the key may have been used, or read again, while the directory was asked.
+    const current = this.#engine;
+    if (!current) return false;
+    if (current !== engine || !isUnlisted || !this.#mayDelete(engine)) {
+      if (current.idleSince === undefined && !listing.isListed) listing.list(current.lastFence);
+      wakeBy(this.#nextLook(current));
       return false;
     }
-    // From here on one synchronous step: the key may have been used while the directory was asked.
-    if (this.#engine !== engine || this.#deleting) return false;
-    if (!this.#mayDelete(engine)) {
-      if (!listing.isListed) listing.list(engine.lastFence);
-      wakeBy(this.#nextLook(engine));
-      return false;
-    }
-    this.#deleting = this.#deleteAll().finally(() => {
-      this.#deleting = undefined;
-    });
-    await this.#deleting;
+    const deleting = this.#deleteAll();
+    this.#deleting = deleting
+      .catch(() => {})
+      .finally(() => {
+        this.#deleting = undefined;
+      });
+    await deleting;
     return true;
+  }
+
+  #useNow<Outcome>(missing: Outcome, decide: Decision<Outcome>): Outcome {
+    return this.#engine ? this.run(this.#engine, decide) : missing;
   }
 
   #runOrFound<Outcome>(limit: number, decide: Decision<Outcome>): Outcome {
     if (this.#engine) return this.run(this.#engine, decide);
-    const { store, context } = this.#parts;
+    const { store, listing, context } = this.#parts;
     const { now } = context();
     // Earlier rows of this key may have been deleted, but none with a higher fence.
     const founded = { limit, fence: fenceBefore(now), lastActivity: now };
@@ -157,7 +195,10 @@ export class KeyCommands {
       return this.run(engine, decide);
     } finally {
       // A command that has changed nothing leaves nothing behind.
-      if (this.#engine === engine && !store.isStored) this.load();
+      if (!store.isStored) {
+        listing.withdraw();
+        this.load();
+      }
     }
   }
 
@@ -171,13 +212,10 @@ export class KeyCommands {
 
   /** Its entry may have been removed before its memory was lost, because it is idle. */
   get #mayBeUnlisted(): boolean {
-    const { isCapped, context } = this.#parts;
-    const { now, gcMaxIdleMs } = context();
+    const { now } = this.#parts.context();
     const since = this.#engine?.idleSince;
-    if (since === undefined) return false;
     // The half of it leaves room for a clock that was set back.
-    const keptMs = isCapped ? Math.min(gcMaxIdleMs, KEPT_MS) : KEPT_MS;
-    return since > now || now - since > keptMs / 2;
+    return since !== undefined && (since > now || now - since > KEPT_MS / 2);
   }
 
   /** The key has not been used for long enough, and a grant after its deletion would have a higher fence. */
@@ -195,7 +233,7 @@ export class KeyCommands {
     return Math.min(engine.nextWake({ gcMaxIdleMs: keptMs, graceMs: 0 }), now + keptMs);
   }
 
-  /** When to look again at a key that is not deleted now. */
+  /** The same for a key that is not deleted now, although it may be time. */
   #nextLook(engine: KeyEngine): number {
     const { now } = this.#parts.context();
     const next = this.#nextWake(engine);
@@ -209,7 +247,7 @@ export class KeyCommands {
     const { store, listing, stored, wakeBy } = this.#parts;
     try {
       store.write(engine.takeChanges());
-      if (store.isStored) wakeBy(this.#nextWake(engine));
+      if (store.isStored) wakeBy(this.#nextLook(engine));
     } catch (error) {
       this.#reload();
       throw error;

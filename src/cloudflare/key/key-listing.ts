@@ -1,20 +1,27 @@
 import type { Fence } from "../../core/engine/index.ts";
-import { logged } from "../../log.ts";
-import { directoryOfKey } from "../calls/directories.ts";
-import type { Env } from "../env.ts";
 
 /** After a failed call, the key is listed again by the first command that comes this much later. */
 const RETRY_MS = 60_000;
 
+/** The shard of the directory that lists the key. */
+export interface KeyDirectory {
+  listKey(key: string, fence: Fence): Promise<void>;
+  admitKey(key: string, fence: Fence): Promise<boolean>;
+  unlistKey(key: string, fence: Fence): Promise<void>;
+}
+
 /** What the key object gives its listing to work with. */
 interface KeyObjectParts {
-  readonly env: Env;
   readonly name: string;
+  directory(): KeyDirectory;
   waitUntil(promise: Promise<unknown>): void;
+  /** The directory is out of reach. */
+  failed(error: unknown): void;
+  now(): number;
   /** Wakes the object at this time or earlier. */
   wakeBy(time: number): void;
-  /** The key's rows say from now on, with the next write, whether it is listed. */
-  record(isListed: boolean): void;
+  /** The key's rows say from now on whether it is listed: with the next write, or at once. */
+  record(isListed: boolean, when?: "at_once"): void;
 }
 
 /**
@@ -28,6 +35,8 @@ export class KeyListing {
   /** A call that lists the key is in flight. */
   #isListing = false;
   #asking: Promise<boolean> | undefined;
+  /** The fence under which the key was admitted, if it has not been listed since. */
+  #admitted: Fence | undefined;
   #retryAt = 0;
 
   constructor(parts: KeyObjectParts) {
@@ -39,14 +48,19 @@ export class KeyListing {
     return this.#isListed;
   }
 
+  /** Resolves when the directory has answered whether it admits the key; undefined if it is not being asked. */
+  get asking(): Promise<unknown> | undefined {
+    return this.#asking?.catch(() => {});
+  }
+
   /** The directory is being asked to admit or to list the key. */
   get isPending(): boolean {
     return this.#isListing || this.#asking !== undefined;
   }
 
-  /** The key was loaded, or is gone. */
+  /** The key was loaded. Its rows may say more than is certain. */
   loaded(isListed: boolean): void {
-    this.#isListed = isListed;
+    this.#set(isListed);
   }
 
   /** Asks for a place under the cap on keys; `fence` is that of the next grant. False if there is none. */
@@ -59,46 +73,65 @@ export class KeyListing {
 
   /** Has the key listed, in the background. */
   list(fence: Fence): void {
-    if (this.isPending || Date.now() < this.#retryAt) return;
-    const { waitUntil, wakeBy } = this.#parts;
+    if (this.isPending || this.#parts.now() < this.#retryAt) return;
     this.#isListing = true;
-    const listing = this.#directory.listKey(this.#parts.name, fence).then(
-      () => this.#set(true),
-      (error: unknown) => {
-        logged("directory_unreachable")(error);
-        this.#retryAt = Date.now() + RETRY_MS;
-        wakeBy(this.#retryAt);
-      },
-    );
-    const listed = listing.finally(() => {
-      this.#isListing = false;
-    });
-    waitUntil(listed);
+    this.#parts.waitUntil(this.#list(fence));
   }
 
-  /** Removes the entry of a key that is about to be deleted. If the key is used meanwhile, it is listed again. */
-  async unlist(fence: Fence): Promise<void> {
-    this.#isListed = false;
-    await this.#directory.unlistKey(this.#parts.name, fence);
+  /**
+   * Removes the entry of a key that is about to be deleted. If the key is used meanwhile, it is listed again. False if the
+   * directory is out of reach.
+   */
+  async unlist(fence: Fence): Promise<boolean> {
+    const { name, directory, failed } = this.#parts;
+    this.#set(false);
+    try {
+      await directory().unlistKey(name, fence);
+      return true;
+    } catch (error) {
+      failed(error);
+      return false;
+    }
   }
 
-  /** The directory removes the entry of an idle key, to make room for another. */
+  /** The directory removes the entry of an idle key. */
   yield(): void {
+    if (!this.#isListed) return;
     this.#isListed = false;
+    this.#parts.record(false, "at_once");
+  }
+
+  /** The key was admitted, and nothing came of it. */
+  withdraw(): void {
+    if (this.#admitted !== undefined) this.#parts.waitUntil(this.unlist(this.#admitted));
+  }
+
+  async #list(fence: Fence): Promise<void> {
+    const { name, directory, failed, now, wakeBy } = this.#parts;
+    try {
+      await directory().listKey(name, fence);
+      this.#set(true);
+    } catch (error) {
+      failed(error);
+      this.#retryAt = now() + RETRY_MS;
+      wakeBy(this.#retryAt);
+    } finally {
+      this.#isListing = false;
+    }
   }
 
   async #ask(fence: Fence): Promise<boolean> {
-    const isAdmitted = await this.#directory.admitKey(this.#parts.name, fence);
-    if (isAdmitted) this.#set(true);
+    const isAdmitted = await this.#parts.directory().admitKey(this.#parts.name, fence);
+    if (isAdmitted) {
+      this.#set(true);
+      this.#admitted = fence;
+    }
     return isAdmitted;
   }
 
   #set(isListed: boolean): void {
+    this.#admitted = undefined;
     this.#isListed = isListed;
     this.#parts.record(isListed);
-  }
-
-  get #directory() {
-    return directoryOfKey(this.#parts.env, this.#parts.name);
   }
 }

@@ -34,9 +34,10 @@ import { KeyClock } from "../../core/key/clock.ts";
 import { History, type HistoryView, type Labels, MAX_GRANTS } from "../../core/key/history.ts";
 import { KeyMeter } from "../../core/key/meter.ts";
 import type { ProlongOutcome } from "../../core/session/key-calls.ts";
-import { log } from "../../log.ts";
+import { log, logged } from "../../log.ts";
 import { WakeUp } from "../alarms/wake-up.ts";
 import { NO_CLOSE } from "../calls/closing.ts";
+import { directoryOfKey } from "../calls/directories.ts";
 import { LISTENER_HEADER } from "../calls/replies.ts";
 import { configOf, type Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
@@ -58,11 +59,15 @@ interface DescribeOptions {
   readonly history?: boolean;
 }
 
-/** A key without holders and waiters that has not been used for a while, or one that has nothing stored. */
-export type Unused = "idle" | "absent";
-
-/** What the directory hears when it needs the place of a key that is not in use. */
-export type Yielded = { readonly status: "used" | "absent" } | { readonly status: "idle"; readonly fence: Fence };
+/** What the directory hears of a key: its state, or that it is not in use. */
+export type KeyState =
+  | { readonly status: "used"; readonly view: KeyView }
+  /** It has not been used for a while, and gives up its entry in the directory: it is listed again when it is used. */
+  | { readonly status: "idle"; readonly fence: Fence }
+  /** Nothing is stored. */
+  | { readonly status: "absent" }
+  /** It is being listed. */
+  | { readonly status: "pending" };
 
 /** We retry a failed alarm ourselves after this time; the platform gives up after six tries. */
 const ALARM_RETRY_MS = 2_000;
@@ -95,11 +100,13 @@ export class KeyObject extends DurableObject<Env> {
     this.#reports = new Meter(env, (report) => ctx.waitUntil(report));
     this.#meter = new KeyMeter(this.#reports);
     this.#listing = new KeyListing({
-      env,
       name: this.#name,
+      directory: () => directoryOfKey(env, this.#name),
       waitUntil: (promise) => ctx.waitUntil(promise),
+      failed: logged("directory_unreachable"),
+      now: () => Date.now(),
       wakeBy: (time) => this.#wakeUp.by(time),
-      record: (isListed) => this.#store.record(isListed),
+      record: (isListed, when) => this.#store.record(isListed, when),
     });
     this.#news = new KeyNews({
       env,
@@ -282,36 +289,28 @@ export class KeyObject extends DurableObject<Env> {
    */
   async describe(options: DescribeOptions = { detail: false }): Promise<KeyDescription | null> {
     const { detail, history = false } = options;
-    const state = await this.state({ detail });
-    if (typeof state === "string") return null;
-    return history ? { ...state, history: this.#history.at(this.#clock.now()) } : state;
+    const view = await this.#commands.use<KeyView | null>(null, (engine, context) => {
+      engine.tick(context);
+      return engine.isPrunable(context) ? null : engine.view({ detail });
+    });
+    return view && history ? { ...view, history: this.#history.at(this.#clock.now()) } : view;
   }
 
-  /** Like `describe`. Tells the directory whether a key that is not in use exists. */
-  state({ detail }: { readonly detail: boolean }): Promise<KeyView | Unused> {
-    return this.#commands.use<KeyView | Unused>("absent", (engine, context) => {
+  /** The key as the directory sees it, which lists it. An idle key gives up its entry, and its place under a cap. */
+  state({ detail }: { readonly detail: boolean }): Promise<KeyState> {
+    const absent: KeyState = { status: this.#listing.isPending ? "pending" : "absent" };
+    return this.#commands.look<KeyState>(absent, (engine, context) => {
       engine.tick(context);
-      return engine.isPrunable(context) ? "idle" : engine.view({ detail });
+      if (!engine.isPrunable(context)) return { status: "used", view: engine.view({ detail }) };
+      if (this.#listing.isPending || engine.hasNews) return { status: "pending" };
+      this.#listing.yield();
+      return { status: "idle", fence: engine.lastFence };
     });
   }
 
   /** Stores the labels of sessions in the history: the sessions may be gone the next time it is viewed. */
   rememberLabels(labels: Labels): void {
     this.#history.remember(labels);
-  }
-
-  /**
-   * Gives up the key's place under the cap on keys, if it is idle: before it grants anything, it asks for another. This
-   * never waits, because the key may itself be waiting for the directory that asks.
-   */
-  yieldPlace(): Yielded {
-    const { engine } = this.#commands;
-    if (this.#listing.isPending) return { status: "used" };
-    if (!engine) return { status: "absent" };
-    this.#commands.run(engine, (_, context) => engine.tick(context));
-    if (!engine.isPrunable(this.#context()) || engine.hasNews) return { status: "used" };
-    this.#listing.yield();
-    return { status: "idle", fence: engine.lastFence };
   }
 
   override async alarm(): Promise<void> {

@@ -10,6 +10,7 @@ import {
   type WaiterRow,
 } from "../../core/key/row-codec.ts";
 import { encodeSessionless } from "../../core/key/sessionless-row.ts";
+import type { KeyRows, LoadedKey } from "./key-commands.ts";
 
 /**
  * A key's rows. Slots are updated in place, so an uncontended cycle writes two rows: one when the slot is taken, one
@@ -64,17 +65,11 @@ type KeyRow = { slot_limit: number; fence: string; last_activity: number; is_lis
 /** The name of the compact record. */
 const COMPACT = "key";
 
-export interface LoadedKey {
-  readonly key: StoredKey;
-  /** The directory has listed this key. */
-  readonly isListed: boolean;
-}
-
 /**
  * Writes the engine's changes and reads them back after a restart. A key is one record until it has waiters or a second
  * slot, and has tables from then on.
  */
-export class KeyStore {
+export class KeyStore implements KeyRows {
   readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
   /** Set while the key is stored as one record, or is about to be. */
@@ -82,8 +77,8 @@ export class KeyStore {
   #isStored = false;
   /** As it will be stored with the next write. */
   #isListed = false;
-  /** The table `key` says otherwise. */
-  #owesListed = false;
+  /** As the table `key` says. */
+  #wasListed = false;
   /** Slots that have a row. */
   readonly #stored = new Set<number>();
 
@@ -106,7 +101,8 @@ export class KeyStore {
     const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, last_activity, is_listed FROM key").toArray();
     if (!row) return undefined;
     this.#isStored = true;
-    this.#isListed = row.is_listed !== 0;
+    this.#wasListed = row.is_listed !== 0;
+    this.#isListed = this.#wasListed;
     const slots = rows.toArray();
     for (const { slot } of slots) this.#stored.add(slot);
     const waiting = this.#sql.exec<WaiterRow>("SELECT * FROM waiters ORDER BY place");
@@ -137,12 +133,13 @@ export class KeyStore {
     this.#compact = { limit, fence: fenceToHex(fence), lastActivity, isListed: this.#isListed, slot: null };
   }
 
-  /** The next write says whether the key is listed. */
-  record(isListed: boolean): void {
-    if (this.#isListed === isListed) return;
+  /** The next write says whether the key is listed; or a write of its own does, at once. */
+  record(isListed: boolean, when?: "at_once"): void {
     this.#isListed = isListed;
     if (this.#compact) this.#compact = { ...this.#compact, isListed };
-    else this.#owesListed = this.#isStored;
+    if (!when || !this.#isStored) return;
+    if (this.#compact) this.#writeCompact(this.#compact);
+    else this.#writeListed();
   }
 
   /** The one slot that has changed, if the key can stay one record. */
@@ -158,15 +155,19 @@ export class KeyStore {
     if (statements === 0) return;
     const slot = this.#compact && this.#compactSlot(changes);
     if (this.#compact && slot) this.#writeCompact({ ...this.#compact, slot: slotRow(slot) });
-    else if (statements === 1 && !this.#compact && !this.#owesListed) this.#writeAll(changes);
+    else if (statements === 1 && !this.#compact && this.#isListed === this.#wasListed) this.#writeAll(changes);
     else
       this.#storage.transactionSync(() => {
         if (this.#compact) this.#makeTables(this.#compact);
-        else if (this.#owesListed) this.#sql.exec("UPDATE key SET is_listed = ?", Number(this.#isListed));
+        else if (this.#isListed !== this.#wasListed) this.#writeListed();
         this.#writeAll(changes);
       });
     this.#isStored = true;
-    this.#owesListed = false;
+  }
+
+  #writeListed(): void {
+    this.#sql.exec("UPDATE key SET is_listed = ?", Number(this.#isListed));
+    this.#wasListed = this.#isListed;
   }
 
   #writeCompact(record: CompactRecord): void {
@@ -177,6 +178,7 @@ export class KeyStore {
   #makeTables({ limit, fence, lastActivity, isListed, slot }: CompactRecord): void {
     this.#sql.exec(SCHEMA);
     this.#sql.exec("INSERT OR REPLACE INTO key VALUES (1, ?, ?, ?, ?)", limit, fence, lastActivity, Number(isListed));
+    this.#wasListed = isListed;
     if (slot) this.#writeSlot(slotFrom(slot));
     this.#storage.kv.delete(COMPACT);
     this.#compact = undefined;
@@ -252,7 +254,7 @@ export class KeyStore {
     this.#compact = undefined;
     this.#isStored = false;
     this.#isListed = false;
-    this.#owesListed = false;
+    this.#wasListed = false;
   }
 
   #hasTables(): boolean {

@@ -12,6 +12,8 @@ let last: { readonly at: number; readonly answer: boolean } | undefined;
 export async function isReady(env: Env): Promise<boolean> {
   const now = Date.now();
   if (last && now >= last.at && now - last.at < ANSWER_KEPT_MS) return last.answer;
+  // While the shards are asked, others hear the last answer.
+  if (last) last = { at: now, answer: last.answer };
   const answer = await askAll(env);
   last = { at: Date.now(), answer };
   return answer;

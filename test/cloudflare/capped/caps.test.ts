@@ -6,7 +6,7 @@ import { allDirectories, directoryOfKey } from "../../../src/cloudflare/calls/di
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { replaceNext } from "../spies.ts";
-import { command, fresh, grantedToken, keyStub, until } from "../support.ts";
+import { command, fresh, grantedToken, isListed, keyStub, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -28,7 +28,6 @@ async function emptyListings(): Promise<void> {
 const contextOf = (object: unknown) => (object as { readonly ctx: DurableObjectState }).ctx;
 const tryLong = async (key: string) => keyStub(key).acquire({ ...LONG, request: fresh("request") });
 const isGranted = async (key: string) => (await tryLong(key)).status === "granted";
-const isListed = (key: string) => directoryOfKey(env, key).lists(key);
 const free = (key: string) => keyStub(key).leave(LONG.session, { keepsReported: false });
 
 /** As many held keys as the cap allows. */
@@ -78,10 +77,10 @@ describe("at the cap on keys", () => {
     const keys = await fill();
     await free(keys[0]);
     const next = fresh("key");
-    const { yieldPlace } = KeyObject.prototype;
+    const { state } = KeyObject.prototype;
     let again = "";
-    replaceNext(KeyObject.prototype, "yieldPlace", keys[0], function (this: KeyObject) {
-      const answer = yieldPlace.call(this);
+    replaceNext(KeyObject.prototype, "state", keys[0], async function (this: KeyObject, options) {
+      const answer = await state.call(this, options);
       // Used again before the directory hears the answer.
       const acquired = this.acquire(LONG).then(({ status }) => {
         again = status;
@@ -97,6 +96,38 @@ describe("at the cap on keys", () => {
     }, SOON);
     expect([outcome, again].toSorted()).toEqual(["granted", "max_locks"]);
     for (const key of [...keys, next]) await free(key);
+  });
+
+  it("a client that leaves while its request waits for the directory holds nothing", async () => {
+    await emptyListings();
+    const key = fresh("key");
+    const { admitKey } = DirectoryObject.prototype;
+    const mayGoOn = Promise.withResolvers<void>();
+    replaceNext(DirectoryObject.prototype, "admitKey", key, async function (this: DirectoryObject, ...args) {
+      const isAdmitted = await admitKey.apply(this, args);
+      await mayGoOn.promise;
+      return isAdmitted;
+    });
+    const acquiring = keyStub(key).acquire(LONG);
+    await until(() => isListed(key), SOON);
+    const leaving = keyStub(key).leave(LONG.session, { keepsReported: false });
+    mayGoOn.resolve();
+    await Promise.all([acquiring, leaving]);
+    expect((await keyStub(key).describe())?.holderCount ?? 0).toBe(0);
+  });
+
+  it("a report that looks at a key while it is admitted does not take its entry", async () => {
+    await emptyListings();
+    const key = fresh("key");
+    const { admitKey } = DirectoryObject.prototype;
+    replaceNext(DirectoryObject.prototype, "admitKey", key, async function (this: DirectoryObject, ...args) {
+      const isAdmitted = await admitKey.apply(this, args);
+      await this.describe([key], { detail: false });
+      return isAdmitted;
+    });
+    await until(() => isGranted(key), SOON);
+    expect(await isListed(key)).toBe(true);
+    await free(key);
   });
 
   it("an entry whose key knows nothing of it takes up no place for ever", async () => {

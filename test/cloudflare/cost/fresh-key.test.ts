@@ -10,6 +10,7 @@ import {
   Client,
   countRows,
   fresh,
+  isListed,
   keyStub,
   listed,
   liveSessions,
@@ -57,7 +58,7 @@ async function costOfLife() {
   const [atKey = 0, atSession = 0, atDirectory = 0] = counts.map((count) => count());
   const called = requests.reduce((sum, { mock }) => sum + mock.calls.length, 0);
   expect(await storedIn(keyStub(key))).toEqual([]);
-  expect(await directoryOfKey(env, key).lists(key)).toBe(false);
+  expect(await isListed(key)).toBe(false);
   client.close();
   return { atKey, atSession, atDirectory, called };
 }

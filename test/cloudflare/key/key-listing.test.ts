@@ -6,14 +6,24 @@ import { DirectoryObject } from "../../../src/cloudflare/directory/directory-obj
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
-import { command, countRows, fresh, grantedToken, keyStub, listed, never, storedIn, until, WAIT } from "../support.ts";
+import {
+  command,
+  countRows,
+  fresh,
+  grantedToken,
+  isListed,
+  keyStub,
+  listed,
+  never,
+  storedIn,
+  until,
+  WAIT,
+} from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
   vi.useRealTimers();
 });
-
-const isListed = (name: string) => directoryOfKey(env, name).lists(name);
 
 describe("a new key", () => {
   it("is granted, renewed and released while the directory does not answer", async () => {
@@ -91,15 +101,16 @@ describe("a listing that was lost is made good", () => {
 
 describe("the directory", () => {
   it("ignores what is older than what it knows of a key", async () => {
-    const [name, directory] = [fresh("key"), directoryOfKey(env, fresh("key"))];
+    const name = fresh("key");
+    const directory = directoryOfKey(env, name);
     await directory.listKey(name, 5n);
     await directory.unlistKey(name, 4n);
-    expect(await directory.lists(name)).toBe(true);
+    expect(await isListed(name)).toBe(true);
     await directory.listKey(name, 3n);
     await directory.unlistKey(name, 4n);
-    expect(await directory.lists(name)).toBe(true);
+    expect(await isListed(name)).toBe(true);
     await directory.unlistKey(name, 5n);
-    expect(await directory.lists(name)).toBe(false);
+    expect(await isListed(name)).toBe(false);
   });
 
   it("hears twice of a key and writes it once", async () => {
@@ -112,7 +123,7 @@ describe("the directory", () => {
     expect(rows()).toBe(0);
   });
 
-  it("drops an entry whose key knows nothing of it when somebody looks, and keeps that of an idle one", async () => {
+  it("drops the entry of a key that is idle, or knows nothing of it, when a report looks", async () => {
     stopClock();
     const [ghost, idle] = [fresh("key"), fresh("key")];
     await directoryOfKey(env, ghost).listKey(ghost, 1n);
@@ -126,6 +137,9 @@ describe("the directory", () => {
         unreachable: [],
       });
     expect(await isListed(ghost)).toBe(false);
-    expect(await isListed(idle)).toBe(true);
+    expect(await isListed(idle)).toBe(false);
+    await evictDurableObject(keyStub(idle));
+    grantedToken(await keyStub(idle).acquire(command()));
+    await listed(idle);
   });
 });

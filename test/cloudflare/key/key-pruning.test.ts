@@ -7,7 +7,17 @@ import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { scriptSessions } from "../listeners.ts";
 import { replaceNext } from "../spies.ts";
-import { command, fresh, grantedToken, keyStub, listed, PRUNED_AFTER_MS, runAlarm, storedIn } from "../support.ts";
+import {
+  command,
+  fresh,
+  grantedToken,
+  isListed,
+  keyStub,
+  listed,
+  PRUNED_AFTER_MS,
+  runAlarm,
+  storedIn,
+} from "../support.ts";
 
 beforeEach(stopClock);
 afterEach(() => {
@@ -17,7 +27,6 @@ afterEach(() => {
 
 const HOUR_MS = 3_600_000;
 
-const isListed = (name: string) => directoryOfKey(env, name).lists(name);
 const alarmOf = (name: string) => runInDurableObject(keyStub(name), (_, { storage }) => storage.getAlarm());
 
 /** A key that has been used once and is listed. Returns the token. */
@@ -190,6 +199,42 @@ describe("a fault while a key prunes itself", () => {
     vi.setSystemTime(alarm ?? 0);
     await runAlarm(name);
     expect(await storedIn(keyStub(name))).toEqual([]);
+  });
+
+  it("a failed write meanwhile: the key is read again, and goes with a later alarm", async () => {
+    const name = fresh("key");
+    await used(name);
+    pass(PRUNED_AFTER_MS);
+    replaceNext(DirectoryObject.prototype, "unlistKey", name, async () => {
+      await runInDurableObject(keyStub(name), async (key, { storage }) => {
+        const put = vi.spyOn(storage.kv, "put").mockImplementationOnce(() => {
+          throw new Error("broken");
+        });
+        await expect(key.acquire(command())).rejects.toThrow("broken");
+        put.mockRestore();
+      });
+    });
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).not.toEqual([]);
+    const alarm = await alarmOf(name);
+    expect(alarm).not.toBeNull();
+    vi.setSystemTime(alarm ?? 0);
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).toEqual([]);
+  });
+
+  it("a directory out of reach for long costs no alarm for every read", async () => {
+    expectLog("directory_unreachable", { error: "Error: unreachable" });
+    const name = fresh("key");
+    await used(name);
+    pass(PRUNED_AFTER_MS);
+    replaceNext(DirectoryObject.prototype, "unlistKey", name, async () => {
+      throw new Error("unreachable");
+    });
+    await runAlarm(name);
+    const alarm = await alarmOf(name);
+    await keyStub(name).describe();
+    expect(await alarmOf(name)).toBe(alarm);
   });
 
   it("a crash after its entry is gone: the next use lists the key again", async () => {

@@ -31,7 +31,7 @@ beforeEach(() => {
     woken.add(key);
     const isHeld = numberOf(key) % 4 === 0;
     const holder = { session: "s", since: 0, leaseSeconds: 33, expiresAt: Date.now() + 33_000, fence: "0".repeat(16) };
-    return {
+    const view = {
       limit: 1,
       holderCount: isHeld ? 1 : 0,
       holders: isHeld ? [holder] : [],
@@ -39,6 +39,7 @@ beforeEach(() => {
       queue: [],
       lastActivity: Date.now(),
     };
+    return { status: "used", view };
   });
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
