@@ -100,7 +100,9 @@ describe("at the cap on keys", () => {
 
   it("a client that leaves while its request waits for the directory holds nothing", async () => {
     await emptyListings();
-    const key = fresh("key");
+    const [key, other] = [fresh("key"), fresh("key")];
+    // From here on the service knows that there is room.
+    await until(() => isGranted(other), SOON);
     const { admitKey } = DirectoryObject.prototype;
     const mayGoOn = Promise.withResolvers<void>();
     replaceNext(DirectoryObject.prototype, "admitKey", key, async function (this: DirectoryObject, ...args) {
@@ -114,6 +116,7 @@ describe("at the cap on keys", () => {
     mayGoOn.resolve();
     await Promise.all([acquiring, leaving]);
     expect((await keyStub(key).describe())?.holderCount ?? 0).toBe(0);
+    await free(other);
   });
 
   it("a report that looks at a key while it is admitted does not take its entry", async () => {
