@@ -85,11 +85,6 @@ export interface Keys {
   ): Promise<Labelled<Extract<StealOutcome, { status: "stolen" }>> | Refusal<"not_held">>;
   /** The key with all members that it shows; undefined if it does not exist. Creates nothing. */
   describe(key: string, options: { readonly history: boolean }): Promise<KeyReport | undefined>;
-  /**
-   * Lets a key that has lost its rows be founded again. False, and nothing has changed, if its rows are intact. Absent
-   * on a host that cannot lose the rows of one key.
-   */
-  giveUp?(key: string): Promise<boolean>;
 }
 
 /** A request for a lock by a holder without a session. The host names the holder and the request. */

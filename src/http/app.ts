@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { deleteFile, getFile, putFile } from "./files/handlers.ts";
-import { giveUpKey, removeHolder } from "./handlers/admin.ts";
+import { removeHolder } from "./handlers/admin.ts";
 import { getConsole, getConsoleScript, getConsoleStyle } from "./handlers/console.ts";
 import { openGodistlock } from "./handlers/godistlock.ts";
 import { getKey, getMetrics, getOpenAPI, getReference, getRelay, getStats } from "./handlers/introspection.ts";
@@ -56,7 +56,6 @@ const HANDLERS: Readonly<Record<OperationId, Handler>> = {
   unlockTerraform,
   createTicket,
   removeHolder,
-  giveUpKey,
 };
 
 /** The HTTP side of the service. Paths are matched as sent; the first check that fails answers. */

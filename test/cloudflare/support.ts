@@ -1,11 +1,10 @@
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import { allDirectories, directoryOfKey } from "../../src/cloudflare/calls/directories.ts";
 import { KeyStore } from "../../src/cloudflare/key/rows.ts";
 import { CloudflareService } from "../../src/cloudflare/service/cloudflare-service.ts";
 import type { AcquireCommand } from "../../src/core/engine/index.ts";
-import { allowLog } from "../support/expected-logs.ts";
 
 /**
  * Polls until the check is true. The deadline counts only the pauses between polls, so a machine that stalls does not
@@ -166,16 +165,23 @@ export function keyStub(key: string) {
   return env.KEY.getByName(key);
 }
 
-/** Takes a key's database away, as a disk fault or a slip of an operator does. A key that is asked after that logs it. */
-export async function loseRows(key: string): Promise<void> {
-  allowLog("key_unreadable", { key });
-  await runInDurableObject(keyStub(key), (_, { storage }) => storage.deleteAll());
-  await evictDurableObject(keyStub(key));
+/** Whether the directory lists the key. */
+export async function isListed(key: string): Promise<boolean> {
+  const { keys } = await directoryOfKey(env, key).list({ prefix: key, after: "", limit: 1 });
+  return keys[0] === key;
 }
 
-/** Has the directory visit its keys, as its alarm does: those that have been idle for long enough are pruned. */
-export async function visitKeys(key: string): Promise<void> {
-  await runDurableObjectAlarm(directoryOfKey(env, key));
+/** Resolves when the directory lists these keys: without a cap, it hears of them after their clients. */
+export async function listed(...keys: readonly string[]): Promise<void> {
+  for (const key of keys) await until(() => isListed(key), { timeout: 10_000 });
+}
+
+/** Longer than a key keeps its rows after its last use. */
+export const PRUNED_AFTER_MS = 4_000_000;
+
+/** Runs a key's alarm: one that has been idle for long enough is deleted. */
+export async function runAlarm(key: string): Promise<void> {
+  await runDurableObjectAlarm(keyStub(key));
 }
 
 /** Sessions that the key's rows name, holders first, then waiters in order. */
@@ -212,6 +218,3 @@ export async function liveSessions(): Promise<number> {
   const shards = await Promise.all(allDirectories(env).map((directory) => directory.census()));
   return shards.reduce((sum, { sessions: { tcp, ws, http } }) => sum + tcp + ws + http, 0);
 }
-
-/** When a key asks to be listed: never late, whatever a test has done to the clock before. */
-export const IN_TIME = Number.POSITIVE_INFINITY;

@@ -160,10 +160,3 @@ it("two services in one process have nothing in common", async () => {
   expect(open.lines).toEqual([]);
   expect(closed.lines).toHaveLength(1);
 });
-
-it("a host that cannot lose the rows of one key has nothing to give up", async () => {
-  const host = new Host({ keys: {} }, { ADMIN_TOKEN: "root" });
-  const headers = { Authorization: "Bearer root" };
-  const reply = await host.fetch("/v1/admin/keys/k", { method: "DELETE", headers });
-  expect(reply.status).toBe(404);
-});

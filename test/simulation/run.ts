@@ -1,11 +1,13 @@
-/** `npm run simulate -- --seeds 1000000`, with `--host node` for the Node host; `--seed 7` for the story of one. */
+/** `npm run simulate -- --seeds 1000000`, with `--host node` for the Node host, `--host listing` for keys that delete themselves; `--seed 7` for the story of one. */
 import { parseArgs } from "node:util";
+import { simulateListing } from "./listing/simulation.ts";
 import { simulateNode } from "./node/simulation.ts";
 import { type Story, simulate } from "./simulation.ts";
 
 const HOSTS: Readonly<Record<string, (seed: number) => Story | Promise<Story>>> = {
   cloudflare: simulate,
   node: simulateNode,
+  listing: simulateListing,
 };
 
 const { values } = parseArgs({

@@ -7,13 +7,13 @@ import { objectsOf } from "../placement.ts";
 
 type DirectoryStub = DurableObjectStub<DirectoryObject>;
 
-/** Must never change: a key's fence mark lives in the shard its name hashes to. */
+/** If this changes, keys and sessions that are listed in another shard are listed again when they are next used. */
 export const SHARDS = 8;
 
 /** Larger queries are split into parts of this size. */
 const SESSIONS_AT_ONCE = 10_000;
 
-/** The shard that lists this key and keeps its fence mark. */
+/** The shard that lists this key. */
 export function directoryOfKey(env: Env, key: string): DirectoryStub {
   return shard(env, hash(key) % SHARDS);
 }

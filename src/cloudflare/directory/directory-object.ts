@@ -10,24 +10,12 @@ import { ledgerOf } from "../calls/directories.ts";
 import { configOf, type Env } from "../env.ts";
 import { Gathering } from "./gathering.ts";
 import { type CapRequest, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
-import { type DescribedKeys, type Founding, ListedKeys, type Range } from "./listed-keys.ts";
+import { type DescribedKeys, ListedKeys, type Range } from "./listed-keys.ts";
 import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
-import { KeyVisits } from "./visits.ts";
 
 export type { Transport } from "../../core/session-counts.ts";
-export type { Founding, ListedKey } from "./listed-keys.ts";
+export type { ListedKey } from "./listed-keys.ts";
 
-/** Whether a key is listed. The fence is the highest that pruned keys of this shard have granted. */
-export type KeyAdmission =
-  | { readonly status: "listed"; readonly fence: Fence }
-  /** The key's first grant may have to have a higher fence. */
-  | { readonly status: "fence_too_low"; readonly fence: Fence }
-  /** The cap on keys is reached. */
-  | { readonly status: "full" }
-  /** The key may have been forgotten since it asked. If it is alive, it asks again, with this time. */
-  | { readonly status: "late"; readonly askedAt: number }
-  /** The key was founded before. */
-  | { readonly status: "lost_rows" };
 export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
 export type SessionAdmission = "admitted" | SessionRefusal;
 
@@ -54,6 +42,10 @@ const PROBED_BY_REPORT = 4;
 const UNSEEN_EVERY_MS = 5_000;
 const UNSEEN_AT_ONCE = 200;
 
+/** Keys that are asked for their places at a time before one is refused, and how many places are enough. */
+const ASKED_FOR_ROOM = 256;
+const ENOUGH_ROOM = 16;
+
 /** Refusals for a full service and for an address that has reached its cap. */
 const REFUSALS = {
   connections: { total: "max_connections", perAddress: "max_connections_per_ip" },
@@ -61,8 +53,8 @@ const REFUSALS = {
 } as const;
 
 /**
- * One shard of the service's bookkeeping: which keys and sessions exist, and the highest fence of pruned keys. It is
- * involved when a key or a session begins or ends, never when an existing key is used.
+ * One shard of the service's bookkeeping: which keys and sessions exist, for reports and caps. Without a cap, it hears of
+ * them after their clients have been answered.
  */
 export class DirectoryObject extends DurableObject<Env> {
   readonly #caps: Readonly<Record<Counted, number>>;
@@ -75,8 +67,10 @@ export class DirectoryObject extends DurableObject<Env> {
   /** The ledger instance that asked last. */
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
-  readonly #visits: KeyVisits;
   readonly #wakeUp: WakeUp;
+  /** Places that were given up since all keys were last asked. */
+  #roomMade = 0;
+  #allUsedAt = Number.NEGATIVE_INFINITY;
   /** When the next sessions from before a restart are probed; undefined if none wait for it. */
   #unseenAt: number | undefined;
   /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
@@ -90,53 +84,29 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#keys = new ListedKeys(env, ctx.storage.sql);
     this.#sessions = new ListedSessions(env, ctx.storage.sql);
     this.#ledger = new Ledger(env);
-    this.#visits = new KeyVisits({ env, storage: ctx.storage, keys: this.#keys });
     this.#wakeUp = new WakeUp(ctx.storage);
-    ctx.blockConcurrencyWhile(async () => {
-      await this.#wakeUp.recall();
-      // The platform drops an alarm that has failed six times.
-      if (!this.#wakeUp.isSet && !this.#keys.isEmpty) this.#wakeUp.by(this.#visits.next(Date.now()));
+    ctx.blockConcurrencyWhile(() => this.#wakeUp.recall());
+  }
+
+  /** Lists a key that has granted something; `fence` is its last. Whether there is a cap does not matter any more. */
+  async listKey(key: string, fence: Fence): Promise<void> {
+    this.#keys.add(key, fence);
+    await this.#settle("keys");
+  }
+
+  /** Lists a key if the cap on keys allows it; `fence` is that of its next grant. */
+  async admitKey(key: string, fence: Fence): Promise<boolean> {
+    return this.#inTurn("keys", async () => {
+      if (!this.#keys.has(key)) return this.#admit("keys", () => this.#keys.add(key, fence));
+      this.#keys.add(key, fence);
+      return true;
     });
   }
 
-  /**
-   * Lists a key unless the cap forbids it. If a key that has granted nothing yet is already listed by another founding,
-   * it existed before and has lost its rows. `askedAt` is when the key asks: a message that comes late, or again, must
-   * not list a key that has been forgotten since.
-   */
-  async joinKey(key: string, founding: Founding, askedAt: number): Promise<KeyAdmission> {
-    const { foundedAt = Date.now(), firstFence } = founding;
-    const fence = this.#visits.mark;
-    if (this.#hasLostRows(key, founding)) return { status: "lost_rows" };
-    const isListedSo = this.#keys.listedAt(key) === foundedAt;
-    const changesNothing = isListedSo && !this.#visits.isRetiring(key);
-    if (!changesNothing && this.#visits.isLate(askedAt)) return { status: "late", askedAt: this.#visits.inTime };
-    // Compared before the key is listed: a first grant of a listed key may have been announced.
-    if (!isListedSo && firstFence !== undefined && firstFence <= fence) return { status: "fence_too_low", fence };
-    const list = () => {
-      this.#keys.add(key, foundedAt);
-      this.#wakeUp.by(this.#visits.joined(key, foundedAt));
-    };
-    if (this.#keys.has(key)) list();
-    else if (!(await this.#inTurn("keys", () => this.#admit("keys", list)))) {
-      this.#visits.refused();
-      return { status: "full" };
-    }
-    return { status: "listed", fence };
-  }
-
-  /** Whether the key is listed although it has granted nothing since this founding: if so, it has lost its rows. */
-  listsAnother(key: string, founding: Founding): boolean {
-    return this.#hasLostRows(key, founding);
-  }
-
-  /** Removes a key that has lost its rows. False if it is not listed or has not lost them. */
-  strikeLost(key: string, founding: Founding): boolean {
-    if (!this.#hasLostRows(key, founding)) return false;
-    this.#keys.remove(key);
-    this.#visits.struck();
-    this.ctx.waitUntil(this.#settle("keys"));
-    return true;
+  /** Removes a key whose last fence this is, unless it has been listed since. */
+  async unlistKey(key: string, fence: Fence): Promise<void> {
+    this.#keys.remove(key, fence);
+    await this.#settle("keys");
   }
 
   /**
@@ -181,17 +151,15 @@ export class DirectoryObject extends DurableObject<Env> {
     return this.#sessions.labelsOf(sessions);
   }
 
-  /** Periodically prunes idle keys, and removes sessions that were lost together with their sockets. */
+  /** Periodically removes sessions that were lost together with their sockets. */
   override async alarm(): Promise<void> {
     this.#wakeUp.clear();
     this.#gathering.finish();
     await this.#probeSessions().catch(logged("sessions_not_probed"));
     await this.#probeUnseen().catch(logged("sessions_not_probed"));
-    const forgotten = await this.#visits.make(Date.now()).catch(logged("keys_not_visited"));
-    if (forgotten) await this.#settle("keys");
     const never = Number.POSITIVE_INFINITY;
     const probeAt = this.#sessions.count() > 0 ? this.#nextProbe : never;
-    this.#wakeUp.by(Math.min(this.#visits.next(Date.now()), probeAt, this.#unseenAt ?? never));
+    this.#wakeUp.by(Math.min(probeAt, this.#unseenAt ?? never));
   }
 
   list(range: Range): ShardListing {
@@ -223,11 +191,6 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#keys.has("");
   }
 
-  /** Whether the key is listed. Checked before calling a key, because the call would create its object. */
-  lists(key: string): boolean {
-    return this.#keys.has(key);
-  }
-
   /** Counts. A ledger that asks identifies itself, and from then on earlier instances are ignored. */
   tally(ledger?: string): ShardTally {
     this.#gathering.finish();
@@ -242,7 +205,7 @@ export class DirectoryObject extends DurableObject<Env> {
 
   /** Removes what ended without notice, then counts. */
   async repair(ledger: string, counted: Counted): Promise<ShardTally> {
-    if (counted === "keys") await this.#visits.makeEarly(Date.now());
+    if (counted === "keys") await this.#makeRoom();
     else await this.#sessions.strikeDead({ kind: counted });
     return this.tally(ledger);
   }
@@ -341,9 +304,15 @@ export class DirectoryObject extends DurableObject<Env> {
     if (this.#sessions.hasUnseen) this.#lookForUnseen();
   }
 
-  /** A key that is being forgotten has not. */
-  #hasLostRows(key: string, founding: Founding): boolean {
-    return this.#keys.hasAnother(key, founding) && !this.#visits.isRetiring(key);
+  /** Asking wakes sleeping keys. Once all were asked and none was idle, none can be before `GC_MAX_IDLE_S` is over. */
+  async #makeRoom(): Promise<void> {
+    const now = Date.now();
+    if (now - this.#allUsedAt < configOf(this.env).gcMaxIdleMs) return;
+    const { freed, isRound } = await this.#keys.makeRoom(ASKED_FOR_ROOM, ENOUGH_ROOM);
+    this.#roomMade += freed;
+    if (!isRound) return;
+    if (this.#roomMade === 0) this.#allUsedAt = now;
+    this.#roomMade = 0;
   }
 
   #watchSessions(): void {

@@ -1,6 +1,7 @@
-import type { Fence, KeyView } from "../../core/engine/index.ts";
+import { type Fence, fenceFromHex, fenceToHex, type KeyView } from "../../core/engine/index.ts";
 import { log } from "../../log.ts";
 import type { Env } from "../env.ts";
+import type { KeyState } from "../key/key-object.ts";
 import { inBatches } from "../pacing/batches.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
@@ -16,16 +17,6 @@ export interface DescribedKeys {
   readonly unreachable: string[];
 }
 
-/** One founding of a key. */
-export interface Founding {
-  /** By the key's clock. The same value in the key's rows and in the list identifies the founding. */
-  readonly foundedAt: number | undefined;
-  /** The key's rows show that it has granted something. */
-  readonly hasGranted: boolean;
-  /** Set if the key has stored its first grant, which is announced only once the key is listed. */
-  readonly firstFence?: Fence | undefined;
-}
-
 /** The first `limit` keys that begin with `prefix` and sort after `after`, in the order of their UTF-8 bytes. */
 export interface Range {
   readonly prefix: string;
@@ -34,7 +25,7 @@ export interface Range {
 }
 
 const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, listed_at INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, fence TEXT NOT NULL) WITHOUT ROWID;
 `;
 
 /** Keys that the whole shard asks concurrently: a long listing must not starve other work on the machine. */
@@ -48,6 +39,8 @@ export class ListedKeys {
   readonly #sql: SqlStorage;
   /** Undefined until a count or a sample is asked for. */
   #sample: KeySample | undefined;
+  /** The last key that was asked for its place. */
+  #askedForRoom = "";
   readonly #turns = new Turns({ width: MAX_ASKED_AT_ONCE, perPause: MAX_ASKED_AT_ONCE });
 
   constructor(env: Env, sql: SqlStorage) {
@@ -56,49 +49,26 @@ export class ListedKeys {
     sql.exec(SCHEMA);
   }
 
-  add(key: string, listedAt: number): void {
-    if (this.listedAt(key) === listedAt) return;
-    if (this.#sample && !this.has(key)) this.#sample.add(key);
-    this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, listedAt);
+  /** Lists a key. A message that is older than what is known of the key changes nothing. */
+  add(key: string, fence: Fence): void {
+    const [hex, known] = [fenceToHex(fence), this.#fenceOf(key)];
+    if (known !== undefined && known >= hex) return;
+    if (known === undefined) this.#sample?.add(key);
+    this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, hex);
   }
 
-  remove(key: string): void {
-    const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ?", key);
+  /** Removes a key, unless it has been listed by a later message. */
+  remove(key: string, fence: Fence): void {
+    const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ? AND fence <= ?", key, fenceToHex(fence));
     if (rowsWritten > 0) this.#sample?.remove(key);
-  }
-
-  /** Removes the key if it is still listed by this founding. */
-  removeEntry(key: string, listedAt: number): boolean {
-    const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ? AND listed_at = ?", key, listedAt);
-    if (rowsWritten > 0) this.#sample?.remove(key);
-    return rowsWritten > 0;
-  }
-
-  /** All keys, and when they were listed. */
-  *entries(): Iterable<readonly [key: string, listedAt: number]> {
-    for (const { key, at } of this.#sql.exec<{ key: string; at: number }>("SELECT key, listed_at AS at FROM keys"))
-      yield [key, at];
   }
 
   has(key: string): boolean {
-    return this.listedAt(key) !== undefined;
+    return this.#fenceOf(key) !== undefined;
   }
 
-  listedAt(key: string): number | undefined {
-    return this.#sql.exec<{ at: number }>("SELECT listed_at AS at FROM keys WHERE key = ?", key).toArray()[0]?.at;
-  }
-
-  /**
-   * Whether the key is listed by a founding other than this one. If it has granted nothing since, it existed before and
-   * has lost its rows.
-   */
-  hasAnother(key: string, { foundedAt, hasGranted }: Founding): boolean {
-    const listedAt = this.listedAt(key);
-    return !hasGranted && listedAt !== undefined && listedAt !== foundedAt;
-  }
-
-  get isEmpty(): boolean {
-    return this.#sql.exec("SELECT 1 FROM keys LIMIT 1").toArray().length === 0;
+  #fenceOf(key: string): string | undefined {
+    return this.#sql.exec<{ fence: string }>("SELECT fence FROM keys WHERE key = ?", key).toArray()[0]?.fence;
   }
 
   count(): number {
@@ -137,18 +107,46 @@ export class ListedKeys {
   async describe(keys: readonly string[], { detail }: { readonly detail: boolean }): Promise<DescribedKeys> {
     const described: DescribedKeys = { keys: [], unreachable: [] };
     await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
-      try {
-        const view = await this.#turns.run<KeyView | null>(() =>
-          keyObject(this.#env, key).describe({ detail, listedAt: this.listedAt(key) }),
-        );
-        // Without `detail`, return only the first holder to keep pages small.
-        if (view) described.keys.push({ ...view, key, holders: detail ? view.holders : view.holders.slice(0, 1) });
-      } catch (error) {
-        logUnreachable(key, error);
-        described.unreachable.push(key);
-      }
+      const state = await this.#ask(key, detail);
+      if (state === undefined) described.unreachable.push(key);
+      if (state?.status !== "used") return;
+      const { view } = state;
+      // Without `detail`, return only the first holder to keep pages small.
+      described.keys.push({ ...view, key, holders: detail ? view.holders : view.holders.slice(0, 1) });
     });
     return described;
+  }
+
+  /** Asks at most `max` keys, others each time, until `enough` of them have given up their entries. Returns how many. */
+  async makeRoom(max: number, enough: number): Promise<{ readonly freed: number; readonly isRound: boolean }> {
+    const before = this.count();
+    const keys = this.inRange({ prefix: "", after: this.#askedForRoom, limit: max });
+    let freed = 0;
+    let last = "";
+    await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
+      if (freed >= enough) return;
+      last = key;
+      await this.#ask(key, false);
+      freed = before - this.count();
+    });
+    const isRound = keys.length < max && last === (keys.at(-1) ?? "");
+    this.#askedForRoom = isRound ? "" : last;
+    return { freed, isRound };
+  }
+
+  /** Asks a key. The entry of one that is not in use goes. Undefined if the key does not answer. */
+  async #ask(key: string, detail: boolean): Promise<KeyState | undefined> {
+    const known = this.#fenceOf(key);
+    try {
+      const state = await this.#turns.run(() => keyObject(this.#env, key).state({ detail }) as Promise<KeyState>);
+      if (state.status === "idle") this.remove(key, state.fence);
+      // Its entry may be newer by now.
+      if (state.status === "absent" && known !== undefined) this.remove(key, fenceFromHex(known));
+      return state;
+    } catch (error) {
+      logUnreachable(key, error);
+      return undefined;
+    }
   }
 }
 

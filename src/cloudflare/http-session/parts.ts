@@ -1,6 +1,7 @@
 import { PolledSession } from "../../core/session/polled-session.ts";
 import type { Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
+import { SessionListing } from "../session-common/session-listing.ts";
 import { type CommonParts, commonPartsOf } from "../session-common/session-parts.ts";
 import { type EffectHandlers, SessionRunner } from "../session-common/session-runner.ts";
 import { Polls } from "./polls.ts";
@@ -10,6 +11,7 @@ export interface HttpSessionParts extends CommonParts {
   readonly session: PolledSession;
   readonly runner: SessionRunner;
   readonly polls: Polls;
+  readonly listing: SessionListing;
   readonly meter: Meter;
 }
 
@@ -18,5 +20,6 @@ export function httpSessionPartsOf(ctx: DurableObjectState, env: Env, handlers: 
   const meter = new Meter(env, (promise) => ctx.waitUntil(promise));
   const polls = new Polls(ctx, meter);
   const session = new PolledSession(common.origin, polls.all);
-  return { ...common, session, runner: new SessionRunner(session, { ...common, handlers }), polls, meter };
+  const runner = new SessionRunner(session, { ...common, handlers });
+  return { ...common, session, runner, polls, listing: new SessionListing(common), meter };
 }

@@ -1,5 +1,3 @@
-import { logged } from "../../log.ts";
-import { directoryOfAddress } from "../calls/directories.ts";
 import type { SessionAdmission } from "../directory/directory-object.ts";
 import type { Released } from "./asks.ts";
 import type { HttpSessionParts } from "./parts.ts";
@@ -18,21 +16,24 @@ export class SessionLifecycle {
 
   /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
   async open(address: string, label: string | undefined): Promise<SessionAdmission> {
-    const { env, name, session, runner } = this.#parts;
+    const { ctx, session, runner, listing } = this.#parts;
     this.#isOpening = true;
     try {
-      const admission = await directoryOfAddress(env, address).openSession(name, address, "http", label);
-      if (admission === "admitted") runner.run(() => session.open(address, label));
-      return admission;
+      const refusal = await listing.join({ address, transport: "http", label });
+      if (refusal) return refusal;
+      runner.run(() => session.open(address, label));
+      return "admitted";
+    } catch (error) {
+      ctx.waitUntil(listing.leave(address));
+      throw error;
     } finally {
       this.#isOpening = false;
     }
   }
 
   relabel(label: string): void {
-    const { ctx, env, name, session } = this.#parts;
-    const directory = directoryOfAddress(env, session.address);
-    ctx.waitUntil(directory.relabel(name, label).catch(logged("directory_unreachable")));
+    const { session, listing } = this.#parts;
+    listing.relabel(session.address, label);
   }
 
   /** Records that the client is alive, and what it has released; or ends the session if its time is up. */
@@ -73,10 +74,11 @@ export class SessionLifecycle {
 
   /** The session has ended: leaves its keys and the directory. */
   leave(): void {
-    const { ctx, env, name, session, runner } = this.#parts;
-    const directory = directoryOfAddress(env, session.address);
-    const unlisted = directory.closeSession(name).catch(logged("directory_unreachable"));
-    this.#ending = Promise.all([unlisted, runner.hasLeft()]).then(() => {});
+    const { ctx, session, runner, listing } = this.#parts;
+    const unlisted = listing.leave(session.address);
+    ctx.waitUntil(unlisted);
+    // A place under a cap is free once the session has ended.
+    this.#ending = Promise.all([listing.isCapped("http") && unlisted, runner.hasLeft()]).then(() => {});
     ctx.waitUntil(this.#ending);
   }
 }

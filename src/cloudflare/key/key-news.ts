@@ -1,13 +1,12 @@
-import type { CommandContext, KeyEngine, KeyEvent, NoticeAnswer, RoundEvent } from "../../core/engine/index.ts";
+import type { KeyEngine, KeyEvent, NoticeAnswer, RoundEvent } from "../../core/engine/index.ts";
 import type { KeyMeter } from "../../core/key/meter.ts";
 import { sessionlessProtocolOf } from "../../core/session-names.ts";
 import { log } from "../../log.ts";
 import { sessionObject } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
+import type { Decision } from "./key-commands.ts";
 import type { KeyListeners } from "./listeners.ts";
 import type { RoundNews } from "./rounds.ts";
-
-export type Decision<Outcome> = (engine: KeyEngine, context: CommandContext) => Outcome;
 
 /** The parts of a key that its news needs. */
 interface Parts {

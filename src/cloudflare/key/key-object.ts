@@ -10,6 +10,7 @@ import {
   type CurrentHold,
   type EnqueueCommand,
   type EnqueueOutcome,
+  type Fence,
   type FenceOutcome,
   type HoldSelector,
   type KeyEngine,
@@ -33,14 +34,15 @@ import { KeyClock } from "../../core/key/clock.ts";
 import { History, type HistoryView, type Labels, MAX_GRANTS } from "../../core/key/history.ts";
 import { KeyMeter } from "../../core/key/meter.ts";
 import type { ProlongOutcome } from "../../core/session/key-calls.ts";
-import { log } from "../../log.ts";
+import { log, logged } from "../../log.ts";
 import { WakeUp } from "../alarms/wake-up.ts";
 import { NO_CLOSE } from "../calls/closing.ts";
+import { directoryOfKey } from "../calls/directories.ts";
 import { LISTENER_HEADER } from "../calls/replies.ts";
 import { configOf, type Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
 import { KeyCommands } from "./key-commands.ts";
-import { KeyLife, LostRowsError, type Retirement } from "./key-life.ts";
+import { KeyListing } from "./key-listing.ts";
 import { KeyNews } from "./key-news.ts";
 import { KeyListeners } from "./listeners.ts";
 import { RoundNews } from "./rounds.ts";
@@ -55,9 +57,17 @@ export interface KeyDescription extends KeyView {
 interface DescribeOptions {
   readonly detail: boolean;
   readonly history?: boolean;
-  /** Since when the directory lists the key, if it is the directory that asks. */
-  readonly listedAt?: number | undefined;
 }
+
+/** What the directory hears of a key: its state, or that it is not in use. */
+export type KeyState =
+  | { readonly status: "used"; readonly view: KeyView }
+  /** It has not been used for a while, and gives up its entry in the directory: it is listed again when it is used. */
+  | { readonly status: "idle"; readonly fence: Fence }
+  /** Nothing is stored. */
+  | { readonly status: "absent" }
+  /** It is being listed. */
+  | { readonly status: "pending" };
 
 /** We retry a failed alarm ourselves after this time; the platform gives up after six tries. */
 const ALARM_RETRY_MS = 2_000;
@@ -69,7 +79,7 @@ const ALARM_RETRY_MS = 2_000;
 export class KeyObject extends DurableObject<Env> {
   readonly #config: Config;
   readonly #store: KeyStore;
-  readonly #life: KeyLife;
+  readonly #listing: KeyListing;
   readonly #clock = new KeyClock(() => Date.now());
   readonly #wakeUp: WakeUp;
   readonly #reports: Meter;
@@ -89,17 +99,14 @@ export class KeyObject extends DurableObject<Env> {
     this.#rounds = new RoundNews(env, this.#name);
     this.#reports = new Meter(env, (report) => ctx.waitUntil(report));
     this.#meter = new KeyMeter(this.#reports);
-    this.#life = new KeyLife({
-      env,
+    this.#listing = new KeyListing({
       name: this.#name,
-      store: this.#store,
-      context: () => this.#context(),
-      stored: (engine) => this.#tell(engine),
-      wakeFor: (engine) => this.#wakeUp.by(this.#nextWake(engine)),
-      forget: () => {
-        this.#history.clear();
-        this.#wakeUp.clear();
-      },
+      directory: () => directoryOfKey(env, this.#name),
+      waitUntil: (promise) => ctx.waitUntil(promise),
+      failed: logged("directory_unreachable"),
+      now: () => Date.now(),
+      wakeBy: (time) => this.#wakeUp.by(time),
+      record: (isListed, when) => this.#store.record(isListed, when),
     });
     this.#news = new KeyNews({
       env,
@@ -107,58 +114,60 @@ export class KeyObject extends DurableObject<Env> {
       listeners: this.#listeners,
       meter: this.#meter,
       rounds: this.#rounds,
-      run: (engine, decide) => (this.#life.engine === engine ? this.#commands.run(engine, decide) : undefined),
+      run: (engine, decide) => (this.#commands.engine === engine ? this.#commands.run(engine, decide) : undefined),
     });
     this.#commands = new KeyCommands({
-      life: this.#life,
+      name: this.#name,
+      store: this.#store,
+      listing: this.#listing,
+      isCapped: this.#config.maxLocks > 0,
       context: () => this.#context(),
-      store: (engine) => {
-        this.#store.write(engine.takeChanges());
-        this.#wakeUp.by(this.#nextWake(engine));
-      },
+      wakeBy: (time) => this.#wakeUp.by(this.#clock.toWall(time)),
       stored: (engine) => this.#tell(engine),
+      forget: () => {
+        this.#history.clear();
+        this.#wakeUp.clear();
+      },
       restart: (why) => ctx.abort(why),
     });
     ctx.blockConcurrencyWhile(async () => {
-      this.#life.load();
-      const { engine, isVisited } = this.#life;
+      this.#commands.load();
+      const { engine } = this.#commands;
       if (!engine) return;
       this.#history.recall(engine.newestHolds(MAX_GRANTS));
       await this.#wakeUp.recall();
-      // A founding cut short by a crash has set no alarm that would prune the key if it stays unused.
-      if (!isVisited) this.#wakeUp.by(this.#nextWake(engine));
     });
   }
 
   acquire(command: AcquireCommand): Promise<AcquireOutcome> {
     if (command.quorum) this.#rounds.came(command.request);
-    return this.#commands.useFounded(command.limit, (engine, context) => engine.acquire(command, context));
+    return this.#commands.useOrFound(command.limit, (engine, context) => engine.acquire(command, context));
   }
 
   enqueue(command: EnqueueCommand): Promise<EnqueueOutcome> {
-    return this.#commands.useFounded(command.limit, (engine, context) => engine.enqueue(command, context));
+    return this.#commands.useOrFound(command.limit, (engine, context) => engine.enqueue(command, context));
   }
 
   wait(command: WaitCommand): Promise<WaitOutcome> {
-    return this.#commands.useListed({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
+    return this.#commands.use({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
   }
 
   /** `id` names the call: the same one again, because its answer was lost, gets the same answer. */
   release(token: string, session: string, id?: string): Promise<ReleaseOutcome> {
-    return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
+    return this.#commands.use<ReleaseOutcome>({ status: "not_held" }, (engine, context) =>
       engine.release(token, session, context, id),
     );
   }
 
   giveBack(token: string, session: string, id?: string): Promise<ReleaseOutcome> {
-    return this.#commands.useShown(token, { status: "not_held" }, (engine, context) =>
+    return this.#commands.use<ReleaseOutcome>({ status: "not_held" }, (engine, context) =>
       engine.giveBack(token, session, context, id),
     );
   }
 
   async renew(token: string, leaseSeconds: number, isWatched = false): Promise<RenewOutcome> {
     const missing: RenewOutcome = { status: "not_held" };
-    const outcome = await this.#commands.useShown(token, missing, (engine, context) =>
+    const outcome = await this.#commands.use(missing, (engine, context) =>
       engine.renew(token, leaseSeconds, context, isWatched),
     );
     if (outcome === missing) this.#meter.renewedNothing();
@@ -170,33 +179,33 @@ export class KeyObject extends DurableObject<Env> {
    * `fence` is the first half of the hold's token.
    */
   steal(fence: string): Promise<StealOutcome> {
-    return this.#commands.useUnlessLost({ status: "not_held" }, (engine, context) => engine.steal(fence, context));
+    return this.#commands.use({ status: "not_held" }, (engine, context) => engine.steal(fence, context));
   }
 
   /** Takes a slot for a holder without a session. One that waits needs a listener: see `fetch`. */
   claim(command: ClaimCommand): Promise<ClaimOutcome> {
-    return this.#commands.useFounded(command.limit ?? 1, (engine, context) => engine.claim(command, context));
+    return this.#commands.useOrFound(command.limit ?? 1, (engine, context) => engine.claim(command, context));
   }
 
   /** The outcome of a claim that was answered `queued`. */
   collect(request: string): Promise<ClaimOutcome> {
-    return this.#commands.useListedIfAny<ClaimOutcome>({ status: "lease_expired" }, (engine, context) =>
+    return this.#commands.use<ClaimOutcome>({ status: "lease_expired" }, (engine, context) =>
       engine.collect(request, context),
     );
   }
 
   /** The hold with the highest fence, or null if the key is free. Changes nothing except what is due to expire. */
   current(): Promise<CurrentHold | null> {
-    return this.#commands.useListed<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
+    return this.#commands.use<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
   }
 
   refresh(command: RefreshCommand): Promise<RefreshOutcome> {
-    return this.#commands.useListed({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
+    return this.#commands.use({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
   }
 
   /** `id` as in `release`. */
   remove(selector: HoldSelector, id?: string): Promise<RemoveOutcome> {
-    return this.#commands.useUnlessLost<RemoveOutcome>({ status: "not_held" }, (engine, context) =>
+    return this.#commands.use<RemoveOutcome>({ status: "not_held" }, (engine, context) =>
       engine.remove(selector, context, id),
     );
   }
@@ -204,14 +213,14 @@ export class KeyObject extends DurableObject<Env> {
   /** What the relay of another deployment asks. Null if the key can hold nothing for it. Only a proposal creates it. */
   async relay(question: RelayQuestion): Promise<RelayAnswer | null> {
     const ask = (engine: KeyEngine, context: CommandContext) => engine.relays.ask(question, context);
-    if (question.type !== "propose") return this.#commands.useUnlessLost({ status: "not_held", floor: 0n }, ask);
-    const answer = await this.#commands.useFounded(1, ask);
+    if (question.type !== "propose") return this.#commands.use({ status: "not_held", floor: 0n }, ask);
+    const answer = await this.#commands.useOrFound(1, ask);
     return "floor" in answer ? answer : null;
   }
 
   /** A step of a round for a request that needs a quorum. False or undefined if the key has given the round up. */
   round(step: RoundStep): Promise<bigint | boolean | undefined> {
-    return this.#commands.useListedIfAny<bigint | boolean | undefined>(false, (engine, context) =>
+    return this.#commands.use<bigint | boolean | undefined>(false, (engine, context) =>
       perform(engine, { type: "round", step }, context),
     );
   }
@@ -231,7 +240,7 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   fenceOfHolder(): Promise<FenceOutcome> {
-    return this.#commands.useUnlessLost<FenceOutcome>({ status: "free" }, (engine, context) => {
+    return this.#commands.use<FenceOutcome>({ status: "free" }, (engine, context) => {
       const fence = engine.relays.fenceOfHolder(context);
       return fence === undefined ? { status: "free" } : { status: "held", fence };
     });
@@ -258,7 +267,7 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   pickUp(request: string): Promise<PickUpOutcome> {
-    return this.#commands.useListedIfAny({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
+    return this.#commands.use({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
   }
 
   cancel(request: string, options: CancelOptions = {}): Promise<void> {
@@ -275,22 +284,28 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /**
-   * The key as it is now, or null if it does not exist; with `detail` including its waiters, with `history` including
-   * its newest grants. Changes nothing except what is due to expire.
+   * The key as it is now, or null if it is not in use; with `detail` including its waiters, with `history` including its
+   * newest grants. Changes nothing except what is due to expire.
    */
   async describe(options: DescribeOptions = { detail: false }): Promise<KeyDescription | null> {
-    const { detail, history = false, listedAt } = options;
-    if (listedAt !== undefined) this.#life.heardOfListing(listedAt);
-    const view = await this.#commands.useUnlessLost<KeyView | null>(null, (engine, context) => {
+    const { detail, history = false } = options;
+    const view = await this.#commands.use<KeyView | null>(null, (engine, context) => {
       engine.tick(context);
       return engine.isPrunable(context) ? null : engine.view({ detail });
     });
     return view && history ? { ...view, history: this.#history.at(this.#clock.now()) } : view;
   }
 
-  /** Lets a key that has lost its rows be founded again. Returns false and changes nothing if its rows are intact. */
-  giveUp(): Promise<boolean> {
-    return this.#life.giveUp();
+  /** The key as the directory sees it, which lists it. An idle key gives up its entry, and its place under a cap. */
+  state({ detail }: { readonly detail: boolean }): Promise<KeyState> {
+    const absent: KeyState = { status: this.#listing.isPending ? "pending" : "absent" };
+    return this.#commands.look<KeyState>(absent, (engine, context) => {
+      engine.tick(context);
+      if (!engine.isPrunable(context)) return { status: "used", view: engine.view({ detail }) };
+      if (this.#listing.isPending || engine.hasNews) return { status: "pending" };
+      this.#listing.yield();
+      return { status: "idle", fence: engine.lastFence };
+    });
   }
 
   /** Stores the labels of sessions in the history: the sessions may be gone the next time it is viewed. */
@@ -298,33 +313,13 @@ export class KeyObject extends DurableObject<Env> {
     this.#history.remember(labels);
   }
 
-  /**
-   * Whether the directory, which lists the key since `listedAt`, may forget it. This never waits, because the key may
-   * itself be waiting for the directory that asks. `question` is unique.
-   */
-  retire(listedAt: number, question: string): Retirement {
-    const tick = (engine: KeyEngine) => this.#commands.run(engine, (_, context) => engine.tick(context));
-    return this.#life.retire(listedAt, question, tick);
-  }
-
-  /** Deletes a key that has agreed to be forgotten when it was asked this question. False if it stays. */
-  async forgetRetired(question: string): Promise<boolean> {
-    const isForgotten = await this.#life.forgetRetired(question);
-    if (isForgotten) this.#meter.pruned();
-    return isForgotten;
-  }
-
   override async alarm(): Promise<void> {
-    this.#wakeUp.clear();
     try {
       await this.#commands.use(undefined, (engine, context) => engine.tick(context));
-      const { engine, isVisited, isInTransition } = this.#life;
-      if (!engine?.isPrunable(this.#context()) || engine.hasNews || isVisited || isInTransition) return;
-      // Once it is listed, the directory prunes it.
-      await this.#life.join(engine);
-      if (this.#life.engine && !this.#life.isVisited) this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
+      // Only now: when the key wakes next follows from whether it can be deleted.
+      this.#wakeUp.clear();
+      if (await this.#commands.prune()) this.#meter.pruned();
     } catch (error) {
-      if (error instanceof LostRowsError) return;
       log("error", "key_alarm_failed", { error: String(error) });
       this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
     }
@@ -345,13 +340,6 @@ export class KeyObject extends DurableObject<Env> {
     this.#meter.countAll(observations, engine.limit);
     this.#history.note(observations);
     for (const event of engine.takeEvents()) this.ctx.waitUntil(this.#news.tell(engine, event));
-  }
-
-  /** By the machine's clock, which alarms use. */
-  #nextWake(engine: KeyEngine): number {
-    const { gcIntervalMs } = this.#config;
-    const gcMaxIdleMs = this.#life.isVisited ? Number.POSITIVE_INFINITY : this.#config.gcMaxIdleMs;
-    return this.#clock.toWall(engine.nextWake({ gcMaxIdleMs, graceMs: gcIntervalMs / 2 }));
   }
 }
 

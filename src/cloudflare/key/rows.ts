@@ -1,11 +1,4 @@
-import {
-  type Changes,
-  type Fence,
-  fenceToHex,
-  type Slot,
-  type StoredKey,
-  type Waiter,
-} from "../../core/engine/index.ts";
+import { type Changes, fenceToHex, type Slot, type StoredKey, type Waiter } from "../../core/engine/index.ts";
 import { type CompactRecord, decodeCompact, encodeCompact, slotRow } from "../../core/key/compact-record.ts";
 import {
   enqueuedOf,
@@ -17,6 +10,7 @@ import {
   type WaiterRow,
 } from "../../core/key/row-codec.ts";
 import { encodeSessionless } from "../../core/key/sessionless-row.ts";
+import type { KeyRows, LoadedKey } from "./key-commands.ts";
 
 /**
  * A key's rows. Slots are updated in place, so an uncontended cycle writes two rows: one when the slot is taken, one
@@ -28,7 +22,7 @@ const SCHEMA = `
     id INTEGER PRIMARY KEY CHECK (id = 1),
     slot_limit INTEGER NOT NULL,
     fence TEXT NOT NULL,
-    founded_at INTEGER NOT NULL,
+    last_activity INTEGER NOT NULL,
     is_listed INTEGER NOT NULL
   );
   CREATE TABLE IF NOT EXISTS slots (
@@ -66,44 +60,25 @@ const SLOT_COLUMNS = "slot, token, session, request, lease_s, expires_at, since,
 const WAITER_COLUMNS =
   "place, session, request, wait_request, is_enqueued, lease_s, joined_at, deadline, outcome, sessionless";
 
-type KeyRow = { slot_limit: number; fence: string; founded_at: number; is_listed: number };
-
-/** Values of `is_listed`. */
-const LISTED = 1;
-/** The directory is being asked to list the key. Nothing is granted before it does, so a slot shows that it has. */
-const ASKING = 2;
-/** It is being asked, and the first grant is stored already. The next write after its answer says `LISTED`. */
-const UNCONFIRMED = 3;
+type KeyRow = { slot_limit: number; fence: string; last_activity: number; is_listed: number };
 
 /** The name of the compact record. */
 const COMPACT = "key";
-
-export interface LoadedKey {
-  readonly key: StoredKey;
-  /** The directory knows of this key. */
-  readonly isListed: boolean;
-  readonly foundedAt: number;
-}
-
-export interface StoredFounding {
-  readonly limit: number;
-  readonly fence: Fence;
-  readonly foundedAt: number;
-}
 
 /**
  * Writes the engine's changes and reads them back after a restart. A key is one record until it has waiters or a second
  * slot, and has tables from then on.
  */
-export class KeyStore {
+export class KeyStore implements KeyRows {
   readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
   /** Set while the key is stored as one record, or is about to be. */
   #compact: CompactRecord | undefined;
-  /** The next command stores that the key is listed, even if it changes nothing. */
-  #owesConfirmation = false;
-  /** As in the table `key`. */
-  #isListed = ASKING;
+  #isStored = false;
+  /** As it will be stored with the next write. */
+  #isListed = false;
+  /** As the table `key` says. */
+  #wasListed = false;
   /** Slots that have a row. */
   readonly #stored = new Set<number>();
 
@@ -112,14 +87,9 @@ export class KeyStore {
     this.#sql = storage.sql;
   }
 
-  /** What is stored shows that something was granted, and that the directory has listed this key at least once. */
-  get hasGranted(): boolean {
-    return !this.isUnconfirmed && (this.#compact ? this.#compact.slot !== null : this.#stored.size > 0);
-  }
-
-  /** The first grant is stored, and nothing stored shows that the directory has listed the key. */
-  get isUnconfirmed(): boolean {
-    return (this.#compact?.isListed ?? this.#isListed) === UNCONFIRMED;
+  /** False if nothing is stored. */
+  get isStored(): boolean {
+    return this.#isStored;
   }
 
   /** The key as stored, or undefined if it does not exist. Reading creates nothing. */
@@ -128,9 +98,11 @@ export class KeyStore {
     if (!this.#hasTables()) return this.#loadCompact();
     const rows = this.#sql.exec<SlotRow>("SELECT * FROM slots ORDER BY slot");
     checkLayout("slots", rows.columnNames, SLOT_COLUMNS);
-    const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, founded_at, is_listed FROM key").toArray();
+    const [row] = this.#sql.exec<KeyRow>("SELECT slot_limit, fence, last_activity, is_listed FROM key").toArray();
     if (!row) return undefined;
-    this.#isListed = row.is_listed;
+    this.#isStored = true;
+    this.#wasListed = row.is_listed !== 0;
+    this.#isListed = this.#wasListed;
     const slots = rows.toArray();
     for (const { slot } of slots) this.#stored.add(slot);
     const waiting = this.#sql.exec<WaiterRow>("SELECT * FROM waiters ORDER BY place");
@@ -140,64 +112,38 @@ export class KeyStore {
       .exec<{ session: string; at: number }>("SELECT session, at FROM lapsed ORDER BY at")
       .toArray()
       .map(({ session, at }) => [session, at] as const);
-    const { slot_limit: limit, fence, founded_at: lastActivity } = row;
+    const { slot_limit: limit, fence, last_activity: lastActivity } = row;
     const key = storedKeyFrom({ limit, fence, lastActivity, slots, waiters, lapsed });
-    return { key, isListed: this.#wasListed(row.is_listed), foundedAt: row.founded_at };
+    return { key, isListed: this.#isListed };
   }
 
   #loadCompact(): LoadedKey | undefined {
     const text = this.#storage.kv.get<string>(COMPACT);
     if (text === undefined) return undefined;
     this.#compact = decodeCompact(text);
-    const { limit, fence, foundedAt, isListed, slot } = this.#compact;
-    const slots = slot ? [slot] : [];
-    const key = storedKeyFrom({ limit, fence, lastActivity: foundedAt, slots, waiters: [], lapsed: [] });
-    return { key, isListed: this.#wasListed(isListed), foundedAt };
+    this.#isStored = true;
+    const { limit, fence, lastActivity, isListed, slot } = this.#compact;
+    this.#isListed = isListed;
+    const key = storedKeyFrom({ limit, fence, lastActivity, slots: slot ? [slot] : [], waiters: [], lapsed: [] });
+    return { key, isListed };
   }
 
-  #wasListed(isListed: number): boolean {
-    return isListed === LISTED || (isListed === ASKING && this.hasGranted);
+  /** A key begins to exist. It is stored with the first change. */
+  found({ limit, fence, lastActivity }: Pick<StoredKey, "limit" | "fence" | "lastActivity">): void {
+    this.#compact = { limit, fence: fenceToHex(fence), lastActivity, isListed: this.#isListed, slot: null };
   }
 
-  /**
-   * Records that the key is about to be listed for the first time, and what it grants once it is. This is durable before
-   * the directory is asked, so a listed key without anything stored has lost it.
-   */
-  begin({ limit, fence, foundedAt }: StoredFounding, slot?: Slot): void {
-    const isListed = slot ? UNCONFIRMED : ASKING;
-    const hex = fenceToHex(fence);
-    if (this.#compact || !this.#hasTables()) {
-      this.#writeCompact({ limit, fence: hex, foundedAt, isListed, slot: slot ? slotRow(slot) : null });
-      return;
-    }
-    this.#storage.transactionSync(() => {
-      this.#writeKey(limit, hex, foundedAt, isListed);
-      for (const index of this.#stored) this.#sql.exec("DELETE FROM slots WHERE slot = ?", index);
-      this.#stored.clear();
-      if (slot) this.#writeSlot(slot);
-    });
+  /** The next write says whether the key is listed; or a write of its own does, at once. */
+  record(isListed: boolean, when?: "at_once"): void {
+    this.#isListed = isListed;
+    if (this.#compact) this.#compact = { ...this.#compact, isListed };
+    if (!when || !this.#isStored) return;
+    if (this.#compact) this.#writeCompact(this.#compact);
+    else this.#writeListed();
   }
 
-  /** The directory lists the key. A record says so with the next write. */
-  confirm(): void {
-    if (this.#compact) this.#compact = { ...this.#compact, isListed: LISTED };
-    else if (this.#isListed === UNCONFIRMED) {
-      this.#sql.exec("UPDATE key SET is_listed = ?", LISTED);
-      this.#isListed = LISTED;
-    }
-  }
-
-  /**
-   * Like `confirm`, for a key that has slept since it was founded: the next command stores it even if it changes
-   * nothing. Otherwise the key would ask the directory at every wake-up.
-   */
-  confirmSoon(): void {
-    this.#owesConfirmation = this.#compact?.isListed === UNCONFIRMED;
-    this.confirm();
-  }
-
-  /** Whether this command can be stored as the first one of a new key, in one record. */
-  isCompact({ slots, waiters, lapsed, limit }: Changes): Slot | undefined {
+  /** The one slot that has changed, if the key can stay one record. */
+  #compactSlot({ slots, waiters, lapsed, limit }: Changes): Slot | undefined {
     const [slot, ...others] = slots;
     const isMore = others.length + waiters.size + lapsed.size > 0 || limit !== undefined;
     return slot?.index === 0 && !isMore ? slot : undefined;
@@ -206,37 +152,36 @@ export class KeyStore {
   /** Writes all changes of one command, or none of them. */
   write(changes: Changes): void {
     const statements = changes.slots.size + changes.waiters.size + changes.lapsed.size + (changes.limit ? 1 : 0);
-    if (statements === 0) {
-      if (this.#owesConfirmation && this.#compact) this.#writeCompact(this.#compact);
-      return;
-    }
-    const slot = this.#compact && this.isCompact(changes);
+    if (statements === 0) return;
+    const slot = this.#compact && this.#compactSlot(changes);
     if (this.#compact && slot) this.#writeCompact({ ...this.#compact, slot: slotRow(slot) });
-    else if (statements === 1 && !this.#compact) this.#writeAll(changes);
+    else if (statements === 1 && !this.#compact && this.#isListed === this.#wasListed) this.#writeAll(changes);
     else
       this.#storage.transactionSync(() => {
         if (this.#compact) this.#makeTables(this.#compact);
+        else if (this.#isListed !== this.#wasListed) this.#writeListed();
         this.#writeAll(changes);
       });
+    this.#isStored = true;
+  }
+
+  #writeListed(): void {
+    this.#sql.exec("UPDATE key SET is_listed = ?", Number(this.#isListed));
+    this.#wasListed = this.#isListed;
   }
 
   #writeCompact(record: CompactRecord): void {
     this.#storage.kv.put(COMPACT, encodeCompact(record));
     this.#compact = record;
-    this.#owesConfirmation = false;
   }
 
-  #makeTables({ limit, fence, foundedAt, isListed, slot }: CompactRecord): void {
+  #makeTables({ limit, fence, lastActivity, isListed, slot }: CompactRecord): void {
     this.#sql.exec(SCHEMA);
-    this.#writeKey(limit, fence, foundedAt, isListed);
+    this.#sql.exec("INSERT OR REPLACE INTO key VALUES (1, ?, ?, ?, ?)", limit, fence, lastActivity, Number(isListed));
+    this.#wasListed = isListed;
     if (slot) this.#writeSlot(slotFrom(slot));
     this.#storage.kv.delete(COMPACT);
     this.#compact = undefined;
-  }
-
-  #writeKey(limit: number, fence: string, foundedAt: number, isListed: number): void {
-    this.#sql.exec("INSERT OR REPLACE INTO key VALUES (1, ?, ?, ?, ?)", limit, fence, foundedAt, isListed);
-    this.#isListed = isListed;
   }
 
   #writeAll({ slots, waiters, lapsed, limit }: Changes): void {
@@ -307,8 +252,9 @@ export class KeyStore {
   #forget(): void {
     this.#stored.clear();
     this.#compact = undefined;
-    this.#owesConfirmation = false;
-    this.#isListed = ASKING;
+    this.#isStored = false;
+    this.#isListed = false;
+    this.#wasListed = false;
   }
 
   #hasTables(): boolean {

@@ -42,7 +42,8 @@ export async function gatherGauges(env: Env, { mayEstimate }: { readonly mayEsti
   const factor = isEstimate && looked > 0 ? all / looked : 1;
   return {
     sessions,
-    keys: isEstimate ? all : asked.keys,
+    // Idle keys stay listed for a while.
+    keys: Math.round(asked.keys * factor),
     keysSampled: asked.keys,
     isEstimate,
     byState: {

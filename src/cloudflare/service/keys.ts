@@ -4,7 +4,7 @@ import { hasNewLabels } from "../../core/key/history.ts";
 import { newSessionlessOwner } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
 import type { Claim, ClaimEnd, DirectCommand, KeyReport, Keys } from "../../service.ts";
-import { directoryOfKey, labelsOf } from "../calls/directories.ts";
+import { labelsOf } from "../calls/directories.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
 import type { Env } from "../env.ts";
 import { keyObject } from "../placement.ts";
@@ -43,18 +43,13 @@ export class CloudflareKeys implements Keys {
 
   async describe(key: string, { history }: { readonly history: boolean }): Promise<KeyReport | undefined> {
     const env = this.#env;
-    const isListed = await directoryOfKey(env, key).lists(key);
-    const view = isListed && (await keyObject(env, key).describe({ detail: true, history }));
+    const view = await keyObject(env, key).describe({ detail: true, history });
     if (!view) return undefined;
     const labels = await labelsOf(env, membersOf(view));
     // Sessions that have ended have no label in the directory: store the labels known now with the key.
     if (view.history && hasNewLabels(view.history, labels))
       await keyObject(env, key).rememberLabels(labels).catch(logged("key_unreachable"));
     return withLabels(view, labels);
-  }
-
-  giveUp(key: string): Promise<boolean> {
-    return keyObject(this.#env, key).giveUp();
   }
 
   async #ask(key: string, command: DirectCommand): Promise<KeyOutcomeOf<DirectCommand["type"]>> {

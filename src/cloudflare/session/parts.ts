@@ -1,10 +1,10 @@
 import { SocketSession } from "../../core/session/socket-session.ts";
 import type { Env } from "../env.ts";
+import { SessionListing } from "../session-common/session-listing.ts";
 import { type CommonParts, commonPartsOf } from "../session-common/session-parts.ts";
 import { type EffectHandlers, SessionRunner } from "../session-common/session-runner.ts";
 import { ClientSockets } from "./client-sockets.ts";
 import { Keepalives } from "./keepalives.ts";
-import { Listing } from "./listing.ts";
 import { SessionTelemetry } from "./session-telemetry.ts";
 
 /** The parts of a `SessionObject`, which they share. */
@@ -13,7 +13,7 @@ export interface SocketSessionParts extends CommonParts {
   readonly runner: SessionRunner;
   readonly sockets: ClientSockets;
   readonly keepalives: Keepalives;
-  readonly listing: Listing;
+  readonly listing: SessionListing;
   readonly telemetry: SessionTelemetry;
 }
 
@@ -34,5 +34,5 @@ export function socketSessionPartsOf(ctx: DurableObjectState, env: Env, handlers
       if (conversation.isKnown) common.wakeUp.by(conversation.readDeadline);
     },
   });
-  return { ...common, session, runner, sockets, keepalives, listing: new Listing(common), telemetry };
+  return { ...common, session, runner, sockets, keepalives, listing: new SessionListing(common), telemetry };
 }

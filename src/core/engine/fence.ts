@@ -18,6 +18,11 @@ export function nextFence(last: Fence, floor: Fence, nowMs: number): Fence {
   return fence;
 }
 
+/** Below every fence that is granted from now on, if the clock does not go back; not below earlier ones. */
+export function fenceBefore(nowMs: number): Fence {
+  return BigInt(Math.trunc(nowMs)) * NS_PER_MS - 1n;
+}
+
 export function fenceToHex(fence: Fence): string {
   return fence.toString(16).padStart(16, "0");
 }

@@ -1,6 +1,14 @@
 export type * from "./commands.ts";
 export { KeyEngine } from "./engine.ts";
-export { type Fence, FenceExhaustedError, fenceFromHex, fenceToHex } from "./fence.ts";
+export {
+  type Fence,
+  FenceExhaustedError,
+  fenceBefore,
+  fenceFromHex,
+  fenceToHex,
+  nextFence,
+  timeOfFence,
+} from "./fence.ts";
 export type {
   EndReason,
   KeyEvent,

@@ -13,9 +13,8 @@ export interface CompactRecord {
   readonly limit: number;
   /** Hexadecimal. */
   readonly fence: string;
-  readonly foundedAt: number;
-  /** As in the table `key`. */
-  readonly isListed: number;
+  readonly lastActivity: number;
+  readonly isListed: boolean;
   readonly slot: SlotRow | null;
 }
 

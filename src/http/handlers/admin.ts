@@ -40,20 +40,3 @@ export async function removeHolder(context: AppContext): Promise<Response> {
     return fail(context, "unavailable");
   }
 }
-
-/** Lets a key that has lost its rows be founded again. Any other key is answered with `not_found`. */
-export async function giveUpKey(context: AppContext): Promise<Response> {
-  const key = segmentAt(context.req.path, KEY_SEGMENT);
-  const fault = keyFault(key);
-  if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
-  if (!isAdmin(context.get("principal"))) return fail(context, "forbidden");
-  const { keys, log } = context.env.service;
-  try {
-    if (!(await keys.giveUp?.(key))) return fail(context, "not_found");
-    log("warn", "key_given_up", { request: requestIdOf(context), key });
-    return context.body(null, 204);
-  } catch (error) {
-    logged("key_unreachable", log)(error);
-    return fail(context, "unavailable");
-  }
-}

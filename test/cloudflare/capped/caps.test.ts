@@ -1,28 +1,19 @@
 /** Under MAX_LOCKS=3 and GC_MAX_IDLE_S=0. */
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
-import { KeyStore } from "../../../src/cloudflare/key/rows.ts";
-import { callsAbout } from "../spies.ts";
-import { command, fresh, IN_TIME, keyStub, loseRows, until } from "../support.ts";
+import { replaceNext } from "../spies.ts";
+import { command, fresh, grantedToken, isListed, keyStub, until } from "../support.ts";
 
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name;
-
-/** Makes all listed keys look as if they had been listed long ago. */
-async function ageListings(): Promise<void> {
-  for (const directory of allDirectories(env)) {
-    await runInDurableObject(directory, (_, { storage }) => {
-      storage.sql.exec("UPDATE keys SET listed_at = 0");
-    });
-  }
-}
+const SOON = { timeout: 8_000, interval: 50 };
+const LONG = command({ leaseSeconds: 600 });
 
 async function emptyListings(): Promise<void> {
   for (const directory of allDirectories(env)) {
@@ -34,89 +25,136 @@ async function emptyListings(): Promise<void> {
   }
 }
 
+const contextOf = (object: unknown) => (object as { readonly ctx: DurableObjectState }).ctx;
+const tryLong = async (key: string) => keyStub(key).acquire({ ...LONG, request: fresh("request") });
+const isGranted = async (key: string) => (await tryLong(key)).status === "granted";
+const free = (key: string) => keyStub(key).leave(LONG.session, { keepsReported: false });
+
+/** As many held keys as the cap allows. */
+async function fill(): Promise<[string, string, string]> {
+  await emptyListings();
+  const keys: [string, string, string] = [fresh("key"), fresh("key"), fresh("key")];
+  for (const key of keys) await until(() => isGranted(key), SOON);
+  return keys;
+}
+
 describe("at the cap on keys", () => {
-  it("a key that is pruned while the directory counts holds nobody up", async () => {
-    const held = await Promise.all(
-      [0, 1, 2].map(async () => {
-        const key = fresh("key");
-        const outcome = await keyStub(key).acquire(command({ leaseSeconds: 600 }));
-        return { key, outcome };
-      }),
-    );
-    expect(held.map(({ outcome }) => outcome.status)).toEqual(["granted", "granted", "granted"]);
-    const [first] = held;
-    if (first?.outcome.status !== "granted") throw new Error("not granted");
-    await keyStub(first.key).release(first.outcome.token, "");
-    const { retire } = KeyObject.prototype;
-    let isPruning = false;
-    vi.spyOn(KeyObject.prototype, "retire").mockImplementation(function (this: KeyObject, ...args) {
-      if (nameOf(this) === first.key && !isPruning) {
-        isPruning = true;
-        void runDurableObjectAlarm(directoryOfKey(env, first.key));
-      }
-      return retire.apply(this, args);
-    });
+  it("a new key is refused while all others are held, stores nothing, and has a place once one is idle", async () => {
+    const keys = await fill();
     const next = fresh("key");
-    await until(async () => (await keyStub(next).acquire(command())).status === "granted", {
-      timeout: 8_000,
-      interval: 50,
-    });
-    for (const { key } of held.slice(1)) await keyStub(key).leave("", { keepsReported: false });
+    expect((await tryLong(next)).status).toBe("max_locks");
+    expect(await keyStub(next).describe()).toBeNull();
+    await free(keys[0]);
+    await until(() => isGranted(next), SOON);
+    expect(await isListed(keys[0])).toBe(false);
+    for (const key of [keys[1], keys[2], next]) await free(key);
   });
 
-  it("a key whose founding was cut off does not take up a place for ever", async () => {
-    await emptyListings();
-    for (const foundedAt of [1, 2, 3]) {
-      const ghost = fresh("ghost");
-      // As a crash leaves it between the listing and the first grant.
-      await runInDurableObject(keyStub(ghost), (_, { storage }) => {
-        new KeyStore(storage).begin({ limit: 1, fence: 0n, foundedAt });
+  it("a key that gave up its place asks for another, and its fence rises", async () => {
+    const keys = await fill();
+    const first = (await keyStub(keys[0]).describe())?.holders[0]?.fence ?? "";
+    await free(keys[0]);
+    const next = fresh("key");
+    await until(() => isGranted(next), SOON);
+    expect((await tryLong(keys[0])).status).toBe("max_locks");
+    await free(next);
+    await until(() => isGranted(keys[0]), SOON);
+    expect(first < ((await keyStub(keys[0]).describe())?.holders[0]?.fence ?? "")).toBe(true);
+    for (const key of keys) await free(key);
+  });
+
+  it("a key that gave up its place before its object was lost asks for another all the same", async () => {
+    const keys = await fill();
+    await free(keys[0]);
+    const next = fresh("key");
+    await until(() => isGranted(next), SOON);
+    await evictDurableObject(keyStub(keys[0]));
+    expect((await tryLong(keys[0])).status).toBe("max_locks");
+    for (const key of [keys[1], keys[2], next]) await free(key);
+  });
+
+  it("a key that is used again while the directory takes its place keeps it", async () => {
+    const keys = await fill();
+    await free(keys[0]);
+    const next = fresh("key");
+    const { state } = KeyObject.prototype;
+    let again = "";
+    replaceNext(KeyObject.prototype, "state", keys[0], async function (this: KeyObject, options) {
+      const answer = await state.call(this, options);
+      // Used again before the directory hears the answer.
+      const acquired = this.acquire(LONG).then(({ status }) => {
+        again = status;
       });
-      await evictDurableObject(keyStub(ghost));
-      await directoryOfKey(env, ghost).joinKey(ghost, { foundedAt, hasGranted: false }, IN_TIME);
-    }
+      contextOf(this).waitUntil(acquired);
+      return answer;
+    });
+    let outcome = "";
+    // The service makes room once a second at most.
+    await until(async () => {
+      if (outcome !== "granted") outcome = (await tryLong(next)).status;
+      return again !== "";
+    }, SOON);
+    expect([outcome, again].toSorted()).toEqual(["granted", "max_locks"]);
+    for (const key of [...keys, next]) await free(key);
+  });
+
+  it("a client that leaves while its request waits for the directory holds nothing", async () => {
+    await emptyListings();
+    const [key, other] = [fresh("key"), fresh("key")];
+    // From here on the service knows that there is room.
+    await until(() => isGranted(other), SOON);
+    const { admitKey } = DirectoryObject.prototype;
+    const mayGoOn = Promise.withResolvers<void>();
+    replaceNext(DirectoryObject.prototype, "admitKey", key, async function (this: DirectoryObject, ...args) {
+      const isAdmitted = await admitKey.apply(this, args);
+      await mayGoOn.promise;
+      return isAdmitted;
+    });
+    const acquiring = keyStub(key).acquire(LONG);
+    await until(() => isListed(key), SOON);
+    const leaving = keyStub(key).leave(LONG.session, { keepsReported: false });
+    mayGoOn.resolve();
+    await Promise.all([acquiring, leaving]);
+    expect((await keyStub(key).describe())?.holderCount ?? 0).toBe(0);
+    await free(other);
+  });
+
+  it("a report that looks at a key while it is admitted does not take its entry", async () => {
+    await emptyListings();
     const key = fresh("key");
-    await until(async () => (await keyStub(key).acquire(command())).status === "granted", {
-      timeout: 8_000,
-      interval: 100,
+    const { admitKey } = DirectoryObject.prototype;
+    replaceNext(DirectoryObject.prototype, "admitKey", key, async function (this: DirectoryObject, ...args) {
+      const isAdmitted = await admitKey.apply(this, args);
+      await this.describe([key], { detail: false });
+      return isAdmitted;
     });
-    await runDurableObjectAlarm(keyStub(key));
+    await until(() => isGranted(key), SOON);
+    expect(await isListed(key)).toBe(true);
+    await free(key);
   });
 
-  it("a key that has lost its rows keeps its place: somebody may hold it", async () => {
-    const [lost, ...others] = [fresh("lost"), fresh("key"), fresh("key")];
+  it("an entry whose key knows nothing of it takes up no place for ever", async () => {
     await emptyListings();
-    for (const key of [lost, ...others]) {
-      await until(async () => (await keyStub(key).acquire(command({ leaseSeconds: 600 }))).status === "granted", {
-        timeout: 8_000,
-        interval: 100,
-      });
-    }
-    await loseRows(lost);
-    await ageListings();
-    expect((await keyStub(fresh("key")).acquire(command())).status).toBe("max_locks");
-    await expect((async () => keyStub(lost).acquire(command()))()).rejects.toThrow("rows are gone");
-    for (const key of others) await keyStub(key).leave("", { keepsReported: false });
+    for (const ghost of [fresh("ghost"), fresh("ghost"), fresh("ghost")])
+      await directoryOfKey(env, ghost).listKey(ghost, 1n);
+    const key = fresh("key");
+    await until(() => isGranted(key), SOON);
+    await free(key);
   });
 
-  it("a refused key whose request to be listed comes again, when there is room, is not listed by it", async () => {
+  it("without an answer of the directory a new key grants nothing, and one in use goes on", async () => {
     await emptyListings();
-    const held = command({ leaseSeconds: 600 });
-    const isGranted = async (key: string) => (await keyStub(key).acquire(held)).status === "granted";
-    const others = [fresh("key"), fresh("key"), fresh("key")];
-    for (const key of others) await until(() => isGranted(key), { timeout: 8_000, interval: 100 });
-    const refused = fresh("key");
-    const join = vi.spyOn(DirectoryObject.prototype, "joinKey");
-    expect((await keyStub(refused).acquire(command())).status).toBe("max_locks");
-    const [again] = callsAbout(join, refused);
-    for (const key of others) await keyStub(key).leave(held.session, { keepsReported: false });
-    await until(() => isGranted(others[0] ?? ""), { timeout: 8_000, interval: 100 });
-    if (!again) throw new Error("not asked");
-    // "full" until others have been pruned.
-    const repeat = async () => (await directoryOfKey(env, refused).joinKey(...again)).status;
-    expect(await until(async () => [await repeat()].find((status) => status !== "full"))).toBe("late");
-    expect(await directoryOfKey(env, refused).lists(refused)).toBe(false);
-    await until(() => isGranted(refused), { timeout: 8_000, interval: 100 });
-    for (const key of [others[0] ?? "", refused]) await keyStub(key).leave(held.session, { keepsReported: false });
+    const [known, unknown] = [fresh("key"), fresh("key")];
+    await until(() => isGranted(known), SOON);
+    const held = (await keyStub(known).describe())?.holders.length;
+    replaceNext(DirectoryObject.prototype, "admitKey", unknown, async () => {
+      throw new Error("unreachable");
+    });
+    await expect((async () => tryLong(unknown))()).rejects.toThrow("unreachable");
+    expect(await keyStub(unknown).describe()).toBeNull();
+    expect(held).toBe(1);
+    expect(await keyStub(known).acquire(command())).toEqual({ status: "timeout" });
+    grantedToken(await tryLong(unknown));
+    for (const key of [known, unknown]) await free(key);
   });
 });

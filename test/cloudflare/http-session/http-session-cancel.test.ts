@@ -1,5 +1,6 @@
 /** Clients that leave before they are answered, where the platform reports it at once. */
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { WakeTimer } from "../../../src/cloudflare/alarms/wake-timer.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { withholdOffers } from "../offers.ts";
@@ -93,6 +94,8 @@ describe("a client that leaves its poll", () => {
     const key = fresh("key");
     const token = await holder.hold(key);
     const leaving = new AbortController();
+    // However busy the machine, the wait stays a short one.
+    vi.spyOn(WakeTimer.prototype, "at").mockImplementation(() => {});
     const { perform } = HttpSessionObject.prototype;
     replaceNext(HttpSessionObject.prototype, "perform", client.name, async function (this: HttpSessionObject, ask) {
       const performed = await perform.call(this, ask);

@@ -6,10 +6,11 @@ import { allDirectories } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { PolledSession } from "../../../src/core/session/polled-session.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "../rest.ts";
-import { fresh, keyStub, sessionsOn } from "../support.ts";
+import { fresh, keyStub, never, sessionsOn, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -208,13 +209,22 @@ describe("a session that never was", () => {
 describe("a session that cannot be made", () => {
   it("says no more than that, and leaves nothing behind", async () => {
     expectLog("session_create_failed", { error: "Error: a secret of ours" });
-    const opening = vi.spyOn(DirectoryObject.prototype, "openSession").mockImplementation(() => {
+    const opening = vi.spyOn(PolledSession.prototype, "open").mockImplementation(() => {
       throw new Error("a secret of ours");
     });
+    const listing = vi.spyOn(DirectoryObject.prototype, "openSession");
     expect(await call("POST", "/v1/sessions")).toEqual({ status: 500, body: { error: "session_create_failed" } });
-    const session = opening.mock.calls[0]?.[0] ?? "";
+    expect(opening).toHaveBeenCalledOnce();
+    const session = await until(() => listing.mock.calls[0]?.[0]);
     vi.restoreAllMocks();
-    expect(await listedSessions()).not.toContain(session);
     expect(await storedBy(env.HTTP_SESSION.getByName(session))).toEqual(NOTHING_STORED);
+    await until(async () => !(await listedSessions()).includes(session));
+  });
+
+  it("is made although the directory does not answer, and its client does not wait for it", async () => {
+    vi.spyOn(DirectoryObject.prototype, "openSession").mockImplementation(() => never());
+    const { status } = await call("POST", "/v1/sessions");
+    vi.restoreAllMocks();
+    expect(status).toBe(200);
   });
 });

@@ -1,14 +1,9 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
-import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
-import { KeyStore } from "../../../src/cloudflare/key/rows.ts";
-import type { NoticeAnswer } from "../../../src/core/engine/index.ts";
+import { KeyEngine, type NoticeAnswer } from "../../../src/core/engine/index.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { eager, scriptSessions } from "../listeners.ts";
-import { replaceNext } from "../spies.ts";
 import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
 
 afterEach(() => {
@@ -68,27 +63,18 @@ describe("a key's alarm", () => {
   });
 
   it("is set again when its run fails, and the state stays intact", async () => {
-    expectLog("key_alarm_failed", { error: "Error: unreachable" });
+    expectLog("key_alarm_failed", { error: "Error: broken off" });
     stopClock();
-    const name = fresh("key");
-    const stub = keyStub(name);
-    // A key that the directory does not visit wakes by itself when it is idle.
-    await runInDurableObject(stub, (_, { storage }) => {
-      new KeyStore(storage).begin({ limit: 1, fence: 0n, foundedAt: Date.now() });
-    });
-    await evictDurableObject(stub);
-    await stub.describe();
-    pass(120_000);
-    replaceNext(DirectoryObject.prototype, "joinKey", name, async () => {
-      throw new Error("unreachable");
+    const stub = keyStub(fresh("key"));
+    const held = grantedToken(await stub.acquire(command({ leaseSeconds: 7_200 })));
+    vi.spyOn(KeyEngine.prototype, "tick").mockImplementationOnce(() => {
+      throw new Error("broken off");
     });
     await runDurableObjectAlarm(stub);
-    expect(await directoryOfKey(env, name).lists(name)).toBe(false);
     await runInDurableObject(stub, async (_, { storage }) => {
-      expect(await storage.getAlarm()).not.toBeNull();
+      expect(await storage.getAlarm()).toBe(Date.now() + 2_000);
     });
-    expect((await stub.acquire(command({ limit: 2 }))).status).toBe("granted");
-    expect(await stub.describe()).toMatchObject({ limit: 2, waiters: 0 });
+    expect(await stub.renew(held, 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
   });
 
   it("is set for the end of a lease that nobody watches as soon as somebody waits for it", async () => {
@@ -96,7 +82,7 @@ describe("a key's alarm", () => {
     const stub = keyStub(fresh("key"));
     const alarm = () => runInDurableObject(stub, (_, { storage }) => storage.getAlarm());
     grantedToken(await stub.acquire(command({ leaseSeconds: 5 })));
-    expect(await alarm()).toBeNull();
+    expect(await alarm()).toBeGreaterThan(Date.now() + 3_600_000);
     await evictDurableObject(stub);
     await stub.acquire(command(WAIT));
     expect(await alarm()).toBe(Date.now() + 5_000);

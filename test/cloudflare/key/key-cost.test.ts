@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import type { NoticeAnswer } from "../../../src/core/engine/index.ts";
 import type { Notice } from "../../../src/core/session/effects.ts";
 import { eager, scriptSessions } from "../listeners.ts";
-import { command, fresh, grantedToken, keyStub, rowsWritten, until, WAIT } from "../support.ts";
+import { command, fresh, grantedToken, keyStub, listed, rowsWritten, until, WAIT } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -56,7 +56,8 @@ describe("what a command costs", () => {
 
   it("a hand-over is one call, and nothing is written after the release", async () => {
     const scripts = scriptSessions();
-    const stub = keyStub(fresh("key"));
+    const name = fresh("key");
+    const stub = keyStub(name);
     const heard: Notice[] = [];
     scripts.set("waiter", {
       deliver(notice): NoticeAnswer {
@@ -65,6 +66,7 @@ describe("what a command costs", () => {
       },
     });
     const first = grantedToken(await stub.acquire(command()));
+    await listed(name);
     await stub.acquire(command({ ...WAIT, session: "waiter" }));
     const rows = await runInDurableObject(stub, (key, state) => rowsWritten(state, () => key.release(first, "")));
     // The slot, the waiter, and the alarm that would repeat the notice.
@@ -88,6 +90,7 @@ describe("what a command costs", () => {
     const granted: string[] = [];
     scripts.set("waiter", eager(name, "waiter", granted));
     const first = grantedToken(await stub.acquire(command()));
+    await listed(name);
     const costs = await runInDurableObject(stub, async (key, state) => {
       const cost = async () => {
         const request = fresh("request");

@@ -1,6 +1,6 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { KeyStore } from "../../../src/cloudflare/key/rows.ts";
+import { encodeCompact } from "../../../src/core/key/compact-record.ts";
 import { scriptSessions } from "../listeners.ts";
 import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
 
@@ -8,7 +8,8 @@ import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
 async function nearlyExhausted() {
   const name = fresh("key");
   await runInDurableObject(keyStub(name), (_, { storage }) => {
-    new KeyStore(storage).begin({ limit: 1, fence: 0xfffffffffffffffen, foundedAt: Date.now() });
+    const fence = "fffffffffffffffe";
+    storage.kv.put("key", encodeCompact({ limit: 1, fence, lastActivity: Date.now(), isListed: true, slot: null }));
   });
   await evictDurableObject(keyStub(name));
   return keyStub(name);

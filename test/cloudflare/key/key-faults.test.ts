@@ -1,6 +1,5 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { type AcquireOutcome, KeyEngine } from "../../../src/core/engine/index.ts";
 import { command, fresh, grantedToken, keyStub, sessionsOn, storedIn, WAIT } from "../support.ts";
 
@@ -10,18 +9,6 @@ afterEach(() => {
 });
 
 describe("when something else fails", () => {
-  it("new keys are refused while the directory is out of reach, and existing ones go on", async () => {
-    const [known, unknown] = [keyStub(fresh("key")), keyStub(fresh("key"))];
-    const held = grantedToken(await known.acquire(command()));
-    vi.spyOn(DirectoryObject.prototype, "joinKey").mockRejectedValue(new Error("unreachable"));
-    await expect((async () => unknown.acquire(command()))()).rejects.toThrow();
-    expect(await unknown.describe()).toBeNull();
-    expect(await known.release(held, "")).toEqual({ status: "released" });
-    expect((await known.acquire(command())).status).toBe("granted");
-    vi.restoreAllMocks();
-    expect((await unknown.acquire(command())).status).toBe("granted");
-  });
-
   it("a write that fails grants nothing: the key goes on from what is stored", async () => {
     const stub = keyStub(fresh("key"));
     await stub.release(grantedToken(await stub.acquire(command())), "");

@@ -2,7 +2,17 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
 import type { AcquireCommand } from "../../../src/core/engine/index.ts";
 import { scriptSessions } from "../listeners.ts";
-import { command, fresh, grantedToken, keyStub, storedIn, visitKeys, WAIT } from "../support.ts";
+import {
+  command,
+  fresh,
+  grantedToken,
+  keyStub,
+  listed,
+  PRUNED_AFTER_MS,
+  runAlarm,
+  storedIn,
+  WAIT,
+} from "../support.ts";
 
 const WHOLE = { detail: true, history: true };
 
@@ -183,8 +193,9 @@ describe.each([
   it("begins again when the key is forgotten", async () => {
     const key = new Story(limit);
     await key.stub.release(await key.hold("a"), "a");
-    at(130);
-    await visitKeys(key.name);
+    await listed(key.name);
+    at(PRUNED_AFTER_MS / 1000);
+    await runAlarm(key.name);
     expect(await storedIn(key.stub)).toEqual([]);
     expect(await key.stub.describe(WHOLE)).toBeNull();
     await key.hold("b");

@@ -1,7 +1,23 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
+import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { scriptSessions } from "../listeners.ts";
-import { command, fresh, grantedToken, keyStub, storedIn, visitKeys } from "../support.ts";
+import { replaceNext } from "../spies.ts";
+import {
+  command,
+  fresh,
+  grantedToken,
+  isListed,
+  keyStub,
+  listed,
+  PRUNED_AFTER_MS,
+  runAlarm,
+  storedIn,
+} from "../support.ts";
 
 beforeEach(stopClock);
 afterEach(() => {
@@ -9,56 +25,225 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe("pruning", () => {
-  const idleFor = async (name: string, ms: number) => {
-    pass(ms);
-    await visitKeys(name);
-  };
+const HOUR_MS = 3_600_000;
 
-  it("deletes all that is stored of an idle key, and the fence still rises with the clock set back", async () => {
+const alarmOf = (name: string) => runInDurableObject(keyStub(name), (_, { storage }) => storage.getAlarm());
+
+/** A key that has been used once and is listed. Returns the token. */
+async function used(name: string): Promise<string> {
+  const token = grantedToken(await keyStub(name).acquire(command()));
+  await listed(name);
+  await keyStub(name).release(token, "");
+  return token;
+}
+
+describe("a key's own alarm", () => {
+  it("deletes all that is stored of an idle key, and its entry in the directory", async () => {
     const name = fresh("key");
-    const stub = keyStub(name);
-    pass(3_600_000);
-    const first = grantedToken(await stub.acquire(command({ limit: 5 })));
-    await stub.release(first, "");
-    await idleFor(name, 130_000);
-    expect(await storedIn(stub)).toEqual([]);
-    pass(-3_730_000);
-    const second = grantedToken(await stub.acquire(command({ limit: 2 })));
+    await used(name);
+    pass(PRUNED_AFTER_MS);
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).toEqual([]);
+    expect(await alarmOf(name)).toBeNull();
+    expect(await isListed(name)).toBe(false);
+  });
+
+  it("finds a key that was used for minutes old enough, and is set once for its whole life", async () => {
+    const name = fresh("key");
+    grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 600, session: "s" })));
+    const alarm = await alarmOf(name);
+    pass(300_000);
+    await keyStub(name).leave("s", { keepsReported: false });
+    expect(await alarmOf(name)).toBe(alarm);
+    vi.setSystemTime(alarm ?? 0);
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).toEqual([]);
+  });
+
+  it("is there for a held key that nobody watches or waits for, which goes in the end", async () => {
+    const name = fresh("key");
+    grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 86_400 })));
+    for (let looks = 0; (await storedIn(keyStub(name))).length > 0; looks++) {
+      expect(looks).toBeLessThan(30);
+      const alarm = await alarmOf(name);
+      expect(alarm).not.toBeNull();
+      vi.setSystemTime(alarm ?? 0);
+      await runAlarm(name);
+    }
+  });
+
+  it("keeps the rows for an hour, so that a clock set back by less makes no fence fall", async () => {
+    const name = fresh("key");
+    const first = await used(name);
+    pass(HOUR_MS - 1_000);
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).not.toEqual([]);
+    pass(2_000);
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).toEqual([]);
+    pass(-HOUR_MS);
+    expect(first < grantedToken(await keyStub(name).acquire(command()))).toBe(true);
+  });
+
+  it("keeps the rows while the clock is behind the key's fence", async () => {
+    const name = fresh("key");
+    pass(30 * HOUR_MS);
+    const first = await used(name);
+    await evictDurableObject(keyStub(name));
+    pass(-30 * HOUR_MS);
+    const second = grantedToken(await keyStub(name).acquire(command()));
     expect(first < second).toBe(true);
+    await keyStub(name).release(second, "");
+    pass(PRUNED_AFTER_MS);
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).not.toEqual([]);
+    expect(await alarmOf(name)).toBeGreaterThan(Date.now());
+    expect(second < grantedToken(await keyStub(name).acquire(command()))).toBe(true);
   });
 
   it("never touches a key with a holder or a waiter", async () => {
     scriptSessions();
     const name = fresh("key");
     await keyStub(name).acquire(command({ leaseSeconds: 1_000_000 }));
-    await idleFor(name, 900_000_000);
-    expect(await storedIn(keyStub(name))).not.toEqual([]);
+    pass(900_000_000);
+    await runAlarm(name);
     expect((await keyStub(name).describe())?.holderCount).toBe(1);
-  });
-
-  it("and an acquire at the same moment leave one valid holder", async () => {
-    const name = fresh("key");
-    const stub = keyStub(name);
-    const first = grantedToken(await stub.acquire(command()));
-    await stub.release(first, "");
-    pass(130_000);
-    const [, outcome] = await Promise.all([visitKeys(name), stub.acquire(command())]);
-    expect(first < grantedToken(outcome)).toBe(true);
-    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
-    expect(await stub.renew(grantedToken(outcome), 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
   });
 
   it("is not put off by wrong tokens, mismatches and descriptions", async () => {
     const name = fresh("key");
     const stub = keyStub(name);
     await stub.release(grantedToken(await stub.acquire(command({ limit: 2 }))), "");
+    await listed(name);
     pass(50_000);
     await stub.release("0".repeat(32), "");
     await stub.renew("0".repeat(32), 10);
     await stub.acquire(command({ limit: 1 }));
     await stub.describe();
-    await idleFor(name, 80_000);
+    pass(HOUR_MS);
+    await runAlarm(name);
     expect(await storedIn(stub)).toEqual([]);
+  });
+});
+
+describe("an idle key", () => {
+  it("is not shown, and is new except for its fence, before its rows are deleted", async () => {
+    const name = fresh("key");
+    const first = await used(name);
+    pass(120_000);
+    expect(await keyStub(name).describe()).toBeNull();
+    const second = grantedToken(await keyStub(name).acquire(command({ limit: 3 })));
+    expect(first < second).toBe(true);
+    expect(await keyStub(name).describe()).toMatchObject({ limit: 3, holderCount: 1 });
+  });
+});
+
+describe("a key that is used while it prunes itself", () => {
+  it("keeps its holder, and is listed again", async () => {
+    const name = fresh("key");
+    await used(name);
+    pass(PRUNED_AFTER_MS);
+    let granted = "";
+    const { unlistKey } = DirectoryObject.prototype;
+    replaceNext(DirectoryObject.prototype, "unlistKey", name, async function (this: DirectoryObject, ...args) {
+      await unlistKey.apply(this, args);
+      granted = grantedToken(await keyStub(name).acquire(command()));
+    });
+    await runAlarm(name);
+    expect(await keyStub(name).renew(granted, 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
+    await listed(name);
+  });
+
+  it("is listed again although the directory hears of both in the wrong order", async () => {
+    const name = fresh("key");
+    await used(name);
+    pass(PRUNED_AFTER_MS);
+    const { unlistKey } = DirectoryObject.prototype;
+    replaceNext(DirectoryObject.prototype, "unlistKey", name, async function (this: DirectoryObject, ...args) {
+      grantedToken(await keyStub(name).acquire(command()));
+      await listed(name);
+      await scheduler.wait(50);
+      await unlistKey.apply(this, args);
+    });
+    await runAlarm(name);
+    expect((await keyStub(name).describe())?.holderCount).toBe(1);
+    expect(await isListed(name)).toBe(true);
+  });
+
+  it("and an acquire at the same moment leave one valid holder", async () => {
+    const name = fresh("key");
+    const stub = keyStub(name);
+    const first = await used(name);
+    pass(PRUNED_AFTER_MS);
+    const [, outcome] = await Promise.all([runAlarm(name), stub.acquire(command())]);
+    expect(first < grantedToken(outcome)).toBe(true);
+    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
+    expect(await stub.renew(grantedToken(outcome), 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
+    await listed(name);
+  });
+});
+
+describe("a fault while a key prunes itself", () => {
+  it("a directory out of reach: the key stays, and goes with a later alarm", async () => {
+    expectLog("directory_unreachable", { error: "Error: unreachable" });
+    const name = fresh("key");
+    await used(name);
+    pass(PRUNED_AFTER_MS);
+    replaceNext(DirectoryObject.prototype, "unlistKey", name, async () => {
+      throw new Error("unreachable");
+    });
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).not.toEqual([]);
+    const alarm = await alarmOf(name);
+    expect(alarm).toBeGreaterThan(Date.now());
+    vi.setSystemTime(alarm ?? 0);
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).toEqual([]);
+  });
+
+  it("a failed write meanwhile: the key is read again, and goes with a later alarm", async () => {
+    const name = fresh("key");
+    await used(name);
+    pass(PRUNED_AFTER_MS);
+    replaceNext(DirectoryObject.prototype, "unlistKey", name, async () => {
+      await runInDurableObject(keyStub(name), async (key, { storage }) => {
+        const put = vi.spyOn(storage.kv, "put").mockImplementationOnce(() => {
+          throw new Error("broken");
+        });
+        await expect(key.acquire(command())).rejects.toThrow("broken");
+        put.mockRestore();
+      });
+    });
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).not.toEqual([]);
+    const alarm = await alarmOf(name);
+    expect(alarm).not.toBeNull();
+    vi.setSystemTime(alarm ?? 0);
+    await runAlarm(name);
+    expect(await storedIn(keyStub(name))).toEqual([]);
+  });
+
+  it("a directory out of reach for long costs no alarm for every read", async () => {
+    expectLog("directory_unreachable", { error: "Error: unreachable" });
+    const name = fresh("key");
+    await used(name);
+    pass(PRUNED_AFTER_MS);
+    replaceNext(DirectoryObject.prototype, "unlistKey", name, async () => {
+      throw new Error("unreachable");
+    });
+    await runAlarm(name);
+    const alarm = await alarmOf(name);
+    await keyStub(name).describe();
+    expect(await alarmOf(name)).toBe(alarm);
+  });
+
+  it("a crash after its entry is gone: the next use lists the key again", async () => {
+    const name = fresh("key");
+    const first = await used(name);
+    pass(PRUNED_AFTER_MS);
+    await directoryOfKey(env, name).unlistKey(name, (1n << 64n) - 1n);
+    await evictDurableObject(keyStub(name));
+    expect(first < grantedToken(await keyStub(name).acquire(command()))).toBe(true);
+    await listed(name);
   });
 });

@@ -26,12 +26,12 @@ beforeEach(() => {
   stopClock();
   woken.clear();
   // One key in four is held, and has two waiters.
-  vi.spyOn(KeyObject.prototype, "describe").mockImplementation(async function (this: unknown) {
+  vi.spyOn(KeyObject.prototype, "state").mockImplementation(async function (this: unknown) {
     const key = nameOf(this);
     woken.add(key);
     const isHeld = numberOf(key) % 4 === 0;
     const holder = { session: "s", since: 0, leaseSeconds: 33, expiresAt: Date.now() + 33_000, fence: "0".repeat(16) };
-    return {
+    const view = {
       limit: 1,
       holderCount: isHeld ? 1 : 0,
       holders: isHeld ? [holder] : [],
@@ -39,6 +39,7 @@ beforeEach(() => {
       queue: [],
       lastActivity: Date.now(),
     };
+    return { status: "used", view };
   });
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {

@@ -1,7 +1,6 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { ownerIdOf } from "../../../src/core/session-names.ts";
 import { expectLog } from "../../support/expected-logs.ts";
@@ -128,7 +127,7 @@ describe("a request whose outcome is unknown", () => {
     expectLog("operation_failed", { error: "Error: unreachable" });
     const [bad, good] = [fresh("key"), fresh("key")];
     const client = await Client.open();
-    vi.spyOn(DirectoryObject.prototype, "joinKey").mockRejectedValueOnce(new Error("unreachable"));
+    vi.spyOn(KeyObject.prototype, "acquire").mockRejectedValueOnce(new Error("unreachable"));
     expect(await client.ask(`l\n${bad}\n0\n`)).toBe("error");
     tokenOf(await client.ask(`l\n${good}\n0\n`));
     tokenOf(await client.ask(`l\n${bad}\n0\n`));

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { keyPath, removalQuery, removalReply, ticketReply } from "../schemas.ts";
 import { failures } from "./failures.ts";
-import { type ApiOperation, bodyOf, DONE, reply } from "./operation.ts";
+import { type ApiOperation, bodyOf, reply } from "./operation.ts";
 
 export const ticketOperations = {
   createTicket: {
@@ -47,21 +47,6 @@ export const adminOperations = {
         },
       }),
       ...failures("BadRequest", "Unauthorized", "Forbidden", "NotHeld", "RateLimited", "Failed", "HandOverRefused"),
-    },
-  },
-  giveUpKey: {
-    method: "delete",
-    path: "/v1/admin/keys/{key}",
-    tags: ["admin"],
-    summary: "Give up a key that has lost its storage",
-    description:
-      "A key whose stored rows are gone grants nothing, because somebody may still hold it. This forgets that it existed, " +
-      "so that it can be locked again: ask for it when no lease of it can be running any more. A key that is well is left " +
-      "alone; on Node all are. Needs the admin token as bearer token.",
-    request: { params: z.object({ key: keyPath }) },
-    responses: {
-      ...DONE,
-      ...failures("BadRequest", "Unauthorized", "Forbidden", "NotFound", "RateLimited", "Failed", "Unavailable"),
     },
   },
 } satisfies Record<string, ApiOperation>;

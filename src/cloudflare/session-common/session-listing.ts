@@ -1,0 +1,53 @@
+import { kindOf, type Transport } from "../../core/session-counts.ts";
+import { logged } from "../../log.ts";
+import type { ClientEntry } from "../../service.ts";
+import { directoryOfAddress } from "../calls/directories.ts";
+import type { SessionAdmission, SessionRefusal } from "../directory/directory-object.ts";
+import type { CommonParts } from "./session-parts.ts";
+
+/** A session's entry in the directory, which reports and caps count. No client waits for it, unless a cap is set. */
+export class SessionListing {
+  readonly #parts: CommonParts;
+  #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
+
+  constructor(parts: CommonParts) {
+    this.#parts = parts;
+  }
+
+  /** Resolves when the session is listed. */
+  get joined(): Promise<unknown> {
+    return this.#joined;
+  }
+
+  /** Lists the session. Returns the reason if a cap forbids it. */
+  async join(entry: Pick<ClientEntry, "address" | "transport" | "label">): Promise<SessionRefusal | undefined> {
+    const { ctx, env, name } = this.#parts;
+    const { address, transport, label } = entry;
+    this.#joined = directoryOfAddress(env, address).openSession(name, address, transport, label);
+    if (!this.isCapped(transport)) {
+      ctx.waitUntil(this.#joined.catch(logged("directory_unreachable")));
+      return undefined;
+    }
+    const admission = await this.#joined;
+    return admission === "admitted" ? undefined : admission;
+  }
+
+  relabel(address: string, label: string): void {
+    const { ctx, env, name } = this.#parts;
+    const relabelled = this.#joined.then(() => directoryOfAddress(env, address).relabel(name, label));
+    ctx.waitUntil(relabelled.catch(logged("directory_unreachable")));
+  }
+
+  async leave(address: string): Promise<void> {
+    await this.#joined.catch(() => {});
+    const { env, name } = this.#parts;
+    await directoryOfAddress(env, address).closeSession(name).catch(logged("directory_unreachable"));
+  }
+
+  /** A cap counts sessions of this kind. */
+  isCapped(transport: Transport): boolean {
+    const { maxConnections, maxConnectionsPerIp, httpMaxSessions, httpMaxSessionsPerIp } = this.#parts.config;
+    if (kindOf(transport) === "httpSessions") return httpMaxSessions > 0 || httpMaxSessionsPerIp > 0;
+    return maxConnections > 0 || maxConnectionsPerIp > 0;
+  }
+}

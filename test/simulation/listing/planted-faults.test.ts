@@ -1,0 +1,50 @@
+/** Faults planted in how a key is listed and deletes itself, each of which the simulation must find. */
+import { type Fault, findsAll } from "../planting.ts";
+import { simulateListing } from "./simulation.ts";
+
+const FAULTS: readonly Fault[] = [
+  {
+    what: "a key deletes itself without looking again",
+    file: "key-commands.ts",
+    code: "|| !isUnlisted || !this.#mayDelete(engine)) {",
+    planted: "|| !isUnlisted) {",
+  },
+  {
+    what: "a key deletes itself while its clock is behind its fence, or soon after its last use",
+    file: "key-commands.ts",
+    code: "const KEPT_MS = 3_600_000;",
+    planted: "const KEPT_MS = 60_000;",
+  },
+  {
+    what: "a key that is not deleted sets no alarm",
+    file: "key-commands.ts",
+    code: "    if (!this.#mayDelete(engine) || listing.isPending) {\n      wakeBy(this.#nextLook(engine));",
+    planted: "    if (!this.#mayDelete(engine) || listing.isPending) {",
+  },
+  {
+    what: "the alarm of a key that cannot be deleted fires at once, again and again",
+    file: "key-commands.ts",
+    code: "return Math.max(next, now + PRUNE_RETRY_MS, isPassedAt);",
+    planted: "return Math.min(next, now + PRUNE_RETRY_MS, isPassedAt);",
+  },
+  {
+    what: "a key that is used while it is unlisted believes that it is listed",
+    file: "key-listing.ts",
+    code: "    const { name, directory, failed } = this.#parts;\n    this.#set(false);",
+    planted: "    const { name, directory, failed } = this.#parts;",
+  },
+  {
+    what: "a key whose rows may say too much believes that it is listed",
+    file: "key-commands.ts",
+    code: "listing.loaded(stored?.isListed === true && !this.#mayBeUnlisted);",
+    planted: "listing.loaded(stored?.isListed === true);",
+  },
+  {
+    what: "a listing that failed counts as made",
+    file: "key-listing.ts",
+    code: "      failed(error);\n      this.#retryAt",
+    planted: "      this.#set(true);\n      this.#retryAt",
+  },
+];
+
+findsAll({ host: "listing", sources: "src/cloudflare/key", simulate: simulateListing }, FAULTS);
