@@ -1,4 +1,5 @@
 /** An HTTP session that its client deletes. */
+
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -7,6 +8,7 @@ import { DirectoryObject } from "../../../src/cloudflare/directory/directory-obj
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
+import { errorBody } from "../../../src/http/reply/errors.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "../rest.ts";
 import { fresh, keyStub, sessionsOn } from "../support.ts";
@@ -15,7 +17,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const GONE = { status: 410, body: { error: "session_gone" } };
+const GONE = { status: 410, body: errorBody("session_gone") };
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 
 /** The sessions that the directory lists, with those of other tests, which may end at any moment. */
@@ -211,7 +213,7 @@ describe("a session that cannot be made", () => {
     const opening = vi.spyOn(DirectoryObject.prototype, "openSession").mockImplementation(() => {
       throw new Error("a secret of ours");
     });
-    expect(await call("POST", "/v1/sessions")).toEqual({ status: 500, body: { error: "session_create_failed" } });
+    expect(await call("POST", "/v1/sessions")).toEqual({ status: 500, body: errorBody("session_create_failed") });
     const session = opening.mock.calls[0]?.[0] ?? "";
     vi.restoreAllMocks();
     expect(await listedSessions()).not.toContain(session);
