@@ -77,7 +77,11 @@ describe("the settings of npm run dev", () => {
   });
 
   test.each<[string, Parameters<typeof readDevSettings>, string]>([
-    ["a flag", [{ "--port": "x" }, {}], '--port must be a whole number from 1 to 65535, not "x"'],
+    [
+      "a flag",
+      [{ "--port": "x" }, {}],
+      '--port must be a whole number from 1 to 65535, or 0 for any free port, not "x"',
+    ],
     ["a variable", [{}, { MAX_LOCKS: "-1" }], 'MAX_LOCKS must be a whole number from 0 to 9007199254740991, not "-1"'],
     [
       "a line of a file",
