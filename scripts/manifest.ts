@@ -6,6 +6,7 @@ const OF_THE_REPOSITORY: readonly string[] = [
   "overrides",
   "devDependencies",
   "allowScripts",
+  "cloudflare",
 ];
 
 /** The manifest as it is packed. */

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -176,6 +176,15 @@ test("npm run dev serves every protocol on the ports it is given, and leaves no 
   expect(await (await stats({ Authorization: `Bearer ${TOKEN}` })).json()).toMatchObject({
     locks: [{ key: "deploy" }],
   });
+
+  // A change anywhere in `src` is enough, and none of the content is needed to see it.
+  const isReloading = (said: string) => said.includes("[custom build]");
+  for (const path of ["src/core/hash.ts", "src/cloudflare/index.ts", "src/console/main.tsx"]) {
+    const before = output.length;
+    const file = fileURLToPath(new URL(`../../${path}`, import.meta.url));
+    utimesSync(file, new Date(), new Date());
+    await eventually(`a reload for ${path}`, () => isReloading(output.slice(before)), 20_000);
+  }
 
   const started = [...processes()].filter(({ pid }) => groupOf(pid) === group);
   expect(started.length).toBeGreaterThan(3);
