@@ -19,41 +19,48 @@ const OFFLINE = {
 /** Passes on what the service answers, asked under a name that no list has. */
 const MINE = `export default { fetch: (request, env) => env.LOCKS.fetch("http://locks/v1/stats") };\n`;
 
-test("is built wherever wrangler is started, and answers a service binding whatever names it answers to", async () => {
-  const [folder, port] = [temporaryDir(), await freePort()];
-  writeFileSync(join(folder, "mine.js"), MINE);
-  const mine = { name: "mine", main: "mine.js", compatibility_date: "2026-11-04", dev: { inspector_port: 0 } };
-  const services = [{ binding: "LOCKS", service: "holdfast" }];
-  writeFileSync(join(folder, "mine.json"), JSON.stringify({ ...mine, services }));
-  const config = readWranglerConfig(join(ROOT, "wrangler.toml"));
-  // Without the TCP ports, which another server on this machine may have.
-  const variables = { HTTP_ALLOWED_HOSTS: "locks.example.com" };
-  using holdfast = writeTemporaryConfig(join(ROOT, "wrangler.toml"), { ...config, vars: variables }, [], []);
-  const args = ["dev", "-c", "mine.json", "-c", holdfast.path, "--port", String(port), "--persist-to", folder];
-  const wrangler = spawn(process.execPath, [join(ROOT, "node_modules/wrangler/bin/wrangler.js"), ...args], {
-    cwd: folder,
-    env: { ...process.env, ...OFFLINE },
-    detached: true,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const group = wrangler.pid ?? 0;
-  onTestFinished(() => {
-    if (isRunning(group)) process.kill(-group, "SIGKILL");
-  });
-  let output = "";
-  for (const stream of [wrangler.stdout, wrangler.stderr])
-    stream.setEncoding("utf8").on("data", (text: string) => {
-      output += text;
+/** wrangler bundles two Workers, which takes seconds, and much longer on a busy machine. */
+const PATIENTLY = { timeout: 300_000 };
+
+test(
+  "is built wherever wrangler is started, and answers a service binding whatever names it answers to",
+  PATIENTLY,
+  async () => {
+    const [folder, port] = [temporaryDir(), await freePort()];
+    writeFileSync(join(folder, "mine.js"), MINE);
+    const mine = { name: "mine", main: "mine.js", compatibility_date: "2026-11-04", dev: { inspector_port: 0 } };
+    const services = [{ binding: "LOCKS", service: "holdfast" }];
+    writeFileSync(join(folder, "mine.json"), JSON.stringify({ ...mine, services }));
+    const config = readWranglerConfig(join(ROOT, "wrangler.toml"));
+    // Without the TCP ports, which another server on this machine may have.
+    const variables = { HTTP_ALLOWED_HOSTS: "locks.example.com" };
+    using holdfast = writeTemporaryConfig(join(ROOT, "wrangler.toml"), { ...config, vars: variables }, [], []);
+    const args = ["dev", "-c", "mine.json", "-c", holdfast.path, "--port", String(port), "--persist-to", folder];
+    const wrangler = spawn(process.execPath, [join(ROOT, "node_modules/wrangler/bin/wrangler.js"), ...args], {
+      cwd: folder,
+      env: { ...process.env, ...OFFLINE },
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
     });
-  const answer = await eventually(
-    "an answer",
-    async () => {
-      if (wrangler.exitCode !== null) throw new Error(`wrangler has ended:\n${output}`);
-      const reply = await fetch(`http://127.0.0.1:${port}/`).catch(() => undefined);
-      return reply && { status: reply.status, text: await reply.text() };
-    },
-    50_000,
-  );
-  expect(answer, output).toMatchObject({ status: 200, text: expect.stringMatching(/^\{"connections":0,/) });
-  expect(output).toContain("npm run console in its clone builds it");
-});
+    const group = wrangler.pid ?? 0;
+    onTestFinished(() => {
+      if (isRunning(group)) process.kill(-group, "SIGKILL");
+    });
+    let output = "";
+    for (const stream of [wrangler.stdout, wrangler.stderr])
+      stream.setEncoding("utf8").on("data", (text: string) => {
+        output += text;
+      });
+    const answer = await eventually(
+      "an answer",
+      async () => {
+        if (wrangler.exitCode !== null) throw new Error(`wrangler has ended:\n${output}`);
+        const reply = await fetch(`http://127.0.0.1:${port}/`).catch(() => undefined);
+        return reply && { status: reply.status, text: await reply.text() };
+      },
+      240_000,
+    );
+    expect(answer, output).toMatchObject({ status: 200, text: expect.stringMatching(/^\{"connections":0,/) });
+    expect(output).toContain("npm run console in its clone builds it");
+  },
+);

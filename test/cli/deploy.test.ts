@@ -175,7 +175,10 @@ describe("after a deployment", () => {
   });
 });
 
-describe("npm run deploy", () => {
+/** wrangler bundles the Worker, which takes seconds, and much longer on a busy machine. */
+const PATIENTLY = { timeout: 300_000 };
+
+describe("npm run deploy", PATIENTLY, () => {
   const OFFLINE_ENV = { CLOUDFLARE_CF_FETCH_ENABLED: "false", CLOUDFLARE_API_TOKEN: "", AUTH_TOKEN: "" };
   const deploy = async (...args: string[]) => {
     const running = promisify(execFile)("npm", ["run", "--silent", "deploy", "--", ...args], {

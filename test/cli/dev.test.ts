@@ -135,7 +135,9 @@ test("a taken port is an error, unless it is a default the user did not choose",
   expect(isOptionalNow({ "--godistlock-port": "10000" })).toContainEqual(["godistlock", false]);
 });
 
-test("npm run dev serves every protocol on the ports it is given, and leaves no process behind", async () => {
+test("npm run dev serves every protocol on the ports it is given, and leaves no process behind", {
+  timeout: 300_000,
+}, async () => {
   const [port, http, godistlock] = [await freePort(), await freePort(), await freePort()];
   const ports = ["--port", `${port}`, "--http-port", `${http}`, "--godistlock-port", `${godistlock}`];
   const env = { ...process.env, DFLOCKD_AUTH_TOKEN: TOKEN, DEFAULT_LEASE_TTL_S: "44" };
@@ -183,7 +185,7 @@ test("npm run dev serves every protocol on the ports it is given, and leaves no 
     const before = output.length;
     const file = fileURLToPath(new URL(`../../${path}`, import.meta.url));
     utimesSync(file, new Date(), new Date());
-    await eventually(`a reload for ${path}`, () => isReloading(output.slice(before)), 20_000);
+    await eventually(`a reload for ${path}`, () => isReloading(output.slice(before)), 60_000);
   }
 
   const started = [...processes()].filter(({ pid }) => groupOf(pid) === group);
