@@ -92,6 +92,11 @@ export function hasSecret(text: string, name: string): boolean {
   return new RegExp(`^[ \\t]*(?:export[ \\t]+)?${name}[ \\t]*=[ \\t]*(?!['"]?[ \\t]*['"]?[ \\t]*$)\\S`, "m").test(text);
 }
 
+/** Whether a file of secrets has none, which wrangler would refuse (4.158). */
+export function isBlank(text: string): boolean {
+  return text.split("\n").every((line) => /^\s*(?:#|$)/.test(line));
+}
+
 function isJson(text: string): boolean {
   return text.trimStart().startsWith("{");
 }
@@ -128,7 +133,7 @@ export async function sourceOfToken(
   { file, variables, exported }: Known,
   ask: () => Promise<Deployed>,
 ): Promise<TokenSource> {
-  if (options.secretsFile !== undefined && file.text === undefined)
+  if (options.secretsFile !== undefined && file.text === undefined && !options.makesToken)
     throw new DeployFailure(`--secrets-file ${file.name} is not there`, 2);
   if (file.text !== undefined && hasSecret(file.text, TOKEN)) {
     if (options.isOpen) throw new DeployFailure(`--open, but ${file.name} has an ${TOKEN}: remove one of them`, 2);
@@ -162,8 +167,10 @@ export function deployedFrom({ code, output }: { readonly code: number; readonly
     const [list = "[]"] = /\[[\s\S]*\]/.exec(output) ?? [];
     return { status: "deployed", secrets: (JSON.parse(list) as { name: string }[]).map(({ name }) => name) };
   }
-  // The API's code for a Worker that does not exist.
-  if (/\b10007\b/.test(output)) return { status: "none" };
+  // In the words of wrangler 4.158, or as the code of the API.
+  if (/Worker "[^"]*" not found|\b10007\b/.test(output)) return { status: "none" };
+  // It could ask nobody to log in.
+  if (output.includes("non-interactive environment")) return { status: "unknown", reason: "not logged in" };
   const [, reason = output] = /ERROR\S*\s+([^\n]+)/.exec(plain(output)) ?? [];
   return { status: "unknown", reason: reason.trim().split(/\.(?: |$)/, 1)[0] ?? "" };
 }

@@ -11,6 +11,7 @@ import {
   type DeployOptions,
   deployedFrom,
   instructions,
+  isBlank,
   newToken,
   readDeployOptions,
   secretsFileOf,
@@ -50,7 +51,7 @@ async function main(args: readonly string[]): Promise<number> {
   if (options.isOpen && source === "deployed")
     say("the Worker has an AUTH_TOKEN, so it stays closed; `npx wrangler secret delete AUTH_TOKEN` opens it");
   using folder = temporaryFolder();
-  let secretsFile = text === undefined ? undefined : path;
+  let secretsFile = text === undefined || isBlank(text) ? undefined : path;
   if (source === "made" && !options.isDryRun) {
     secretsFile = path;
     keepToken(path, text, newToken());
@@ -61,7 +62,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const report = join(folder.path, "report");
   const code = await run(wranglerArguments(options, secretsFile), { WRANGLER_OUTPUT_FILE_PATH: report });
-  if (code !== 0) throw new DeployFailure("wrangler has published nothing: what it says above is why");
+  if (code !== 0) throw new DeployFailure("wrangler failed: what it says above is why");
   if (options.isDryRun) {
     console.log("dry run: everything is ready to be published, and nothing was");
     return 0;

@@ -1,6 +1,6 @@
 /** `npm run deploy`: never open by accident. Nothing here asks Cloudflare anything. */
 import { execFile, execFileSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -20,6 +20,7 @@ import {
 } from "../../scripts/deploy-plan.ts";
 import { readWranglerConfig } from "../../scripts/dev-config.ts";
 import { VARIABLES } from "../../src/core/config/config.ts";
+import { startCloudflareApi } from "../support/cloudflare-api.ts";
 import { temporaryDir } from "./support.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -129,6 +130,10 @@ test("what wrangler says about secrets is understood", () => {
   expect(deployedFrom({ code: 0, output: "[]" })).toEqual({ status: "deployed", secrets: [] });
   const missing = "\u001b[31m✘ \u001b[0m[ERROR] This Worker does not exist on your account. [code: 10007]\n";
   expect(deployedFrom({ code: 1, output: missing })).toEqual(NONE);
+  expect(deployedFrom({ code: 1, output: '[ERROR] Worker "holdfast" not found.\n' })).toEqual(NONE);
+  const mute =
+    "[ERROR] In a non-interactive environment, it's necessary to set a CLOUDFLARE_API_TOKEN environment variable";
+  expect(deployedFrom({ code: 1, output: mute })).toEqual({ status: "unknown", reason: "not logged in" });
   const stranger =
     "\n\u001b[31m✘ \u001b[41;31m[\u001b[41;97mERROR\u001b[41;31m]\u001b[0m \u001b[1mNo way. Do this.\u001b[0m\n";
   expect(deployedFrom({ code: 1, output: stranger })).toEqual({ status: "unknown", reason: "No way" });
@@ -180,10 +185,11 @@ const PATIENTLY = { timeout: 300_000 };
 
 describe("npm run deploy", PATIENTLY, () => {
   const OFFLINE_ENV = { CLOUDFLARE_CF_FETCH_ENABLED: "false", CLOUDFLARE_API_TOKEN: "", AUTH_TOKEN: "" };
-  const deploy = async (...args: string[]) => {
+  const deploy = (...args: string[]) => deployWith({}, ...args);
+  const deployWith = async (env: Readonly<Record<string, string>>, ...args: string[]) => {
     const running = promisify(execFile)("npm", ["run", "--silent", "deploy", "--", ...args], {
       cwd: ROOT,
-      env: { ...process.env, ...OFFLINE_ENV, NO_COLOR: "1", CI: "1" },
+      env: { ...process.env, ...OFFLINE_ENV, NO_COLOR: "1", CI: "1", ...env },
     });
     running.child.stdin?.end();
     return running.then(
@@ -203,6 +209,34 @@ describe("npm run deploy", PATIENTLY, () => {
       expect(stdout).toContain(`env.${name} (`);
     expect(stdout).toContain("dry run: everything is ready to be published, and nothing was\n");
     expect(stdout).not.toContain("s3cret");
+  });
+
+  test("refuses to publish an open service, publishes one with a token that it makes, and then again as it is", async () => {
+    await using api = await startCloudflareApi();
+    const file = join(temporaryDir(), "secrets");
+    writeFileSync(file, "");
+    const refused = await deployWith(api.env, "--secrets-file", file);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("deploy: without AUTH_TOKEN, anybody") });
+    expect(api.secrets).toBeUndefined();
+
+    const made = await deployWith(api.env, "--secrets-file", file, "--make-token");
+    expect(made, made.stderr).toMatchObject({ code: 0 });
+    const { AUTH_TOKEN = "" } = api.secrets ?? {};
+    expect(AUTH_TOKEN).toMatch(/^[0-9a-f]{64}$/);
+    expect(readFileSync(file, "utf8")).toBe(`AUTH_TOKEN=${AUTH_TOKEN}\n`);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(made.stdout).toContain("  address   https://holdfast.ada.workers.dev\n");
+    expect(made.stdout).toContain(`< ${file} | cut -d= -f2-)" https://holdfast.ada.workers.dev/v1/stats\n`);
+    expect(made.stdout).toContain("  console   https://holdfast.ada.workers.dev/\n");
+    expect(made.stdout + made.stderr).not.toContain(AUTH_TOKEN);
+
+    writeFileSync(file, "");
+    const again = await deployWith(api.env, "--secrets-file", file);
+    expect(again, again.stderr).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("the one that the Worker has"),
+    });
+    expect(api.secrets).toEqual({ AUTH_TOKEN });
   });
 
   test("without a token and without --open publishes nothing, and says what to do in one line", async () => {
