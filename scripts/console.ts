@@ -1,5 +1,5 @@
 /** Bundles the console into a module of two texts, its script and its style, for the Worker to serve. */
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, rename, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { type BuildOptions, build } from "esbuild";
 
@@ -30,12 +30,19 @@ export async function buildConsole(): Promise<void> {
   ]);
   await mkdir(target, { recursive: true });
   await Promise.all([
-    writeFile(
+    replaceFile(
       `${target}/assets.js`,
       `export const script = ${JSON.stringify(script)};\nexport const style = ${JSON.stringify(style)};\n`,
     ),
-    writeFile(`${target}/assets.d.ts`, "export const script: string;\nexport const style: string;\n"),
+    replaceFile(`${target}/assets.d.ts`, "export const script: string;\nexport const style: string;\n"),
   ]);
+}
+
+/** In one step: a bundler that reads the file meanwhile finds the old text or the new one. */
+async function replaceFile(path: string, text: string): Promise<void> {
+  const draft = `${path}.${process.pid}`;
+  await writeFile(draft, text);
+  await rename(draft, path);
 }
 
 async function text(options: BuildOptions): Promise<string> {

@@ -56,6 +56,8 @@ export function writeTemporaryConfig(
       .filter(({ name }) => name !== "http")
       .map(({ host, port }) => ({ protocol: "tcp", address: host, port })),
     secrets: { required: [...variables] },
+    // There is only one environment here.
+    env: undefined,
   };
   const target = join(directory, "wrangler.json");
   writeFileSync(target, JSON.stringify(own, undefined, 2));

@@ -1,4 +1,4 @@
-import { createServer, type Server } from "node:net";
+import { type AddressInfo, createServer, type Server } from "node:net";
 import { getSystemErrorMap } from "node:util";
 import { DevFailure, type DevPort } from "./dev-settings.ts";
 
@@ -9,10 +9,10 @@ export async function freePorts(ports: readonly DevPort[], say: (line: string) =
   const free: DevPort[] = [];
   try {
     for (const each of ports) {
-      const obstacle = await hold(each, held);
-      if (obstacle === undefined) free.push(each);
-      else if (each.isOptional) say(`${obstacle}: going on without ${each.name}; choose another with ${each.flag}`);
-      else throw new DevFailure(`${obstacle}: choose another with ${each.flag}`, 1);
+      const found = await hold(each, held);
+      if (typeof found !== "string") free.push(found);
+      else if (each.isOptional) say(`${found}: going on without ${each.name}; choose another with ${each.flag}`);
+      else throw new DevFailure(`${found}: choose another with ${each.flag}`, 1);
     }
   } finally {
     await Promise.all(held.map((server) => new Promise((resolve) => server.close(resolve))));
@@ -20,15 +20,15 @@ export async function freePorts(ports: readonly DevPort[], say: (line: string) =
   return free;
 }
 
-/** Listens on the port, or says why that is impossible. */
-function hold(each: DevPort, held: Server[]): Promise<string | undefined> {
+/** Listens on the port, any free one if it is 0, or says why that is impossible. */
+function hold(each: DevPort, held: Server[]): Promise<DevPort | string> {
   const { host, port } = each;
   const server = createServer((client) => client.destroy());
   return new Promise((resolve) => {
     server.once("error", (error) => resolve(inWords(each, error)));
     server.listen({ port, ...(host !== "*" && { host }) }, () => {
       held.push(server);
-      resolve(undefined);
+      resolve({ ...each, port: (server.address() as AddressInfo).port });
     });
   });
 }

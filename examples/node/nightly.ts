@@ -2,6 +2,8 @@
  * A job that many machines start at the same time, by cron, and one of them does:
  *
  *     node_modules/.bin/node examples/node/nightly.ts http://127.0.0.1:6389
+ *
+ * `await using` needs Node 24, which is the one in that command, or TypeScript.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { connect, LockLostError } from "holdfast-client";

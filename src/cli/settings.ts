@@ -62,9 +62,9 @@ const SERVED: Record<ServedVariable, string> = {
 
 const OF_SERVE = {
   HOST: "address of the TCP listener",
-  PORT: "port of the TCP listener",
+  PORT: "port of the TCP listener, 0 = any free one",
   HTTP_HOST: "address of the HTTP and WebSocket listener (default: the TCP listener's)",
-  HTTP_PORT: "port of the HTTP and WebSocket listener",
+  HTTP_PORT: "port of the HTTP and WebSocket listener, 0 = any free one",
   GODISTLOCK_PORT: "port for godistlock clients, 0 = off",
   HTTP_MAX_CONNECTIONS_PER_IP:
     "most connections per client address to the HTTP listener, without WebSockets, 0 = unlimited (default: three quarters of what the open files allow)",
@@ -193,10 +193,11 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
   for (const name of OF_CLOUDFLARE) refuseOnOneMachine(get(name));
 
   const host = read(get("HOST"), parseHost, HOST_RULE) ?? DEFAULTS.HOST;
-  const port = read(get("PORT"), parsePort, PORT_RULE) ?? DEFAULTS.PORT;
+  const port = read(get("PORT"), parsePortOrZero, ANY_PORT_RULE) ?? DEFAULTS.PORT;
   const httpHost = read(get("HTTP_HOST"), parseHost, HOST_RULE) ?? host;
-  const httpPort = read(get("HTTP_PORT"), parsePort, PORT_RULE) ?? DEFAULTS.HTTP_PORT;
-  if (port === httpPort && host === httpHost) throw new UsageFailure("--port and --http-port must differ");
+  const httpPort = read(get("HTTP_PORT"), parsePortOrZero, ANY_PORT_RULE) ?? DEFAULTS.HTTP_PORT;
+  if (port === httpPort && port !== 0 && host === httpHost)
+    throw new UsageFailure("--port and --http-port must differ");
 
   const variables: Record<string, string> = {};
   for (const name of Object.keys(SERVED) as ServedVariable[]) {
@@ -209,8 +210,8 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
   }
   const whole = readConfig(variables);
   if (!whole.ok) throw new UsageFailure(`${flagOf(whole.bad[0].name)} ${whole.bad[0].rule}`);
-  const godistlockPort = read(get("GODISTLOCK_PORT"), parsePortOrNone, OPTIONAL_PORT_RULE) ?? DEFAULTS.GODISTLOCK_PORT;
-  const relayPort = read(get("RELAY_PORT"), parsePortOrNone, OPTIONAL_PORT_RULE) ?? DEFAULTS.RELAY_PORT;
+  const godistlockPort = read(get("GODISTLOCK_PORT"), parsePortOrZero, OPTIONAL_PORT_RULE) ?? DEFAULTS.GODISTLOCK_PORT;
+  const relayPort = read(get("RELAY_PORT"), parsePortOrZero, OPTIONAL_PORT_RULE) ?? DEFAULTS.RELAY_PORT;
   // An open service must not be readable under a DNS name that an attacker controls.
   if (variables.AUTH_TOKEN === undefined) variables.HTTP_ALLOWED_HOSTS ??= LOOPBACK_NAMES_ONLY;
   return {
@@ -235,9 +236,10 @@ function refuseOnOneMachine(value: Given | undefined): void {
   throw new UsageFailure(`${value.label} works on Cloudflare only: here everything is in the data directory`);
 }
 
+const ANY_PORT_RULE = `${PORT_RULE}, or 0 for any free port`;
 const OPTIONAL_PORT_RULE = `${PORT_RULE}, or 0`;
 
-function parsePortOrNone(text: string): number | undefined {
+function parsePortOrZero(text: string): number | undefined {
   return /^0+$/.test(text) ? 0 : parsePort(text);
 }
 

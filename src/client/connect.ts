@@ -34,13 +34,13 @@ export interface ConnectOptions {
  */
 export function connect(url: string | URL, options: ConnectOptions = {}): Locks {
   const address = addressIn(url);
-  // Show the scheme only: the rest may contain a ticket or a password.
-  const shown = typeof url === "string" ? url.match(/^\w*:|/)?.[0] : url;
+  // Show a bare host and port, or the scheme only: the rest may contain a ticket or a password.
+  const shown = typeof url === "string" ? url.match(/^[\w.-]+:\d+$|^\w*:|/)?.[0] : url;
   if (!address) throw new TypeError(`connect: url must begin with http, https, ws or wss, not ${shownAs(shown)}`);
   checkOptions("connect", options, "WebSocket clock label sticky token");
   const { token, label, sticky, clock = systemClock } = options;
   const WebSocket = options.WebSocket ?? (globalThis as { WebSocket?: SocketConstructor }).WebSocket;
   if (!WebSocket) throw new TypeError('connect: option "WebSocket" is needed, as of the package ws');
-  if (label !== undefined) address.searchParams.set("label", label);
+  if (label) address.searchParams.set("label", label);
   return new Locks({ url: address.href, token, WebSocket, clock }, sticky);
 }

@@ -30,7 +30,8 @@ export class LockError extends Error {
   readonly code: LockErrorCode;
 
   constructor(code: LockErrorCode, message: string, cause?: unknown) {
-    super(message, cause === undefined ? undefined : { cause });
+    // The reason belongs into the message: many logs show nothing else.
+    super(message + (cause ? `: ${(cause as Error).message ?? cause}` : ""), cause ? { cause } : undefined);
     this.code = code;
   }
 }
@@ -65,8 +66,8 @@ export class AuthError extends LockError {
 /** The key exists with another limit. */
 export class LimitMismatchError extends LockError {
   override readonly name = "LimitMismatchError";
-  constructor(key: string, limit = 1) {
-    super("limit_mismatch", `${key} is in use with another limit than ${limit}`);
+  constructor(key: string, limit = 1, actual?: number) {
+    super("limit_mismatch", `${key} is in use with ${actual ? `limit ${actual}, not` : "another limit than"} ${limit}`);
   }
 }
 
@@ -118,15 +119,15 @@ export class ProtocolError extends LockError {
 export function errorOf(
   word: string,
   { key, limit }: Pick<LockTarget, "key" | "limit">,
-  timeoutMs?: number,
+  { timeout, steal }: { readonly timeout?: number | undefined; readonly steal?: boolean | undefined } = {},
 ): LockError {
   switch (word) {
     case "timeout":
-      return new AcquireTimeoutError(key, undefined, timeoutMs);
+      return new AcquireTimeoutError(key, undefined, timeout);
     case "error_lease_expired":
       return new LockLostError(key, "expired");
     case "error_auth":
-      return new AuthError(`the token does not cover ${key}`);
+      return new AuthError(`${steal ? "only the admin token may steal" : "the token does not cover"} ${key}`);
     case "error_limit_mismatch":
       return new LimitMismatchError(key, limit);
     case "error_max_locks":

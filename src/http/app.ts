@@ -14,7 +14,7 @@ import { cors } from "./middleware/cors.ts";
 import { checkHost } from "./middleware/hosts.ts";
 import { getHealth, getReady } from "./middleware/probes.ts";
 import { type OperationId, ROUTES, UNNAMED_METHODS } from "./openapi/routes.ts";
-import { fail } from "./reply/errors.ts";
+import { echoed, fail, methodNotAllowed } from "./reply/errors.ts";
 import type { AppEnv, Handler } from "./request/context.ts";
 import { rawPath } from "./request/path.ts";
 import { getTerraformLock, lockTerraform, unlockTerraform } from "./terraform/handlers.ts";
@@ -70,10 +70,12 @@ for (const { operationId, method, honoPath } of served) app.on(method, honoPath,
 for (const { honoPath } of ROUTES) {
   const methods = served.filter((route) => route.honoPath === honoPath).map(({ method }) => method);
   const allow = methods.map((method) => (method === "GET" ? "GET, HEAD" : method)).join(", ");
-  app.all(honoPath, (context) => {
-    context.header("Allow", allow);
-    return fail(context, "method_not_allowed");
-  });
+  app.all(honoPath, (context) => methodNotAllowed(context, allow));
 }
-app.notFound((context) => fail(context, "not_found"));
+app.notFound((context) => {
+  const reply = fail(context, "not_found", `there is nothing at ${echoed(context.req.path)}; /docs lists all routes`);
+  // For the client only: a path may hold a key, and the log names none.
+  context.set("detail", undefined);
+  return reply;
+});
 app.onError(failed);

@@ -15,6 +15,16 @@ describe("the command line", () => {
     });
   });
 
+  test.each(["version", "-v", "-V"])("%s is the same as --version", async (word) => {
+    expect(await outcome([word])).toEqual(await outcome(["--version"]));
+  });
+
+  test("help is the same as --help, of holdfast and of each command", async () => {
+    expect(await outcome(["help"])).toEqual(await outcome(["--help"]));
+    for (const words of [["run"], ["serve"], ["file"], ["file", "try"]])
+      expect(await outcome(["help", ...words]), words.join(" ")).toEqual(await outcome([...words, "--help"]));
+  });
+
   test("--help lists the commands, and each command its flags with their variables", async () => {
     const help = await outcome(["--help"]);
     expect(help).toMatchObject({ code: 0, stderr: "" });
@@ -29,10 +39,15 @@ describe("the command line", () => {
     [[], "no command given; see holdfast --help"],
     [["fly"], "unknown command fly; see holdfast --help"],
     [["--fly"], "unknown flag --fly; see holdfast --help"],
-    [["serve", "--prot", "1"], "unknown flag --prot; see holdfast serve --help"],
+    [["serv"], "unknown command serv (did you mean serve?); see holdfast --help"],
+    [["lcok", "deploy"], "unknown command lcok (did you mean lock?); see holdfast --help"],
+    [["help", "rnu"], "unknown command rnu (did you mean run?); see holdfast --help"],
+    [["--hlep"], "unknown flag --hlep (did you mean --help?); see holdfast --help"],
+    [["serve", "--prot", "1"], "unknown flag --prot (did you mean --port?); see holdfast serve --help"],
+    [["serve", "--fly", "1"], "unknown flag --fly; see holdfast serve --help"],
     [["serve", "now"], "too many arguments, 1 instead of 0; see holdfast serve --help"],
     [["serve", "--port"], "--port needs a value; see holdfast serve --help"],
-    [["serve", "--port", "abc"], "--port must be a whole number from 1 to 65535"],
+    [["serve", "--port", "abc"], "--port must be a whole number from 1 to 65535, or 0 for any free port"],
     [["serve", "--max-locks", "-1"], "--max-locks must be a whole number from 0 to 9007199254740991"],
     [
       ["serve", "--auto-release-on-disconnect=perhaps"],

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -77,7 +77,11 @@ describe("the settings of npm run dev", () => {
   });
 
   test.each<[string, Parameters<typeof readDevSettings>, string]>([
-    ["a flag", [{ "--port": "x" }, {}], '--port must be a whole number from 1 to 65535, not "x"'],
+    [
+      "a flag",
+      [{ "--port": "x" }, {}],
+      '--port must be a whole number from 1 to 65535, or 0 for any free port, not "x"',
+    ],
     ["a variable", [{}, { MAX_LOCKS: "-1" }], 'MAX_LOCKS must be a whole number from 0 to 9007199254740991, not "-1"'],
     [
       "a line of a file",
@@ -131,7 +135,9 @@ test("a taken port is an error, unless it is a default the user did not choose",
   expect(isOptionalNow({ "--godistlock-port": "10000" })).toContainEqual(["godistlock", false]);
 });
 
-test("npm run dev serves every protocol on the ports it is given, and leaves no process behind", async () => {
+test("npm run dev serves every protocol on the ports it is given, and leaves no process behind", {
+  timeout: 300_000,
+}, async () => {
   const [port, http, godistlock] = [await freePort(), await freePort(), await freePort()];
   const ports = ["--port", `${port}`, "--http-port", `${http}`, "--godistlock-port", `${godistlock}`];
   const env = { ...process.env, DFLOCKD_AUTH_TOKEN: TOKEN, DEFAULT_LEASE_TTL_S: "44" };
@@ -172,6 +178,15 @@ test("npm run dev serves every protocol on the ports it is given, and leaves no 
   expect(await (await stats({ Authorization: `Bearer ${TOKEN}` })).json()).toMatchObject({
     locks: [{ key: "deploy" }],
   });
+
+  // A change anywhere in `src` is enough, and none of the content is needed to see it.
+  const isReloading = (said: string) => said.includes("[custom build]");
+  for (const path of ["src/core/hash.ts", "src/cloudflare/index.ts", "src/console/main.tsx"]) {
+    const before = output.length;
+    const file = fileURLToPath(new URL(`../../${path}`, import.meta.url));
+    utimesSync(file, new Date(), new Date());
+    await eventually(`a reload for ${path}`, () => isReloading(output.slice(before)), 60_000);
+  }
 
   const started = [...processes()].filter(({ pid }) => groupOf(pid) === group);
   expect(started.length).toBeGreaterThan(3);

@@ -40,6 +40,25 @@ describe("holdfast serve", () => {
     await TcpClient.open(server.port);
   });
 
+  test("with port 0 it picks free ports, and says which", async () => {
+    const server = holdfast([
+      "serve",
+      "--port",
+      "0",
+      "--http-port",
+      "0",
+      "--godistlock-port",
+      "0",
+      "--data-dir",
+      ":memory:",
+    ]);
+    const ready = () => /tcp 127\.0\.0\.1:(\d+), http\+ws http:\/\/127\.0\.0\.1:(\d+)/.exec(server.stdout);
+    const [, tcp = "0", http = "0"] = await eventually("the ports", ready);
+    expect([Number(tcp), Number(http)].every((port) => port > 0)).toBe(true);
+    expect((await fetch(`http://127.0.0.1:${http}/health`)).status).toBe(200);
+    await TcpClient.open(Number(tcp));
+  });
+
   test("keeps its files from other users and secrets out of them", async () => {
     const server = await startServe({ args: ["--auth-token", "hunter2"] });
     const files = readdirSync(server.dataDir).map((name) => join(server.dataDir, name));

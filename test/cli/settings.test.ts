@@ -163,9 +163,8 @@ describe("settings of serve", () => {
   });
 
   test.each([
-    [{ "--port": "0" }, "--port must be a whole number from 1 to 65535"],
-    [{ "--port": "65536" }, "--port must be a whole number from 1 to 65535"],
-    [{ "--http-port": "1e3" }, "--http-port must be a whole number from 1 to 65535"],
+    [{ "--port": "65536" }, "--port must be a whole number from 1 to 65535, or 0 for any free port"],
+    [{ "--http-port": "1e3" }, "--http-port must be a whole number from 1 to 65535, or 0 for any free port"],
     [{ "--port": "6389" }, "--port and --http-port must differ"],
     [{ "--host": "127.0.0.1:80" }, "--host must be a host name, an IP address or *"],
     [{ "--host": "1.2.3" }, "--host must be a host name, an IP address or *"],
@@ -214,7 +213,7 @@ describe("settings of serve", () => {
   });
 
   test.each([
-    ["DFLOCKD_PORT", "x", "must be a whole number from 1 to 65535"],
+    ["DFLOCKD_PORT", "x", "must be a whole number from 1 to 65535, or 0 for any free port"],
     ["DFLOCKD_READ_TIMEOUT_S", "0", "must be a whole number from 1 to 9223372036"],
     ["DFLOCKD_AUTO_RELEASE_ON_DISCONNECT", "maybe", "must be one of 1, yes, true, 0, no, false"],
     ["DFLOCKD_AUTH_TOKEN", "   ", "must be 1 to 65536 bytes, not blank, without line breaks"],

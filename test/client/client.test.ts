@@ -184,7 +184,11 @@ describe("refusals", () => {
   it("are errors of their own", async () => {
     const key = freshKey();
     await using _held = await first().acquire(key, { limit: 2 });
-    expect(await errorIn(second().acquire(key, { limit: 3 }))).toBeInstanceOf(LimitMismatchError);
+    for (const refused of [second().acquire(key, { limit: 3 }), second().enqueue(key, { limit: 3 })]) {
+      const mismatch = await errorIn(refused);
+      expect(mismatch).toBeInstanceOf(LimitMismatchError);
+      expect(mismatch).toMatchObject({ message: `${key} is in use with limit 2, not 3` });
+    }
     expect(await errorIn(second().tryAcquire(key))).toBeInstanceOf(LimitMismatchError);
     await using ticket = await second().enqueue(key, { limit: 2 });
     expect(await errorIn(second().enqueue(key, { limit: 2 }))).toMatchObject({ code: "already_enqueued" });

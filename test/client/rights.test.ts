@@ -24,7 +24,10 @@ describe("a token", () => {
     async (token) => {
       let shown: string | undefined = token;
       await using locks = connectTo(server.httpPort, token === undefined ? {} : { token: () => shown ?? "" });
-      expect(await errorIn(locks.acquire(freshKey()))).toBeInstanceOf(AuthError);
+      const refusal = await errorIn(locks.acquire(freshKey()));
+      expect(refusal).toBeInstanceOf(AuthError);
+      const problem = token === undefined ? 'needs a token: set the option "token"' : "refused the token";
+      expect(refusal).toMatchObject({ message: `the service ${problem}` });
       expect(await errorIn(locks.query(freshKey()))).toBeInstanceOf(AuthError);
       if (token === undefined) return;
       shown = TOKEN;
@@ -99,7 +102,9 @@ describe("stealing", () => {
     const key = freshKey();
     await using locks = connectTo(server.httpPort, { token: TOKEN });
     const lock = await locks.acquire(key);
-    expect(await errorIn(locks.acquire(key, { steal: true }))).toBeInstanceOf(AuthError);
+    const refusal = await errorIn(locks.acquire(key, { steal: true }));
+    expect(refusal).toBeInstanceOf(AuthError);
+    expect(refusal).toMatchObject({ message: `only the admin token may steal ${key}` });
     expect(await lock.release()).toBe(true);
   });
 });

@@ -34,7 +34,10 @@ describe.each(HOSTS)("WebSockets, on $name", (host) => {
       // No look at the `Upgrade` header: workerd keeps it from leaving with anything but a 101 (2026-11).
       expect(response.status).toBe(426);
       expect(response.headers.get("content-type")).toMatch(/^application\/json/);
-      expect(await response.json()).toEqual({ error: "upgrade_required" });
+      expect(await response.json()).toEqual({
+        error: "upgrade_required",
+        detail: expect.stringContaining("Upgrade: websocket"),
+      });
     });
   });
 

@@ -141,11 +141,13 @@ test("the judge does refuse", async () => {
   const judged = (id: string | undefined, body: unknown, status: number) =>
     judgeReply(id, new Response(JSON.stringify(body), { ...json, status }));
   expect(await judged("acquireLock", { status: "timeout" }, 200)).toEqual([]);
-  expect(await judged("acquireLock", { error: "session_gone" }, 410)).toEqual([]);
-  expect(await judged("acquireLock", { error: "session_gone", detail: "no" }, 410)).not.toEqual([]);
-  expect(await judged("acquireLock", { error: "not_held" }, 404)).not.toEqual([]);
-  expect(await judged("acquireLock", { error: "unauthorized" }, 401)).toEqual(["header WWW-Authenticate is missing"]);
-  expect(await judged(undefined, { error: "not_found" }, 404)).toEqual([]);
+  expect(await judged("acquireLock", { error: "session_gone", detail: "no" }, 410)).toEqual([]);
+  expect(await judged("acquireLock", { error: "session_gone" }, 410)).not.toEqual([]);
+  expect(await judged("acquireLock", { error: "not_held", detail: "no" }, 404)).not.toEqual([]);
+  expect(await judged("acquireLock", { error: "unauthorized", detail: "no" }, 401)).toEqual([
+    "header WWW-Authenticate is missing",
+  ]);
+  expect(await judged(undefined, { error: "not_found", detail: "no" }, 404)).toEqual([]);
   expect(await judged("pingSession", {}, 200)).not.toEqual([]);
   expect(await judgeReply("pingSession", new Response(null, { status: 204 }))).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import type { OutputMode } from "../output/printer.ts";
 import { HELP, JSON_OUTPUT, QUIET } from "./flags.ts";
+import { suggestion } from "./nearest.ts";
 import type { CommandSpec, Flag } from "./spec.ts";
 
 /** A parsed command line. Values of flags are still text. */
@@ -44,7 +45,7 @@ export function parseArguments(spec: CommandSpec, words: readonly string[]): Arg
     } else if (token.kind === "option") {
       const { rawName, value } = token;
       const flag = flags.find(({ name, short }) => name === rawName || short === rawName);
-      const problem = problemWith(flag, rawName, value);
+      const problem = problemWith(flag, rawName, value, flags);
       if (problem !== undefined) problems.push(problem);
       else if (flag) values[flag.name] = value ?? "true";
       previous = value === undefined ? flag : undefined;
@@ -68,8 +69,16 @@ function parserOption({ value, isValueOptional, short }: Flag) {
   return { type, ...(short ? { short: short.slice(1) } : {}) } as const;
 }
 
-function problemWith(flag: Flag | undefined, rawName: string, value: string | undefined): string | undefined {
-  if (!flag) return `unknown flag ${rawName}`;
+function problemWith(
+  flag: Flag | undefined,
+  rawName: string,
+  value: string | undefined,
+  known: readonly Flag[],
+): string | undefined {
+  if (!flag) {
+    const names = known.map(({ name }) => name);
+    return `unknown flag ${rawName}${suggestion(rawName, names)}`;
+  }
   if (flag.value === undefined && value !== undefined) return `${rawName} takes no value`;
   if (flag.value !== undefined && !flag.isValueOptional && value === undefined) return `${rawName} needs a value`;
   return undefined;

@@ -1,4 +1,5 @@
 import { FILE_TAG, FORCE, OUTPUT_FLAGS, STALE, TIMEOUT } from "../args/flags.ts";
+import { suggestion } from "../args/nearest.ts";
 import type { Command, Flag } from "../args/spec.ts";
 import { UsageError } from "../output/errors.ts";
 import type { OperationName } from "./commands.ts";
@@ -100,7 +101,9 @@ Exit codes: 0 done or free, 1 held or not the owner, 2 usage, 3 path or I/O erro
   examples: [],
   load: async () => ({
     main: async ({ operands: [name] }) => {
-      throw new UsageError(name === undefined ? "no command given" : `unknown command ${name}`);
+      throw new UsageError(
+        name === undefined ? "no command given" : `unknown command ${name}${suggestion(name, names)}`,
+      );
     },
   }),
 };

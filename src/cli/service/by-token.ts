@@ -31,7 +31,7 @@ export async function askByToken(target: Target, { command, key, arg }: TokenReq
     if (status === "ok") return rest;
     throw refusal(target, 403, status === "error_auth" ? "forbidden" : "not_held", undefined);
   } catch (error) {
-    throw explained(target, error, { key, limit: 1 });
+    throw explained(target, error, { key });
   } finally {
     await client.close();
   }

@@ -79,8 +79,16 @@ async function noConnection(target: Target, problem: unknown): Promise<unknown> 
     case "503":
       return full(target, "it takes no more connections, or is starting");
     default:
-      return nonsense(target, `HTTP ${status}`);
+      return refusedUpgrade(target, `HTTP ${status}`);
   }
+}
+
+/** A plain request to the same route is told why, in words. */
+async function refusedUpgrade(target: Target, answer: string): Promise<unknown> {
+  return new HttpService(target).ask("/v1/ws").then(
+    () => nonsense(target, answer),
+    (error: unknown) => error,
+  );
 }
 
 /** A WebSocket to a name with several addresses fails without a reason; a plain request to the same name gives one. */

@@ -50,8 +50,8 @@ export function full({ url }: Target, what: string): CommandError {
   return new CommandError("full", `the server at ${url} is full (${what}): try again later`);
 }
 
-export function limitMismatch(key: string, limit: number): CommandError {
-  return new CommandError("limit_mismatch", `${key} is in use with another limit than ${limit}: give the same --limit`);
+export function limitMismatch(what: string): CommandError {
+  return new CommandError("limit_mismatch", `${what}: give the same --limit`);
 }
 
 /** Turns an error code of the HTTP API into an error for the user of a command. */
@@ -70,11 +70,16 @@ export function refusal(target: Target, status: number, code: string, detail: st
     already_enqueued: ["already_enqueued", "the session has a place in this queue already: wait for it"],
     not_enqueued: ["not_enqueued", "the session has no place in this queue: enqueue first"],
     bad_request: ["usage", `the server at ${url} refuses the request: ${detail ?? "no reason given"}`],
-    limit_mismatch: ["limit_mismatch", "the key is in use with another limit: give the same --limit"],
     unavailable: ["unavailable", `a part of the server at ${url} does not answer: try again`],
+    misconfigured: [
+      "unavailable",
+      `the server at ${url} is misconfigured (${detail ?? "its log names the variable"}): it serves nothing until that is fixed`,
+    ],
   };
   if (code === "unauthorized") return tokenRefused(target);
   if (code === "draining") return draining(target);
+  if (code === "limit_mismatch")
+    return limitMismatch(detail?.split(";", 1)[0] ?? "the key is in use with another limit");
   if (code.startsWith("max_")) return full(target, code);
   const [error, message] = known[code] ?? [];
   if (error && message !== undefined) return new CommandError(error, message);

@@ -54,8 +54,8 @@ export class HttpService {
   /** The answer of a route that reports a state by its status code. */
   async state(path: string): Promise<{ readonly status: number; readonly word: string }> {
     const { status, text } = await this.#send(path, {});
-    const document = documentIn(text) as { status?: unknown; error?: unknown } | undefined;
-    if (typeof document?.error === "string") throw refusal(this.target, status, document.error, undefined);
+    const document = documentIn(text) as { status?: unknown; error?: unknown; detail?: string } | undefined;
+    if (typeof document?.error === "string") throw refusal(this.target, status, document.error, document.detail);
     if (typeof document?.status !== "string") throw this.#nonsense(status);
     return { status, word: document.status };
   }

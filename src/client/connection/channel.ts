@@ -246,7 +246,8 @@ export abstract class Channel implements LinkEvents {
     if (code === GONE || (wasReady && !this.#session)) this.#forget();
     else this.#checkGrace();
     if (code === REFUSED) {
-      this.refused(new AuthError("the service refused the token"));
+      const advice = this.#options.token ? "refused the token" : 'needs a token: set the option "token"';
+      this.refused(new AuthError(`the service ${advice}`));
       // Do not retry with a token that was refused. The next request tries once more.
       if (!this.#session || this.#isOverdue) return;
     }

@@ -1,10 +1,19 @@
 import { elapsedMs, type Moment } from "../clock.ts";
 import type { Answer, WaitLimits } from "../connection/calls.ts";
-import { AcquireTimeoutError, ConnectionError, errorOf, LockLostError } from "../errors.ts";
+import {
+  AcquireTimeoutError,
+  ConnectionError,
+  errorOf,
+  LimitMismatchError,
+  type LockError,
+  LockLostError,
+} from "../errors.ts";
+import type { KeyReport } from "../report.ts";
 import { leaseArg, limitArg, WANTED, waitArg } from "../wire.ts";
 import { ANSWERED_WITHIN_MS, type ClientContext, type LockTarget, releaseToken } from "./client-context.ts";
 import { leaseOf } from "./lease.ts";
 import { Lock } from "./lock.ts";
+import { read } from "./read.ts";
 
 /** What to acquire. Times are milliseconds. */
 export interface LockOptions {
@@ -87,6 +96,19 @@ export function answerLimits(client: ClientContext): WaitLimits {
   return { withinMs: ANSWERED_WITHIN_MS, tooLate };
 }
 
+/** The error for a request that was refused. Asks for the limit of a key that has another one. */
+export async function refusalOf(
+  client: ClientContext,
+  word: string,
+  place: LockTarget,
+  options?: AcquireOptions,
+): Promise<LockError> {
+  const error = errorOf(word, place, options);
+  if (error.code !== "limit_mismatch") return error;
+  const report = await read<KeyReport | null>(client, { command: "query", key: place.key }).catch(() => null);
+  return new LimitMismatchError(place.key, place.limit, report?.limit);
+}
+
 /**
  * Turns a grant into a lock. If the request was sent long ago, or the grant was read after a sleep, the service is asked
  * whether the lock is still held before the caller is told.
@@ -95,10 +117,11 @@ export async function take(
   client: ClientContext,
   place: LockTarget,
   { status, rest, sentAt }: Answer,
-  { signal, maxHold, timeout }: WaitOptions,
+  options: AcquireOptions,
   ended?: () => unknown,
 ): Promise<Lock> {
-  if (status !== "ok") throw errorOf(status, place, timeout);
+  const { signal, maxHold, timeout } = options;
+  if (status !== "ok") throw await refusalOf(client, status, place, options);
   const [token = ""] = rest.split(" ");
   let lease = leaseOf(client.clock, rest.slice(token.length), sentAt);
   try {

@@ -4,7 +4,7 @@ import { CapacityError, errorOf } from "../errors.ts";
 import { checkCall, checkOptions } from "../options.ts";
 import type { Holder, KeyReport, Waiter } from "../report.ts";
 import { FOREVER_MS, leaseArg, limitArg, waitArg } from "../wire.ts";
-import { answerLimits, type LockOptions, leftMs, take, type WaitOptions, waitLimitsOf } from "./acquire.ts";
+import { answerLimits, type LockOptions, leftMs, refusalOf, take, type WaitOptions, waitLimitsOf } from "./acquire.ts";
 import { type ClientContext, type LockTarget, releaseToken, type SessionState } from "./client-context.ts";
 import type { Lock } from "./lock.ts";
 import { read } from "./read.ts";
@@ -22,7 +22,7 @@ export async function enqueue(
   const arg = `${limitArg(limit)}${leaseArg(lease)}`.trim();
   const request = { command: "e", ...place, arg, isClaim: true } as const;
   const { status } = await client.ask(request, { signal, ...answerLimits(client) });
-  if (status !== "acquired" && status !== "queued") throw errorOf(status, place);
+  if (status !== "acquired" && status !== "queued") throw await refusalOf(client, status, place);
   return new Ticket(client, place, askedAt);
 }
 

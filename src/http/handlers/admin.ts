@@ -11,6 +11,8 @@ import { parseQuery } from "../request/fields.ts";
 import { keyFault, segmentAt } from "../request/path.ts";
 
 const KEY_SEGMENT = 3;
+const ADMINS_ONLY =
+  "this needs the admin token: send ADMIN_TOKEN as `Authorization: Bearer <token>`; without ADMIN_TOKEN a service has no administration";
 
 /** Takes the slot away from the holder with this fence, and from no other. */
 export async function removeHolder(context: AppContext): Promise<Response> {
@@ -21,7 +23,7 @@ export async function removeHolder(context: AppContext): Promise<Response> {
   if (!isAdmin(principal)) {
     // On an open service, a credential shown here was a wrong admin token.
     if (principal.type === "open" && context.req.header("Authorization")) await wrongCredential(context, "http");
-    return fail(context, "forbidden");
+    return fail(context, "forbidden", ADMINS_ONLY);
   }
   const query = parseQuery(removalQuery, new URL(context.req.url).searchParams);
   if (!query.ok) return fail(context, "bad_request", query.detail);
@@ -29,7 +31,7 @@ export async function removeHolder(context: AppContext): Promise<Response> {
   const { keys, log } = context.env.service;
   try {
     const removed = await keys.steal(key, fence);
-    if (removed.status === "not_held") return fail(context, "not_held");
+    if (removed.status === "not_held") return fail(context, "not_held", `no holder of the key has the fence ${fence}`);
     const owner = ownerIdOf(removed.session);
     log("warn", "holder_removed", { request: requestIdOf(context), key, owner, fence });
     const label = removed.label ?? labelOfTag(removed.tag);

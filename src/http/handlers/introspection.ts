@@ -40,7 +40,7 @@ export async function getKey(context: AppContext): Promise<Response> {
   if (!query.ok) return fail(context, "bad_request", query.detail);
   try {
     const document = await keyDocument(context.env.service, key, query.value);
-    return document ? jsonText(context, document) : fail(context, "not_found");
+    return document ? jsonText(context, document) : fail(context, "not_found", "the key is not in use");
   } catch (error) {
     logged("stats_failed", context.env.service.log)(error);
     return fail(context, "unavailable");
@@ -58,7 +58,8 @@ export async function getRelay(context: AppContext): Promise<Response> {
 }
 
 export async function getMetrics(context: AppContext): Promise<Response> {
-  if (!isTrusted(context.get("principal"))) return fail(context, "forbidden");
+  if (!isTrusted(context.get("principal")))
+    return fail(context, "forbidden", "a ticket does not open metrics; send the token");
   const query = parseQuery(metricsQuery, new URL(context.req.url).searchParams);
   if (!query.ok) return fail(context, "bad_request", query.detail);
   const estimates = !query.value.exact;

@@ -23,10 +23,11 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
     const key = segmentAt(context.req.path, KEY_SEGMENT);
     const fault = keyFault(key);
     if (key === undefined || fault !== undefined) return fail(context, "bad_request", fault);
-    if (!mayUse(context.get("principal"), family, key)) return fail(context, "forbidden");
+    if (!mayUse(context.get("principal"), family, key)) return fail(context, "forbidden", outOfScope(family));
     const sessionId = context.req.header(SESSION_HEADER) ?? "";
-    if (sessionId === "") return fail(context, "bad_request", `header ${SESSION_HEADER} is required`);
-    if (!isSessionId(sessionId)) return fail(context, "session_gone");
+    if (sessionId === "")
+      return fail(context, "bad_request", `header ${SESSION_HEADER} is required; POST /v1/sessions returns its value`);
+    if (!isSessionId(sessionId)) return fail(context, "session_gone", MALFORMED_SESSION);
     const label = labelOf(context.req.header(LABEL_HEADER));
     if (!label.ok) return fail(context, "bad_request", label.detail);
     context.set("session", httpSessionName(sessionId));
@@ -41,12 +42,38 @@ export function keyOperation<Id extends KeyOperationId>(id: Id): Handler {
       const outcome = await rest.perform(sessionId, { request, label: label.value }, signal);
       if (outcome.status === "gone") return fail(context, "session_gone");
       if (outcome.status === "left") return fail(context, "client_canceled");
+      if (outcome.status === "limit_mismatch") return await limitMismatch(context, request);
       return replyOf(context, request, outcome);
     } catch (error) {
       logged("session_unreachable", log)(error);
       return fail(context, "unavailable");
     }
   };
+}
+
+const MALFORMED_SESSION = `header ${SESSION_HEADER} must be the 32 lowercase hex digits that POST /v1/sessions returns`;
+
+function outOfScope(family: "lock" | "semaphore"): string {
+  return `the ticket does not cover this key as a ${family}; ask for one with this key and the operation ${family}`;
+}
+
+/** Names the limit of the key, if the key can still tell. */
+async function limitMismatch(context: AppContext, request: KeyRequest): Promise<Response> {
+  const asked = "limit" in request ? request.limit : 1;
+  const limit = await limitOf(context, request.key);
+  if (limit === undefined || limit === asked) return fail(context, "limit_mismatch");
+  const detail = `the key is in use with limit ${limit}, not ${asked}; ask with limit ${limit}, or when the key is free`;
+  return fail(context, "limit_mismatch", detail);
+}
+
+async function limitOf(context: AppContext, key: string): Promise<number | undefined> {
+  const { keys, log } = context.env.service;
+  try {
+    return (await keys.describe(key, { history: false }))?.limit;
+  } catch (error) {
+    logged("key_unreachable", log)(error);
+    return undefined;
+  }
 }
 
 /**

@@ -9,7 +9,7 @@ import type { AppContext } from "../request/context.ts";
 export async function createTicket(context: AppContext): Promise<Response> {
   const config = context.get("config");
   const principal = context.get("principal");
-  if (!isTrusted(principal)) return fail(context, "forbidden");
+  if (!isTrusted(principal)) return fail(context, "forbidden", "a ticket does not issue tickets; send the token");
   const body = await readBody(context.req.raw, { maxBytes: MAX_BODY_BYTES, deadlineMs: config.readTimeoutMs });
   const { schema, mayBeEmpty } = REQUESTS.createTicket;
   const parsed = body.ok ? parseBody(schema, body.bytes, { mayBeEmpty }) : body;

@@ -2,10 +2,11 @@ import type { ErrorHandler, MiddlewareHandler } from "hono";
 import { AUTH_FAILURE_PAUSE_MS, authenticate, authenticateAnyScheme } from "../../core/auth/principal.ts";
 import { ownerIdOf } from "../../core/session-names.ts";
 import { templateOf } from "../openapi/templates.ts";
-import { fail } from "../reply/errors.ts";
+import { fail, methodNotAllowed } from "../reply/errors.ts";
 import { callerOf } from "../request/caller.ts";
 import { type AppContext, type AppEnv, type Handler, requestIdOf } from "../request/context.ts";
 import { takesBasicAuth } from "./basic-auth.ts";
+import { credentialFault } from "./credential.ts";
 import { recordRequest } from "./metrics.ts";
 import { getHealth, getReady } from "./probes.ts";
 
@@ -54,8 +55,7 @@ export const configure: Middleware = async (context, next) => {
   const probe = PROBES.get(context.req.path);
   if (probe && (context.req.method === "GET" || context.req.method === "HEAD")) return probe(context);
   if (probe) {
-    context.header("Allow", "GET, HEAD");
-    return fail(context, "method_not_allowed");
+    return methodNotAllowed(context, "GET, HEAD");
   }
   return fail(context, "misconfigured", `invalid configuration variable ${result.bad[0].name}`);
 };
@@ -115,9 +115,9 @@ export const authorize: Middleware = async (context, next) => {
 };
 
 /** Refuses an unauthenticated request, after a pause that slows down guessing. */
-export async function refuse(context: AppContext, transport: "http" | "ws"): Promise<Response> {
+export async function refuse(context: AppContext, transport: "http" | "ws", detail?: string): Promise<Response> {
   await wrongCredential(context, transport);
-  return fail(context, "unauthorized");
+  return fail(context, "unauthorized", detail ?? credentialFault(context));
 }
 
 /** Counts a wrong credential and delays the answer. */

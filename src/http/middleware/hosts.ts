@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from "hono";
 import type { Config } from "../../core/config/config.ts";
-import { fail } from "../reply/errors.ts";
+import { echoed, fail } from "../reply/errors.ts";
 import type { AppEnv } from "../request/context.ts";
 
 /** The maximum length of a DNS name. */
@@ -43,11 +43,13 @@ export function isLoopbackOrigin(origin: string): boolean {
 /**
  * Whether the service answers to this `Host`. An attacker can point their own DNS name at the service's address, so
  * that their page shares its origin (DNS rebinding): such a name is in no list. IP addresses pass, because they cannot
- * be rebound.
+ * be rebound. So does a request without a `Host`: browsers always send one, and a service binding sends none (workerd
+ * 2026-11).
  */
 export function isHostAllowed({ allowedHosts }: Pick<Config, "allowedHosts">, header: string | undefined): boolean {
   if (allowedHosts.length === 0 || allowedHosts.includes("*")) return true;
-  const host = header === undefined ? undefined : hostIn(header);
+  if (header === undefined) return true;
+  const host = hostIn(header);
   if (host === undefined) return false;
   return isLoopbackName(host) || host.startsWith("[") || isIPv4(host) || allowedHosts.includes(host);
 }
@@ -58,5 +60,5 @@ export const checkHost: MiddlewareHandler<AppEnv> = async (context, next) => {
   if (isHostAllowed(context.get("config"), host)) return next();
   const advice = "if the name is yours, add it to --http-allowed-hosts (HTTP_ALLOWED_HOSTS)";
   context.env.service.log("warn", "host_forbidden", { host: host?.slice(0, MAX_LOGGED_CHARS), advice });
-  return fail(context, "host_forbidden");
+  return fail(context, "host_forbidden", `the service does not answer to the name ${echoed(host ?? "")}; ${advice}`);
 };

@@ -31,10 +31,11 @@ describe("every example does what is printed below it", () => {
   }
 
   it("in the README, on its first screen", async () => {
-    const [, start = "", block = ""] = /^(.*?)^```sh\nnpx (holdfast run [^\n]+)\n```$/ms.exec(README) ?? [];
+    const [, start = "", block = ""] =
+      /^(.*?)^```sh\nnpm run --silent holdfast -- (run [^\n]+)\n```$/ms.exec(README) ?? [];
     expect(start.split("\n").length).toBeLessThan(24);
     await using server = await startServer();
-    const [output] = await play([{ line: 1, commands: block, expected: undefined }], server.httpPort);
+    const [output] = await play([{ line: 1, commands: `holdfast ${block}`, expected: undefined }], server.httpPort);
     expect(output).toMatch(/^[^\n]+\n$/);
   });
 });

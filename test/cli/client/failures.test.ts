@@ -145,6 +145,12 @@ describe("something that is no holdfast server", () => {
     await expectAll(EVERY, url, code, line);
   });
 
+  it("but one that is misconfigured: 69, and the variable is named", async () => {
+    const answer = JSON.stringify({ error: "misconfigured", detail: "invalid configuration variable MAX_LOCKS" });
+    const url = await listening(createHttpServer((_, response) => response.writeHead(500).end(answer)));
+    await expectAll(EVERY, url, 69, /is misconfigured \(invalid configuration variable MAX_LOCKS\)/);
+  });
+
   it("--json puts the complaint on standard output, and nothing elsewhere", async () => {
     const url = `http://127.0.0.1:${await freePort()}`;
     const { code, stdout, stderr } = await finish(["ls", "--json"], { HOLDFAST_URL: url });

@@ -125,7 +125,10 @@ describe("with a key", () => {
     expect(await running.exited).toEqual({ code: 0, signal: null });
     expect(running.stdout).toBe("in\n");
     const mismatch = await run("--key", "pair", "--limit", "3", "--", "true");
-    expect(mismatch).toMatchObject({ code: 65, stderr: expect.stringContaining("another limit than 3") });
+    expect(mismatch).toMatchObject({
+      code: 65,
+      stderr: expect.stringContaining("is in use with limit 2, not 3: give the same --limit"),
+    });
   });
 });
 

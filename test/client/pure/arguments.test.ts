@@ -237,6 +237,9 @@ describe("a wrong argument is named, with its rule, and harms nothing", () => {
     ],
     ['connect: url must begin with http, https, ws or wss, not "ftp:"', () => connect("ftp://x?ticket=s3cret")],
     ['connect: url must begin with http, https, ws or wss, not ""', () => connect("s3cret")],
+    ['connect: url must begin with http, https, ws or wss, not "127.0.0.1:8489"', () => connect("127.0.0.1:8489")],
+    ['connect: url must begin with http, https, ws or wss, not "locks.lan:8489"', () => connect("locks.lan:8489")],
+    ['connect: url must begin with http, https, ws or wss, not "user:"', () => connect("user:12345@locks.lan")],
     ["connect: url must begin with http, https, ws or wss, not undefined", () => connect(wrong(undefined))],
   ])("%s", async (message, call) => {
     const here = await world();

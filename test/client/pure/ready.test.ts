@@ -41,7 +41,10 @@ describe("ready", () => {
     await clock.pass(2_000);
     const error = await ready;
     expect(error).toBeInstanceOf(ConnectionError);
-    expect(error).toMatchObject({ message: "not connected within 2000 ms", cause: "closed with code 1006" });
+    expect(error).toMatchObject({
+      message: "not connected within 2000 ms: closed with code 1006",
+      cause: "closed with code 1006",
+    });
     await locks.close();
   });
 

@@ -1,9 +1,11 @@
 /** A REST release goes straight to the key; its session learns of it with its next request, or a second later. */
+
 import { env, exports } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { httpSessionName } from "../../../src/core/session-names.ts";
+import { errorBody } from "../../../src/http/reply/errors.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { callsAbout, replaceNext } from "../spies.ts";
 import { fresh, until } from "../support.ts";
@@ -81,10 +83,10 @@ it("a session that does not hold the token answers as ever", async () => {
   const token = await lock(key, session);
   expectLog("request_failed", { status: 410, error: "session_gone" });
   const nobody = await release(key, "f".repeat(32), token);
-  expect([nobody.status, await nobody.text()]).toEqual([410, '{"error":"session_gone"}\n']);
+  expect([nobody.status, await nobody.text()]).toEqual([410, `${JSON.stringify(errorBody("session_gone"))}\n`]);
   // The token is what counts, as over TCP: another session may release with it.
   expect((await release(key, other, token)).status).toBe(204);
   expectLog("request_failed", { status: 404, error: "not_held" });
   const again = await release(key, session, token);
-  expect([again.status, await again.text()]).toEqual([404, '{"error":"not_held"}\n']);
+  expect([again.status, await again.text()]).toEqual([404, `${JSON.stringify(errorBody("not_held"))}\n`]);
 });

@@ -1,4 +1,5 @@
 /** An HTTP session that its client deletes. */
+
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -8,6 +9,7 @@ import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-ses
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { PolledSession } from "../../../src/core/session/polled-session.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
+import { errorBody } from "../../../src/http/reply/errors.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "../rest.ts";
 import { fresh, keyStub, never, sessionsOn, until } from "../support.ts";
@@ -16,7 +18,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const GONE = { status: 410, body: { error: "session_gone" } };
+const GONE = { status: 410, body: errorBody("session_gone") };
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 
 /** The sessions that the directory lists, with those of other tests, which may end at any moment. */
@@ -213,7 +215,7 @@ describe("a session that cannot be made", () => {
       throw new Error("a secret of ours");
     });
     const listing = vi.spyOn(DirectoryObject.prototype, "openSession");
-    expect(await call("POST", "/v1/sessions")).toEqual({ status: 500, body: { error: "session_create_failed" } });
+    expect(await call("POST", "/v1/sessions")).toEqual({ status: 500, body: errorBody("session_create_failed") });
     expect(opening).toHaveBeenCalledOnce();
     const session = await until(() => listing.mock.calls[0]?.[0]);
     vi.restoreAllMocks();

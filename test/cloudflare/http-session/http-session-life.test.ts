@@ -1,10 +1,12 @@
 /** How long an HTTP session lives without being deleted. The idle time is 20 s: silence of 40 s ends a session. */
+
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
+import { errorBody } from "../../../src/http/reply/errors.ts";
 import { pass, stopClock } from "../clock.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "../rest.ts";
 import { fresh, keyStub, liveSessions, sessionsOn } from "../support.ts";
@@ -15,7 +17,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const GONE = { status: 410, body: { error: "session_gone" } };
+const GONE = { status: 410, body: errorBody("session_gone") };
 
 /** So many seconds pass. */
 const passes = (seconds: number) => pass(seconds * 1000);

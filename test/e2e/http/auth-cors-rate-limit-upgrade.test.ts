@@ -58,6 +58,31 @@ describe.each(HOSTS)("access over HTTP, on $name", (host) => {
       expect(reply.ms).toBeGreaterThanOrEqual(80);
     });
 
+    it("tells a missing token from a wrong one and from one that is not sent as Bearer, and repeats none", async () => {
+      const detailOf = async (path: string, headers: Record<string, string>) => {
+        const reply = await guarded.api.get(path, headers);
+        expect(reply.status).toBe(401);
+        return (JSON.parse(reply.body) as { detail: string }).detail;
+      };
+      const stats = (Authorization?: string) => detailOf("/v1/stats", Authorization ? { Authorization } : {});
+      const [missing, wrong, bare, basic, empty] = await Promise.all(
+        [undefined, "Bearer s3cr3t", "s3cr3t", "Basic czNjcjN0", "Bearer"].map(stats),
+      );
+      expect(missing).toBe("no token was sent; send the header `Authorization: Bearer <token>`");
+      expect(wrong).toMatch(/^the token is refused: .*AUTH_TOKEN/);
+      expect(bare).toMatch(/does not begin with Bearer; send the header/);
+      expect(basic).toBe(bare);
+      expect(empty).toMatch(/has no token after Bearer; send the header/);
+      expect(await detailOf("/v1/files/k", { Authorization: "Basic czNjcjN0" })).toMatch(/^the password is refused: /);
+      expect([missing, wrong, bare, basic, empty].join()).not.toMatch(/s3cr3t|czNjcjN0/);
+    });
+
+    it("tells a WebSocket client whether its token or its ticket is refused", async () => {
+      const detailOf = (reply: HttpReply) => (JSON.parse(reply.body) as { detail: string }).detail;
+      const wrong = await guarded.api.upgrade({ Authorization: "Bearer wrong" });
+      expect([wrong.status, detailOf(wrong)]).toEqual([401, expect.stringMatching(/^the token is refused/)]);
+    });
+
     it("does not mind blanks around it, nor how the scheme is written [HC100]", async () => {
       expect((await guarded.api.get("/v1/stats", { Authorization: "bearer   secret " })).status).toBe(200);
     });

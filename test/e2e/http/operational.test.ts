@@ -225,12 +225,19 @@ describe.each(HOSTS)("operations over HTTP, on $name", (host) => {
 
   describe("what is not there", () => {
     it("an unknown path answers 404 [HC16]", async () => {
-      expectJson(await api.get("/nope"), 404, { error: "not_found" });
+      expectJson(await api.get("/nope"), 404, {
+        error: "not_found",
+        detail: 'there is nothing at "/nope"; /docs lists all routes',
+      });
+      expectError(await api.get(`/${"n".repeat(99)}`), 404, "not_found", `"/${"n".repeat(63)}"…`);
     });
 
     it("GET on a lock answers 405 and allows POST [HC17]", async () => {
       const reply = await api.get("/v1/locks/k");
-      expectJson(reply, 405, { error: "method_not_allowed" });
+      expectJson(reply, 405, {
+        error: "method_not_allowed",
+        detail: 'method "GET" is not allowed here; use POST',
+      });
       expect(reply.headers.allow).toBe("POST");
     });
 

@@ -28,13 +28,23 @@ describe.each(HOSTS)("semaphores over HTTP, on $name", (host) => {
     it("keeps its limit while it is in use [HC66]", async () => {
       const [s, p] = [await api.session(), freshKey("p")];
       await s.take(p, 3);
-      expectError(await s.post(`/v1/semaphores/${p}`, { acquire_timeout_s: 0, limit: 2 }), 409, "limit_mismatch");
+      expectError(
+        await s.post(`/v1/semaphores/${p}`, { acquire_timeout_s: 0, limit: 2 }),
+        409,
+        "limit_mismatch",
+        "in use with limit 3, not 2; ask with limit 3",
+      );
     });
 
     it("is no lock [HC67]", async () => {
       const [s, p] = [await api.session(), freshKey("p")];
       await s.take(p, 3);
-      expectError(await s.post(`/v1/locks/${p}`, { acquire_timeout_s: 0 }), 409, "limit_mismatch");
+      expectError(
+        await s.post(`/v1/locks/${p}`, { acquire_timeout_s: 0 }),
+        409,
+        "limit_mismatch",
+        "in use with limit 3, not 1;",
+      );
     });
 
     it("of limit 1 is a lock [HC68]", async () => {

@@ -36,7 +36,10 @@ describe.each(HOSTS)("what a request looks like, on $name", (host) => {
 
     it("that cannot name a session names one that is gone [HC76]", async () => {
       const headers = { "X-Dflockd-Session": "nope" };
-      expectJson(await api.post(`/v1/locks/${freshKey()}`, { acquire_timeout_s: 0 }, headers), 410, GONE);
+      expectJson(await api.post(`/v1/locks/${freshKey()}`, { acquire_timeout_s: 0 }, headers), 410, {
+        ...GONE,
+        detail: "header X-Dflockd-Session must be the 32 lowercase hex digits that POST /v1/sessions returns",
+      });
     });
 
     it("of a deleted session counts before a broken body [HC96]", async () => {

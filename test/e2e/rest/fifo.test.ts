@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Clients } from "../../support/clients.ts";
 import { HOSTS } from "../../support/hosts.ts";
 import { sleep } from "../../support/poll.ts";
-import { grantIn } from "../../support/replies.ts";
+import { expectError, grantIn } from "../../support/replies.ts";
 import { Api, freshKey } from "../../support/rest.ts";
 import type { TestServer } from "../../support/server.ts";
 import { ask, joinQueue, lock, tokenOf } from "../../support/wire-client.ts";
@@ -158,7 +158,7 @@ describe.each(HOSTS)("one queue, on $name", (host) => {
       const [session, key] = [await api.session(), "f".repeat(32)];
       const token = await session.lock(key);
       const pretender = await api.post(`/v1/locks/${key}/release`, { token }, { "X-Dflockd-Session": key });
-      expect([pretender.status, pretender.body]).toEqual([410, '{"error":"session_gone"}\n']);
+      expectError(pretender, 410, "session_gone");
       await session.release(key, token);
     });
   });

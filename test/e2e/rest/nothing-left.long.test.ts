@@ -153,8 +153,7 @@ describe.each(HOSTS)("HTTP clients, on $name", (host) => {
       const made = replies.filter(({ status }) => status === 200);
       expect(made).toHaveLength(6);
       const refusals = new Set(replies.filter(({ status }) => status !== 200).map(({ body }) => body));
-      for (const body of refusals)
-        expect(['{"error":"max_sessions"}\n', '{"error":"max_sessions_per_ip"}\n']).toContain(body);
+      for (const body of refusals) expect(["max_sessions", "max_sessions_per_ip"]).toContain(JSON.parse(body).error);
       expect((await api.stats()).connections).toBe(6);
       const ids = made.map(({ body }) => (JSON.parse(body) as { session_id: string }).session_id);
       for (const id of ids) expectNoContent(await api.delete(`/v1/sessions/${id}`));

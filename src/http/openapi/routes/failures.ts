@@ -1,4 +1,4 @@
-import { type ErrorCode, errorRule } from "../../reply/errors.ts";
+import { type ErrorCode, errorBody, errorRule } from "../../reply/errors.ts";
 
 /** Error replies shared by operations, by their name in the document, with the codes that each can carry. */
 const FAILURES = {
@@ -74,8 +74,8 @@ export function failureComponents() {
 /** An error reply that can carry these codes. Whether it has a detail follows from the codes' rules. */
 function errorSchema(codes: readonly ErrorCode[]) {
   const rules = codes.map((code) => errorRule(code).detail);
-  const mayHaveDetail = rules.some((rule) => rule !== "never");
-  const mustHaveDetail = rules.every((rule) => typeof rule === "object");
+  const mayHaveDetail = rules.some((rule) => rule !== undefined);
+  const mustHaveDetail = rules.every((rule) => rule !== undefined);
   return {
     type: "object" as const,
     properties: {
@@ -100,6 +100,5 @@ function headersOf(codes: readonly ErrorCode[]) {
 function example(code: ErrorCode): { error: ErrorCode; detail?: string } {
   if (code === "bad_request") return { error: code, detail: "limit is required" };
   if (code === "misconfigured") return { error: code, detail: "invalid configuration variable READ_TIMEOUT_S" };
-  const { detail } = errorRule(code);
-  return typeof detail === "object" ? { error: code, detail: detail.always } : { error: code };
+  return errorBody(code);
 }

@@ -28,6 +28,7 @@ export function headFault(request: IncomingMessage): string | undefined {
   if (!key) return badRequest("Sec-WebSocket-Key header is missing");
   if (version !== WEBSOCKET_VERSION) {
     return refusal(426, "upgrade_required", {
+      detail: `header Sec-WebSocket-Version must be ${WEBSOCKET_VERSION}`,
       headers: [`Sec-WebSocket-Version: ${WEBSOCKET_VERSION}`, "Upgrade: websocket"],
     });
   }

@@ -74,7 +74,9 @@ export function httpListener(options: HttpOptions): HttpListener {
       });
     }
   });
-  server.on("connect", (_, client) => sendAndClose(client, refusal(501, "not_implemented")));
+  server.on("connect", (_, client) =>
+    sendAndClose(client, refusal(501, "not_implemented", { detail: "CONNECT is not supported" })),
+  );
   server.on("clientError", (error: Error & { readonly code?: string }, client) => {
     // While a request is being answered, this would be taken for its answer.
     if (!client.writable || error.code === "ECONNRESET" || turns.isBusy(client)) client.destroy();
