@@ -184,8 +184,16 @@ test("npm run dev serves every protocol on the ports it is given, and leaves no 
   for (const path of ["src/core/hash.ts", "src/cloudflare/index.ts", "src/console/main.tsx"]) {
     const before = output.length;
     const file = fileURLToPath(new URL(`../../${path}`, import.meta.url));
-    utimesSync(file, new Date(), new Date());
-    await eventually(`a reload for ${path}`, () => isReloading(output.slice(before)), 60_000);
+    let touchedAt = 0;
+    const touchAndLook = () => {
+      // A change that comes while the one before it is being built is not reported on its own.
+      if (Date.now() - touchedAt > 5_000) {
+        touchedAt = Date.now();
+        utimesSync(file, new Date(), new Date());
+      }
+      return isReloading(output.slice(before));
+    };
+    await eventually(`a reload for ${path}`, touchAndLook, 60_000);
   }
 
   const started = [...processes()].filter(({ pid }) => groupOf(pid) === group);
