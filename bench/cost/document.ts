@@ -86,7 +86,7 @@ ${table(["", "rows written", "requests", "active time", "Worker requests", "rows
 
 - A **key in use** has been used before and is not yet pruned; the WebSocket is open. An acquire writes one row, and so does its
   release.
-- A **key used once** is the first use of a key, its release, the end of its lease and its pruning after \`GC_MAX_IDLE_S\`.
+- A **key used once** is the first use of a key, its release, its entry in the directory, and its deletion an hour later.
 - A **hand-over** is all that one client causes that has to wait: its place in the queue, its grant and its release.
 - A **parked waiter** sleeps, and so do the session and the key. What the hour still costs is what the service does for itself.
   The client library sends a heartbeat every 2.5 seconds. The platform answers it without waking anything; if it charges
