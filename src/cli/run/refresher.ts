@@ -74,9 +74,12 @@ export class Refresher {
 
   #armNext(afterMs: number): void {
     if (this.#isStopped || this.#isLost) return;
-    this.#next = setTimeout(() => {
-      this.#underWay = this.#turn();
-    }, afterMs);
+    this.#next = setTimeout(
+      () => {
+        this.#underWay = this.#turn();
+      },
+      Math.max(0, afterMs),
+    );
   }
 
   #armDeadline(): void {
@@ -87,7 +90,8 @@ export class Refresher {
         if (this.#leftMs() > 0) this.#armDeadline();
         else this.#tellLost(`it could not be refreshed in time (${this.#failure ?? "a refresh did not end"})`);
       },
-      Math.min(this.#leftMs(), MAX_TIMER_MS),
+      // Node 24 warns of a negative time on standard error, which is the command's.
+      Math.max(0, Math.min(this.#leftMs(), MAX_TIMER_MS)),
     );
   }
 
