@@ -74,12 +74,9 @@ export class Refresher {
 
   #armNext(afterMs: number): void {
     if (this.#isStopped || this.#isLost) return;
-    this.#next = setTimeout(
-      () => {
-        this.#underWay = this.#turn();
-      },
-      Math.max(0, afterMs),
-    );
+    this.#next = setTimeout(() => {
+      this.#underWay = this.#turn();
+    }, afterMs);
   }
 
   #armDeadline(): void {
