@@ -128,7 +128,7 @@ export class NodeHost implements SessionHost {
       pruned: (key) =>
         this.batch.afterwards(() => {
           this.#keyMeter.pruned();
-          if (!this.keys.get(key.name)) this.names.removed(key.name);
+          if (!this.keys.get(key.name)) this.names.removed();
         }),
     });
     this.names = new KeyNames(this.keys);
@@ -250,7 +250,7 @@ export class NodeHost implements SessionHost {
   }
 
   leaseEnd(key: string, token: string): number | undefined {
-    return this.keys.get(key)?.engine.leaseEnd(token);
+    return this.keys.get(key)?.leaseEnd(token);
   }
 
   report(ask: ReportRequest, scope: Scope | undefined): Promise<string> {
