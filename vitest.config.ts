@@ -102,13 +102,11 @@ export default defineConfig({
         plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
-          include: [
-            "test/cloudflare/*.test.ts",
-            "test/cloudflare/!(capped|cost|directory|metrics|pacing|reports)/!(session-end|http-session-life).test.ts",
-          ],
+          include: ["test/cloudflare/*.test.ts", "test/cloudflare/!(capped|metrics)/*.test.ts"],
           setupFiles: [...WATCH_OBJECTS, "./test/cloudflare/new-service.ts"],
           isolate: false,
           testTimeout: 60_000,
+          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
           maxConcurrency: 12,
@@ -118,13 +116,11 @@ export default defineConfig({
         plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "isolated",
-          // About what all objects share: what all of them cost, lists of the whole service, the age of the process.
-          include: [
-            "test/cloudflare/{cost,directory,metrics,pacing,reports}/*.test.ts",
-            "test/cloudflare/*session/{session-end,http-session-life}.test.ts",
-          ],
+          // What is counted since the process began.
+          include: ["test/cloudflare/metrics/*.test.ts"],
           setupFiles: WATCH_OBJECTS,
           testTimeout: 60_000,
+          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
         },
@@ -140,8 +136,10 @@ export default defineConfig({
         test: {
           name: "capped",
           include: ["test/cloudflare/capped/*.test.ts"],
-          setupFiles: WATCH_OBJECTS,
+          setupFiles: [...WATCH_OBJECTS, "./test/cloudflare/new-service.ts"],
+          isolate: false,
           testTimeout: 60_000,
+          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
         },
@@ -162,6 +160,7 @@ export default defineConfig({
           setupFiles: WATCH_LOGS,
           globalSetup: "./test/support/locks-service.ts",
           testTimeout: 60_000,
+          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
         },
