@@ -52,11 +52,12 @@ const SERVER_TESTS = [
 /** Cases that spend their time sleeping, so many can be under way at once; the files say how many. */
 const CONCURRENT_TESTS = ["test/e2e/transcripts.test.ts", "test/contract/server.test.ts"];
 
-/** The suites are made for a machine with two cores. Files that mostly wait, for leases, alarms and processes, leave room for another one. */
+/** The suites are made for a machine with two cores. */
 const CORES = 2;
-const WAITING = CORES + 1;
+/** Files that mostly wait, for leases, alarms and sockets, leave room for others. */
+const WAITING = CORES + 2;
 /** Files that talk to servers do hardly anything but wait. */
-const SLEEPING = CORES + 2;
+const SLEEPING = CORES + 5;
 
 /**
  * The suites: `pure` needs nothing but Node, `objects` (with `isolated` and, with other variables, `capped`) runs inside workerd, `server` (and
@@ -95,7 +96,7 @@ export default defineConfig({
           setupFiles: WATCH_LOGS,
           isolate: false,
           testTimeout: 60_000,
-          maxWorkers: CORES,
+          maxWorkers: WAITING,
         },
       },
       {
