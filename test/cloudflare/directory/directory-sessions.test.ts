@@ -1,7 +1,7 @@
 import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, directoryOfAddress, labelsOf } from "../../../src/cloudflare/calls/directories.ts";
+import { allDirectories, directoryOfSession, labelsOf } from "../../../src/cloudflare/calls/directories.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
@@ -33,7 +33,8 @@ afterEach(async () => {
 });
 
 const ADDRESS = "192.0.2.1";
-const directory = () => directoryOfAddress(env, ADDRESS);
+/** One shard: these sessions are all counted there, whatever their names. */
+const directory = () => allDirectories(env)[0] as ReturnType<typeof directoryOfSession>;
 
 function labelRows(): Promise<number> {
   return runInDurableObject(
@@ -48,7 +49,7 @@ describe("a label", () => {
     for (const [index, session] of sessions.entries()) {
       const address = `192.0.2.${index}`;
       const label = index === 0 ? undefined : `worker ${index} ☃`;
-      await directoryOfAddress(env, address).openSession(session, address, "ws", label);
+      await directoryOfSession(env, { session, address }).openSession(session, address, "ws", label);
     }
     const labels = await labelsOf(env, [...sessions, newSessionId(), ...sessions]);
     expect(Object.keys(labels)).toHaveLength(19);
@@ -176,9 +177,20 @@ describe("a directory from before there were labels", () => {
 });
 
 describe("a shard", () => {
-  it("is the same for an address as ever", () => {
-    const indexOf = (address: string) =>
-      allDirectories(env).findIndex(({ id }) => id.equals(directoryOfAddress(env, address).id));
-    expect(["192.0.2.1", "2001:db8::1", "unknown"].map(indexOf)).toEqual([0, 7, 1]);
+  const shardOf = (session: string, address: string) =>
+    allDirectories(env).findIndex(({ id }) => id.equals(directoryOfSession(env, { session, address }).id));
+
+  it("is the same for a session as ever", () => {
+    const names = ["00", "f7", "http:1a"].map((name) => name.padEnd(32, "0"));
+    expect(names.map((name) => shardOf(name, ADDRESS))).toEqual([5, 2, 5]);
+  });
+
+  it("counts about as many sessions as any other, though all share one address", () => {
+    const counts = Array<number>(8).fill(0);
+    for (let n = 0; n < 4_000; n++) {
+      const shard = shardOf(n % 2 === 0 ? newSessionId() : httpSessionName(newSessionId()), ADDRESS);
+      counts[shard] = (counts[shard] ?? 0) + 1;
+    }
+    for (const count of counts) expect(count).toBeGreaterThan(300);
   });
 });
