@@ -8,7 +8,8 @@ const READY_WITHIN_MS = 2_000;
 const ANSWER_KEPT_MS = 5_000;
 /** The platform ends a question silently with its request. One that takes longer than any question may has ended. */
 const LOST_AFTER_MS = 2 * READY_WITHIN_MS;
-const LOOK_AGAIN_MS = 10;
+const FIRST_PAUSE_MS = 10;
+const LONGEST_PAUSE_MS = 100;
 
 let last: { readonly at: number; readonly answer: boolean } | undefined;
 /** When the shards were asked, while they have not answered. */
@@ -20,7 +21,7 @@ let askedAt: number | undefined;
  * await the promise of another.
  */
 export async function isReady(env: Env): Promise<boolean> {
-  for (;;) {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
     const now = Date.now();
     if (last && isWithin(now, last.at, ANSWER_KEPT_MS)) return last.answer;
     if (askedAt === undefined || !isWithin(now, askedAt, LOST_AFTER_MS)) {
@@ -29,7 +30,7 @@ export async function isReady(env: Env): Promise<boolean> {
       waitUntil(asking);
       return asking;
     }
-    await scheduler.wait(LOOK_AGAIN_MS);
+    await scheduler.wait(pauseMs);
   }
 }
 

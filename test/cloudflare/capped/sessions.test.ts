@@ -1,5 +1,5 @@
 /** Under HTTP_MAX_SESSIONS=5, HTTP_MAX_SESSIONS_PER_IP=3, MAX_CONNECTIONS=8 and MAX_CONNECTIONS_PER_IP=4. */
-import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
+import { abortAllDurableObjects, evictDurableObject, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, directoryOfSession, ledgerOf } from "../../../src/cloudflare/calls/directories.ts";
@@ -12,7 +12,7 @@ import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-ses
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { pass, stopClock } from "../clock.ts";
-import { until } from "../support.ts";
+import { never, until } from "../support.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 
@@ -209,6 +209,27 @@ describe("the cap on HTTP sessions of one address", () => {
     const next = await Promise.all(addresses.map(() => open("192.0.2.1")));
     expect(admitted(next)).toHaveLength(1);
     expect(await rows("sessions")).toBe(3);
+  });
+
+  it("finds a few of many dead sessions each time somebody is refused, and waits for none that is slow", async () => {
+    const address = "192.0.2.1";
+    const sessions = Array.from({ length: 300 }, () => httpSessionName(newSessionId()));
+    const shard = directoryOfSession(env, { session: "", address });
+    await runInDurableObject(shard, (_, { storage }) => {
+      for (const session of sessions) storage.sql.exec("INSERT INTO sessions VALUES (?, ?, 'http')", session, address);
+    });
+    await evictDurableObject(shard);
+    const asked: string[] = [];
+    vi.spyOn(HttpSessionObject.prototype, "isLive").mockImplementation(async function (this: unknown) {
+      asked.push(nameOf(this));
+      return nameOf(this) === sessions[0] ? never() : false;
+    });
+    for (let n = 1; (await open(address)).admission !== "admitted"; n++) {
+      // Those of this address, and those that the whole service has.
+      expect(asked.length).toBeLessThanOrEqual(n * 2 * 32);
+      pass(1_100);
+    }
+    expect(asked.length).toBeGreaterThanOrEqual(300 - 2 - 1);
   });
 
   it("admits a session that asks twice once", async () => {
