@@ -168,7 +168,12 @@ class WebSocketCarrier extends SocketCarrier {
     this.#ws
       .on("message", (data: Buffer, isBinary: boolean) => this.#received(data, isBinary))
       .on("ping", (payload: Buffer) => {
-        if (this.#closingWith === undefined) this.put(pongFrame(payload));
+        if (this.#closingWith !== undefined) return;
+        this.put(pongFrame(payload));
+        this.connection?.heard();
+      })
+      .on("pong", () => {
+        if (this.#closingWith === undefined) this.connection?.heard();
       })
       .on("error", (error: Error & { readonly code?: string }) => {
         this.#isFaulty = true;

@@ -109,6 +109,13 @@ describe("a WebSocket client", () => {
     await becomes(() => pongs, ["hello"]);
   });
 
+  test("gives a sign of life with each ping and pong, so that a flood of them is counted", async () => {
+    const { client, guest } = await joined();
+    client.ws.ping();
+    client.ws.pong();
+    await becomes(() => guest.signs, 2);
+  });
+
   test("gets long lines whole, with pongs between their parts", async () => {
     const { client, guest } = await joined();
     const pongs: string[] = [];
