@@ -76,6 +76,8 @@ export class WebSockets implements Sockets {
     this.#requests.delete(request);
     if (!upgrade) return { status: "unavailable" };
     const { socket } = upgrade;
+    // It has been closed while the app was deciding, and will not report that again.
+    if (socket.destroyed) return { status: "unavailable" };
     const leave = this.#shared.connections.admit(arrival.type === "client" ? arrival.entry.address : upgrade.address);
     if (typeof leave === "string") return { status: leave };
     socket.once("close", leave);
