@@ -104,7 +104,7 @@ export default defineConfig({
           name: "objects",
           include: [
             "test/cloudflare/*.test.ts",
-            "test/cloudflare/!(capped|cost|directory|metrics|pacing|reports)/!(session-end|http-session-life).test.ts",
+            "test/cloudflare/!(capped|cost|directory|distance|metrics|pacing|reports)/!(session-end|http-session-life).test.ts",
           ],
           setupFiles: [...WATCH_OBJECTS, "./test/cloudflare/new-service.ts"],
           isolate: false,
@@ -120,7 +120,7 @@ export default defineConfig({
           name: "isolated",
           // About what all objects share: what all of them cost, lists of the whole service, the age of the process.
           include: [
-            "test/cloudflare/{cost,directory,metrics,pacing,reports}/*.test.ts",
+            "test/cloudflare/{cost,directory,distance,metrics,pacing,reports}/*.test.ts",
             "test/cloudflare/*session/{session-end,http-session-life}.test.ts",
           ],
           setupFiles: WATCH_OBJECTS,
