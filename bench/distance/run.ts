@@ -7,7 +7,7 @@ import { distanceTable, type MeasuredPath } from "./table.ts";
 
 const CROSSINGS_MS = [5, 80, 200];
 
-const vitest = await createVitest("test", { watch: false, project: ["isolated"], reporters: ["dot"] });
+const vitest = await createVitest("test", { watch: false, project: ["objects"], reporters: ["dot"] });
 vitest.provide("crossingsMs", CROSSINGS_MS);
 await vitest.start(["test/cloudflare/distance/distance.test.ts"]);
 const tests = vitest.state.getTestModules().flatMap((module) => [...module.children.allTests()]);
