@@ -155,7 +155,7 @@ export class ListedSessions {
   /** An unreachable session counts as live: a cap may be too strict, but is never exceeded. */
   async #isLive(session: string): Promise<boolean> {
     try {
-      return await sessionObject(this.#env, session).isLive();
+      return (await sessionObject(this.#env, session).isLive()).isLive;
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });
       return true;

@@ -23,7 +23,7 @@ beforeEach(() => {
   stopClock();
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
-      return !dead.has(nameOf(this));
+      return { isLive: !dead.has(nameOf(this)) };
     });
   }
 });
@@ -42,11 +42,16 @@ interface Opened {
 
 async function open(address: string, transport: Transport = "http"): Promise<Opened> {
   const session = transport === "http" ? httpSessionName(newSessionId()) : newSessionId();
-  const admission = await directoryOfAddress(env, address).openSession(session, address, transport, "a label");
+  const { status: admission } = await directoryOfAddress(env, address).openSession({
+    session,
+    address,
+    transport,
+    label: "a label",
+  });
   return { session, address, admission };
 }
 
-const close = ({ address, session }: Opened) => directoryOfAddress(env, address).closeSession(session);
+const close = ({ address, session }: Opened) => directoryOfAddress(env, address).closeSession({ session });
 
 /** One address per shard and more: all parts of the directory are involved. */
 const addresses = Array.from({ length: 50 }, (_, index) => `192.0.2.${index}`);
@@ -206,7 +211,9 @@ describe("the cap on HTTP sessions of one address", () => {
   it("admits a session that asks twice once", async () => {
     const { session, address } = await open("192.0.2.1");
     for (let n = 0; n < 5; n++) {
-      expect(await directoryOfAddress(env, address).openSession(session, address, "http")).toBe("admitted");
+      expect(await directoryOfAddress(env, address).openSession({ session, address, transport: "http" })).toEqual({
+        status: "admitted",
+      });
     }
     expect(await rows("sessions")).toBe(1);
   });

@@ -44,7 +44,7 @@ beforeEach(() => {
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
       woken.add(nameOf(this));
-      return true;
+      return { isLive: true };
     });
   }
 });
@@ -68,7 +68,11 @@ async function listSessions(count: number): Promise<void> {
   const open = (index: number) => {
     const address = `192.0.2.${index % 250}`;
     const name = index % 2 === 0 ? httpSessionName(newSessionId()) : newSessionId();
-    return directoryOfAddress(env, address).openSession(name, address, index % 2 === 0 ? "http" : "ws");
+    return directoryOfAddress(env, address).openSession({
+      session: name,
+      address,
+      transport: index % 2 === 0 ? "http" : "ws",
+    });
   };
   await Promise.all(Array.from({ length: count }, (_, index) => open(index)));
   pass(3_600_000);
