@@ -16,6 +16,7 @@ import { Batch } from "./batch.ts";
 import { Claims } from "./claims.ts";
 import { KeyNames } from "./directory.ts";
 import { Histories } from "./histories.ts";
+import { Inputs } from "./input.ts";
 import { type Key, Keys } from "./keys.ts";
 import { Metrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
@@ -56,6 +57,7 @@ export class NodeHost implements SessionHost {
   readonly config: Config;
   readonly log: Log;
   readonly batch: Batch;
+  readonly inputs: Inputs;
   readonly keys: Keys;
   readonly sessions: Sessions;
   readonly claims: Claims;
@@ -104,6 +106,7 @@ export class NodeHost implements SessionHost {
       (settle, arrived) => runtime.whenQuiet(settle, arrived),
       () => runtime.elapsed(),
     );
+    this.inputs = new Inputs(this.batch);
     this.#timers = new Timers(runtime, (command) => this.batch.enter(command));
     this.metrics = new Metrics(runtime.now(), (ms) => this.after(ms, () => this.#storeMetrics()));
     this.#keyMeter = new KeyMeter(this.metrics);
@@ -286,7 +289,7 @@ export class NodeHost implements SessionHost {
     return this.#context;
   }
 
-  /** Stores the sums on their own, so that nobody's batch fails because of them. Not in a batch. */
+  /** Stores the sums on their own, so that no batch fails because of them. Not in a batch. */
   #storeMetrics(): void {
     const { metrics } = this;
     if (!this.#isWell) metrics.storeLater();
@@ -429,7 +432,7 @@ export class NodeHost implements SessionHost {
     if (lost) this.#gone.set(lost.name, lost);
   }
 
-  /** Tries a commit that is nobody's: clients that ask at that time lose nothing if it fails. */
+  /** Tries a commit that belongs to no client: those that ask at that time lose nothing if it fails. */
   #tryLater(): void {
     if (this.#isTryPlanned) return;
     this.#isTryPlanned = true;

@@ -6,11 +6,13 @@ import type { KeyCall, KeyOutcome } from "../core/session/key-calls.ts";
 import type { Transport } from "../core/session-counts.ts";
 import type { Log } from "../log.ts";
 import type { Batch } from "./batch.ts";
+import type { Inputs } from "./input.ts";
 import type { Session } from "./session.ts";
 
 /** What sessions need of their host. */
 export interface SessionHost {
   readonly batch: Batch;
+  readonly inputs: Inputs;
   readonly config: Config;
   readonly log: Log;
   /** Whether new work can be stored. */

@@ -56,22 +56,26 @@ async function flood(sockets: readonly Socket[], wordsOf: (index: number) => Buf
 const cycles = (key: string, count: number) =>
   `l\n${key}\n0 5\nr\n${key}\n${"0".repeat(32)}\nsl\n${key}-s\n0 100000 1\nping\n_\n_\n`.repeat(count);
 
-it.each([1, 100])("requests over TCP without end, on %i connections", { timeout: TIMEOUT_MS }, async (count) => {
+it.each([1, 100, 1_000])("requests over TCP without end, on %i connections", { timeout: TIMEOUT_MS }, async (count) => {
   await harmless(async ({ port }) => {
     const sockets = await Promise.all(Array.from({ length: count }, () => openTcp(port)));
     await flood(sockets, (index) => Buffer.from(cycles(`flood-${index}`, 200)));
   });
 });
 
-it.each([1, 100])("requests over WebSockets without end, on %i connections", { timeout: TIMEOUT_MS }, async (count) => {
-  await harmless(async ({ httpPort }) => {
-    const sockets = await Promise.all(Array.from({ length: count }, () => openRaw(httpPort)));
-    await flood(sockets, (index) => {
-      const frame = shortFrame(OPCODE.text, cycles(`f${index}`, 1));
-      return Buffer.concat(Array.from({ length: 200 }, () => frame));
+it.each([1, 100, 1_000])(
+  "requests over WebSockets without end, on %i connections",
+  { timeout: TIMEOUT_MS },
+  async (count) => {
+    await harmless(async ({ httpPort }) => {
+      const sockets = await Promise.all(Array.from({ length: count }, () => openRaw(httpPort)));
+      await flood(sockets, (index) => {
+        const frame = shortFrame(OPCODE.text, cycles(`f${index}`, 1));
+        return Buffer.concat(Array.from({ length: 200 }, () => frame));
+      });
     });
-  });
-});
+  },
+);
 
 it("a crowd of newcomers beside a flood is let in many at a time, not one per commit", {
   timeout: TIMEOUT_MS,
