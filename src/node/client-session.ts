@@ -35,7 +35,7 @@ export class ClientSession extends Session {
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
     this.machine = new SocketSession(host.originOf(start.name, this.records));
-    this.#reports = new ClientReports(host);
+    this.#reports = new ClientReports(host, start.address);
   }
 
   /** A client is connecting. */

@@ -1,4 +1,3 @@
-import type { Scope } from "../core/auth/scope.ts";
 import type { Config } from "../core/config/config.ts";
 import { type CommandContext, FenceExhaustedError, type KeyEvent, type NoticeEvent } from "../core/engine/index.ts";
 import { KeyMeter } from "../core/key/meter.ts";
@@ -14,6 +13,7 @@ import type { MeterReading } from "../service.ts";
 import { VERSION } from "../version.ts";
 import { Batch } from "./batch.ts";
 import { Claims } from "./claims.ts";
+import type { ReportAsker } from "./client-reports.ts";
 import { KeyNames } from "./directory.ts";
 import { Histories } from "./histories.ts";
 import { Inputs } from "./input.ts";
@@ -66,7 +66,7 @@ export class NodeHost implements SessionHost {
   readonly names: KeyNames;
   readonly runtime: Runtime;
   /** Makes reports for clients on sockets. */
-  reports: (ask: ReportRequest, scope: Scope | undefined) => Promise<string> = () => Promise.reject(new Error("none"));
+  reports: (ask: ReportRequest, asker: ReportAsker) => Promise<string> = () => Promise.reject(new Error("none"));
   group: GroupLink | undefined;
   readonly #store: Store;
   readonly #timers: Timers;
@@ -254,8 +254,8 @@ export class NodeHost implements SessionHost {
     return this.keys.get(key)?.engine.leaseEnd(token);
   }
 
-  report(ask: ReportRequest, scope: Scope | undefined): Promise<string> {
-    return this.reports(ask, scope);
+  report(ask: ReportRequest, asker: ReportAsker): Promise<string> {
+    return this.reports(ask, asker);
   }
 
   count(happening: Happening, transport: Transport): void {
