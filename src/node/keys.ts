@@ -81,11 +81,15 @@ export class Key implements Timed {
     this.hasParts = stored.slots.length > 1 || stored.waiters.length > 0 || stored.lapsed.length > 0;
   }
 
+  /** Of a key that was used once and is free, one that is only good to look at, unless it is kept. */
   get engine(): KeyEngine {
-    if (this.#engine) return this.#engine;
-    this.#engine = new KeyEngine((this.#remains as { stored: StoredKey }).stored);
+    return this.#engine ?? new KeyEngine((this.#remains as { stored: StoredKey }).stored);
+  }
+
+  /** This engine has changed. */
+  keep(engine: KeyEngine): void {
+    this.#engine = engine;
     this.#remains = undefined;
-    return this.#engine;
   }
 
   /** False for a key that was used once and is free. */
@@ -219,14 +223,16 @@ export class Keys {
 
   /** Runs something on a key that is there, and sees to what follows from it. */
   run<Outcome>(key: Key, decide: (engine: KeyEngine) => Outcome): Outcome {
+    const { engine } = key;
     try {
-      return decide(key.engine);
+      return decide(engine);
     } catch (error) {
       // It may be half changed.
+      key.keep(engine);
       this.#changed.add(key);
       throw error;
     } finally {
-      this.#spread(key);
+      this.#spread(key, engine);
     }
   }
 
@@ -316,8 +322,9 @@ export class Keys {
   }
 
   #deleteIfPrunable(key: Key, context: CommandContext): boolean {
-    if (!key.engine.isPrunable(context) || key.engine.hasNews || this.#byName.get(key.name) !== key) return false;
-    this.#setMark(key.engine.lastFence);
+    const { engine } = key;
+    if (!engine.isPrunable(context) || engine.hasNews || this.#byName.get(key.name) !== key) return false;
+    this.#setMark(engine.lastFence);
     key.isDeleted = true;
     this.#byName.delete(key.name);
     this.#idle.delete(key);
@@ -328,9 +335,9 @@ export class Keys {
   }
 
   /** Brings what a command has caused to where it belongs. */
-  #spread(key: Key): void {
-    const { engine } = key;
+  #spread(key: Key, engine: KeyEngine): void {
     if (engine.hasChanges) {
+      key.keep(engine);
       this.#changed.add(key);
       this.#noteIdle(key);
     }

@@ -40,6 +40,18 @@ describe("a key that was used once and is free", () => {
     expect(key.isInUse).toBe(true);
   });
 
+  it("has none after others have looked at it, or had a request refused", async () => {
+    const { world, ann, key, token } = usedOnce();
+    const describing = world.service.keys.describe("k", { history: true });
+    const asking = world.service.keys.ask("k", { type: "current" });
+    ann.ask("r", "k", token);
+    ann.ask("n", "k", token);
+    world.runtime.settle();
+    expect([(await describing)?.holderCount, await asking]).toEqual([0, undefined]);
+    expect(ann.lines.slice(-2)).toEqual(["error", "error"]);
+    expect(key.isInUse).toBe(false);
+  });
+
   it("counts until it has been idle for long, and is pruned then", async () => {
     const { world } = usedOnce();
     const { gcMaxIdleMs, gcIntervalMs } = world.host.config;
