@@ -105,11 +105,11 @@ export class GodistlockConversation implements SocketConversation {
   }
 
   get weight(): number {
-    return this.#reader.partial.length + 128 * (this.#locks.holds.length + this.#locks.parked.length);
+    return this.#reader.partialLength + 128 * (this.#locks.holds.length + this.#locks.parked.length);
   }
 
   get unconsumed(): number {
-    return this.#backlogBytes + this.#reader.partial.length;
+    return this.#backlogBytes + this.#reader.partialLength;
   }
 
   get backlogBytes(): number {
