@@ -57,7 +57,7 @@ export class FragileStore implements Store {
   }
 }
 
-const ARRIVAL: ClientEntry = {
+export const ARRIVAL: ClientEntry = {
   protocol: "dflockd",
   transport: "ws",
   address: "192.0.2.1",
