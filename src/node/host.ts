@@ -21,6 +21,7 @@ import type { Runtime } from "./runtime.ts";
 import type { Session } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 import { type LostSession, Sessions } from "./sessions.ts";
+import { MeasuredStore } from "./store/measured.ts";
 import type { Store } from "./store/store.ts";
 import { type Timed, Timers } from "./timers.ts";
 
@@ -89,7 +90,6 @@ export class NodeHost implements SessionHost {
     this.config = config;
     this.log = log;
     this.runtime = runtime;
-    this.#store = store;
     this.#failed = failed;
     this.#sessionConfig = { ...config, version: versionName(VERSION) };
     const { fenceFloor, maxWaiters, gcMaxIdleMs } = config;
@@ -108,6 +108,7 @@ export class NodeHost implements SessionHost {
     this.metrics = new Metrics(runtime.now(), (ms) =>
       this.after(ms, () => this.batch.enter(() => this.#storeMetrics())),
     );
+    this.#store = store.isVolatile ? store : new MeasuredStore(store, this.metrics, () => runtime.elapsed());
     this.#keyMeter = new KeyMeter(this.metrics);
     this.keys = new Keys({
       store,
@@ -266,12 +267,14 @@ export class NodeHost implements SessionHost {
     });
   }
 
+  /** The size of the log that commits go to; undefined if there is none. */
+  get logBytes(): number | undefined {
+    return this.#store.logBytes();
+  }
+
   /** The sums that were counted so far, once they are stored. */
   readMetrics() {
-    return this.batch.ask(() => {
-      this.metrics.storeNow();
-      return this.metrics.read();
-    });
+    return this.batch.ask(() => this.metrics.readToReport());
   }
 
   #lookForRoom(): void {
