@@ -68,9 +68,9 @@ export class Counting {
   readonly #timers: Timers;
   readonly #cursors: { readonly rowsRead: number; readonly rowsWritten: number }[] = [];
   readonly #alarms = new Map<DurableObjectStorage, number>();
-  readonly #owners = new Map<DurableObjectStorage, { readonly kind: Kind; readonly name: string }>();
+  readonly #owners = new Map<DurableObjectStorage, { readonly kind: Kind; readonly id: string }>();
   readonly #undo: (() => void)[] = [];
-  readonly #getByName = env.KEY.getByName;
+  readonly #get = env.KEY.get;
   readonly #counts: { -readonly [Name in keyof Counts]: number } = { ...NO_COUNTS };
   #changes = 0;
   /** Calls that have not returned. */
@@ -89,7 +89,8 @@ export class Counting {
     counting.#repeatChance();
     counting.#watchCalls();
     for (const kind of Object.keys(KINDS) as Kind[]) counting.#watchEvents(kind);
-    await runInDurableObject(counting.#stub("KEY", "a sample"), (_, { storage }) => counting.#watchStorage(storage));
+    const sample = counting.#stub("KEY", env.KEY.idFromName("a sample").toString());
+    await runInDurableObject(sample, (_, { storage }) => counting.#watchStorage(storage));
     counting.#undo.push(counting.#timers.install());
     return counting;
   }
@@ -199,15 +200,15 @@ export class Counting {
     this.#alarms.delete(storage);
     if (!owner) throw new Error("an alarm of an unknown object");
     this.#isFiring = true;
-    const fired = runDurableObjectAlarm(this.#stub(owner.kind, owner.name)).finally(() => {
+    const fired = runDurableObjectAlarm(this.#stub(owner.kind, owner.id)).finally(() => {
       this.#isFiring = false;
     });
     // Only until it runs: it may wait for time to pass.
     while (this.#isFiring) await Promise.race([fired, this.#timers.realWait(LOOK_EVERY_MS)]);
   }
 
-  #stub(kind: Kind, name: string): DurableObjectStub<undefined> {
-    return Reflect.apply(this.#getByName, env[kind], [name]);
+  #stub(kind: Kind, id: string): DurableObjectStub<undefined> {
+    return Reflect.apply(this.#get, env[kind], [env[kind].idFromString(id)]);
   }
 
   #changed(): void {
@@ -262,11 +263,13 @@ export class Counting {
           };
         },
       });
-    this.#patch(Object.getPrototypeOf(env.KEY), "getByName", (original) => {
-      return function (...args) {
-        return counted(original.apply(this, args) as object);
-      };
-    });
+    for (const name of ["get", "getByName"]) {
+      this.#patch(Object.getPrototypeOf(env.KEY), name, (original) => {
+        return function (...args) {
+          return counted(original.apply(this, args) as object);
+        };
+      });
+    }
     this.#patch(worker, "fetch", (original) => {
       return function (...args) {
         counting.#count("workerRequests");
@@ -288,8 +291,8 @@ export class Counting {
       this.#patch(prototype, name, (original) => {
         return function (this: unknown, ...args) {
           const { storage, id } = (this as HasContext).ctx;
-          const object = `${kind} ${id.name}`;
-          counting.#own(storage, kind, id.name ?? "");
+          const object = `${kind} ${id.name ?? id}`;
+          counting.#own(storage, kind, id.toString());
           if (name === "alarm") counting.#isFiring = false;
           if (charged[name]) counting.#count(charged[name]);
           // An object that calls itself is already running.
@@ -301,16 +304,16 @@ export class Counting {
   }
 
   /** Remembers whose storage this is. An object that has been evicted comes back with another one, and the same alarm. */
-  #own(storage: DurableObjectStorage, kind: Kind, name: string): void {
+  #own(storage: DurableObjectStorage, kind: Kind, id: string): void {
     if (this.#owners.has(storage)) return;
     for (const [old, owner] of this.#owners) {
-      if (owner.kind !== kind || owner.name !== name) continue;
+      if (owner.kind !== kind || owner.id !== id) continue;
       const alarm = this.#alarms.get(old);
       if (alarm !== undefined && !this.#alarms.has(storage)) this.#alarms.set(storage, alarm);
       this.#alarms.delete(old);
       this.#owners.delete(old);
     }
-    this.#owners.set(storage, { kind, name });
+    this.#owners.set(storage, { kind, id });
   }
 
   #run(object: string | undefined, work: () => unknown, isCalled = false): unknown {

@@ -1,7 +1,7 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
+import { directoryOfSession } from "../../../src/cloudflare/calls/directories.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { stopClock } from "../clock.ts";
@@ -45,9 +45,11 @@ describe("the gauges", () => {
     for (let n = 0; n < 3; n++) await keyStub("a").acquire(command(WAIT));
     for (let n = 0; n < 4; n++) await keyStub("pool").acquire(command({ limit: 2, ...WAIT }));
     await keyStub("idle").release(grantedToken(await keyStub("idle").acquire(command())), "");
-    const directory = directoryOfAddress(env, ADDRESS);
-    await directory.openSession(newSessionId(), ADDRESS, "ws");
-    await directory.openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    for (const [session, transport] of [
+      [newSessionId(), "ws"] as const,
+      [httpSessionName(newSessionId()), "http"] as const,
+    ])
+      await directoryOfSession(env, { session, address: ADDRESS }).openSession(session, ADDRESS, transport);
     expect(await service().directory.gauges({ mayEstimate: true })).toEqual({
       sessions: { tcp: 0, ws: 1, http: 1 },
       keys: 4,
