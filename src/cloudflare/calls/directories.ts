@@ -54,8 +54,8 @@ export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<La
   const labels: Record<string, string> = {};
   for (let start = 0; start < names.length; start += SESSIONS_AT_ONCE) {
     const part = names.slice(start, start + SESSIONS_AT_ONCE);
-    const answers = await Promise.all(allDirectories(env).map((directory) => directory.labelsOf(part)));
-    Object.assign(labels, ...answers);
+    const answers = await Promise.all(allDirectories(env).map((directory) => directory.labelsOf({ sessions: part })));
+    Object.assign(labels, ...answers.map((answer) => answer.labels));
   }
   return labels;
 }

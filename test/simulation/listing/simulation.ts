@@ -7,7 +7,7 @@
  * when it is idle and another one needs it. A key in use always has one.
  */
 import { KeyCommands } from "../../../src/cloudflare/key/key-commands.ts";
-import { type KeyDirectory, KeyListing } from "../../../src/cloudflare/key/key-listing.ts";
+import { type KeyDirectory, type KeyEntry, KeyListing } from "../../../src/cloudflare/key/key-listing.ts";
 import type { CommandContext } from "../../../src/core/engine/index.ts";
 import { Schedule } from "../schedule.ts";
 import type { Story } from "../simulation.ts";
@@ -124,20 +124,20 @@ class World implements KeyDirectory {
     if (this.#entry.fence !== undefined) throw new Error("an entry stays although somebody looked");
   }
 
-  listKey(_: string, fence: bigint): Promise<void> {
+  listKey({ fence }: KeyEntry): Promise<void> {
     return this.#message("list", () => this.#entry.list(fence));
   }
 
-  unlistKey(_: string, fence: bigint): Promise<void> {
+  unlistKey({ fence }: KeyEntry): Promise<void> {
     return this.#message("unlist", () => this.#entry.unlist(fence));
   }
 
-  admitKey(_: string, fence: bigint): Promise<boolean> {
+  admitKey({ fence }: KeyEntry): Promise<{ readonly isAdmitted: boolean }> {
     if (!this.#isCapped) throw new Error("there is no cap");
     return this.#message("admit", () => {
       const isAdmitted = this.#entry.admit(fence);
       if (!isAdmitted) this.#isRefused = true;
-      return isAdmitted;
+      return { isAdmitted };
     });
   }
 
@@ -212,9 +212,7 @@ class World implements KeyDirectory {
     this.#requests += 1;
     const request = `request-${this.#requests}`;
     const command = { limit: 1, leaseSeconds, waitMs: 0, mayWait: false, session: "s", request };
-    const outcome = await commands
-      .useOrFound(1, (engine, context) => engine.acquire(command, context))
-      .catch((error: Error) => error);
+    const outcome = await commands.carryOut({ type: "acquire", command }).catch((error: Error) => error);
     if (outcome instanceof Error) {
       if (outcome.message !== UNREACHABLE) throw outcome;
       return this.#tell("acquire: the directory is out of reach");
