@@ -126,7 +126,15 @@ function directoryOf(host: NodeHost): Directory {
     gauges: () =>
       batch.ask((): Gauges => {
         const { keys: count, ...byState } = totalsOf(keys, { now: host.now(), gcMaxIdleMs: host.config.gcMaxIdleMs });
-        return { sessions: sessions.byTransport, keys: count, keysSampled: count, isEstimate: false, byState };
+        const { logBytes } = host;
+        return {
+          sessions: sessions.byTransport,
+          keys: count,
+          keysSampled: count,
+          isEstimate: false,
+          byState,
+          logBytes,
+        };
       }),
   };
 }

@@ -48,6 +48,10 @@ export class FragileStore implements Store {
     this.commits += 1;
   }
 
+  logBytes() {
+    return this.#store.logBytes();
+  }
+
   hasRoom(): boolean {
     return !this.isAlmostFull;
   }
