@@ -238,6 +238,8 @@ export interface Gauges {
   readonly isEstimate: boolean;
   /** Undefined if it would be an estimate and none is wanted. */
   readonly byState: KeyGauges | undefined;
+  /** The size of the database's log file; undefined on a host that has none. */
+  readonly logBytes?: number | undefined;
 }
 
 export interface Meter extends Counting {

@@ -23,6 +23,7 @@ import type { Runtime } from "./runtime.ts";
 import type { Session } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 import { type LostSession, Sessions } from "./sessions.ts";
+import { MeasuredStore } from "./store/measured.ts";
 import type { Rows, Store } from "./store/store.ts";
 import { type Timed, Timers } from "./timers.ts";
 
@@ -91,7 +92,6 @@ export class NodeHost implements SessionHost {
     this.config = config;
     this.log = log;
     this.runtime = runtime;
-    this.#store = store;
     this.#failed = failed;
     this.#sessionConfig = { ...config, version: versionName(VERSION) };
     const { fenceFloor, maxWaiters, gcMaxIdleMs } = config;
@@ -109,6 +109,7 @@ export class NodeHost implements SessionHost {
     this.inputs = new Inputs(this.batch);
     this.#timers = new Timers(runtime, (command) => this.batch.enter(command));
     this.metrics = new Metrics(runtime.now(), (ms) => this.after(ms, () => this.#storeMetrics()));
+    this.#store = store.isVolatile ? store : new MeasuredStore(store, this.metrics, () => runtime.elapsed());
     this.#keyMeter = new KeyMeter(this.metrics);
     this.keys = new Keys({
       store,
@@ -129,7 +130,7 @@ export class NodeHost implements SessionHost {
       pruned: (key) =>
         this.batch.afterwards(() => {
           this.#keyMeter.pruned();
-          if (!this.keys.get(key.name)) this.names.removed(key.name);
+          if (!this.keys.get(key.name)) this.names.removed();
         }),
     });
     this.names = new KeyNames(this.keys);
@@ -251,7 +252,7 @@ export class NodeHost implements SessionHost {
   }
 
   leaseEnd(key: string, token: string): number | undefined {
-    return this.keys.get(key)?.engine.leaseEnd(token);
+    return this.keys.get(key)?.leaseEnd(token);
   }
 
   report(ask: ReportRequest, asker: ReportAsker): Promise<string> {
@@ -267,14 +268,16 @@ export class NodeHost implements SessionHost {
     });
   }
 
+  /** The size of the log that commits go to; undefined if there is none. */
+  get logBytes(): number | undefined {
+    return this.#store.logBytes();
+  }
+
   /** The sums that were counted so far, once they are stored. Rejects while nothing can be. */
   readMetrics(): Promise<MeterReading> {
     // A commit that fails would take back what others have done in its batch.
     if (!this.#isWell) return Promise.reject(new Error("nothing can be stored"));
-    return this.batch.ask(() => {
-      this.metrics.storeNow();
-      return this.metrics.read();
-    });
+    return this.batch.ask(() => this.metrics.readToReport());
   }
 
   #lookForRoom(): void {

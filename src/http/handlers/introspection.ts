@@ -1,4 +1,5 @@
 import { isTrusted, mayUse } from "../../core/auth/principal.ts";
+import { EXPOSITION_TYPE } from "../../core/metrics/exposition.ts";
 import { logged } from "../../log.ts";
 import { groupDocument } from "../../reports/group.ts";
 import { keyDocument, statsDocument } from "../../reports/stats.ts";
@@ -70,7 +71,7 @@ export async function getMetrics(context: AppContext): Promise<Response> {
     const { address } = context.get("caller");
     const render = () => renderMetrics(service, { isDraining, estimates });
     const text = await service.share(`metrics ${estimates}`, render, address);
-    return context.body(text, 200, { ...JSON_HEADERS, "Content-Type": "text/plain; version=0.0.4; charset=utf-8" });
+    return context.body(text, 200, { ...JSON_HEADERS, "Content-Type": EXPOSITION_TYPE });
   } catch (error) {
     logged("metrics_failed", context.env.service.log)(error);
     return fail(context, "unavailable");

@@ -48,6 +48,10 @@ export class FragileStore implements Store {
     this.commits += 1;
   }
 
+  logBytes() {
+    return this.#store.logBytes();
+  }
+
   hasRoom(): boolean {
     return !this.isAlmostFull;
   }
@@ -57,7 +61,7 @@ export class FragileStore implements Store {
   }
 }
 
-const ARRIVAL: ClientEntry = {
+export const ARRIVAL: ClientEntry = {
   protocol: "dflockd",
   transport: "ws",
   address: "192.0.2.1",
@@ -97,6 +101,11 @@ export class Client implements Carrier {
   /** Sends a request: three lines. */
   ask(command: string, key = "_", argument = "_"): void {
     this.connection?.received(encoder.encode(`${command}\n${key}\n${argument}\n`));
+  }
+
+  /** Sends lines as they are. */
+  say(...lines: readonly string[]): void {
+    this.connection?.received(encoder.encode(lines.map((line) => `${line}\n`).join("")));
   }
 
   /** Sends requests in one piece. */
