@@ -2,7 +2,7 @@ import type { Scope } from "../core/auth/scope.ts";
 import type { Config } from "../core/config/config.ts";
 import { type CommandContext, FenceExhaustedError, type KeyEvent, type NoticeEvent } from "../core/engine/index.ts";
 import { KeyMeter } from "../core/key/meter.ts";
-import { countAnswer } from "../core/metrics/count-answer.ts";
+import { countHappening } from "../core/metrics/count.ts";
 import { versionName } from "../core/protocols/godistlock/relay.ts";
 import type { SessionConfig, SessionOrigin } from "../core/session/context.ts";
 import type { Happening, ReportRequest, SessionRecords } from "../core/session/effects.ts";
@@ -256,12 +256,7 @@ export class NodeHost implements SessionHost {
   }
 
   count(happening: Happening, transport: Transport): void {
-    this.batch.afterwards(() => {
-      if (happening.type === "answered") countAnswer(this.metrics, happening.status);
-      else if (happening.type === "protocol_error")
-        this.metrics.count("protocol_errors_total", { code: String(happening.code) });
-      else this.metrics.count("auth_failures_total", { transport });
-    });
+    this.batch.afterwards(() => countHappening(this.metrics, happening, transport));
   }
 
   /** The sums that were counted so far, once they are stored. Rejects while nothing can be. */
