@@ -37,17 +37,20 @@ export interface ShardCounts {
 
 /** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
 const PROBE_EVERY_MS = 3_600_000;
-/** An alarm that fires within this time of a probe's turn makes it: when the last one was is not stored. */
-const PROBE_TAKES_AT_MOST_MS = 60_000;
+/** An alarm that fires within this time of a probe's turn begins it: when the last one was is not stored. */
+const TURN_LASTS_MS = 60_000;
 /** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
-const PROBED_BY_REPORT = 4;
-/** After a restart, the first report starts a probe of all sessions, a few at a time. */
-const UNSEEN_EVERY_MS = 5_000;
-const UNSEEN_AT_ONCE = 200;
+const PROBED_BY_REPORT = { max: 4, withinMs: 2_000 };
+/** A client waits for these before it is refused: they find some of the dead sessions each time, others the next. */
+const PROBED_BEFORE_REFUSAL = { max: 32, withinMs: 2_000 };
+/** A round over all sessions goes on with each alarm, for which the platform gives 15 minutes. */
+const PROBED_BY_ALARM = { max: 200, withinMs: 60_000 };
+const NEXT_PART_AFTER_MS = 5_000;
+/** Stored while a round is under way: the last session it got to. A restart does not begin it again. */
+const ROUND = "probed_up_to";
 
 /** Keys that are asked for their places at a time before one is refused, and how many places are enough. */
-const ASKED_FOR_ROOM = 256;
-const ENOUGH_ROOM = 16;
+const ASKED_FOR_ROOM = { max: 256, enough: 16, withinMs: 2_000 };
 
 /** Refusals for a full service and for an address that has reached its cap. */
 const REFUSALS = {
@@ -74,8 +77,6 @@ export class DirectoryObject extends DurableObject<Env> {
   /** Places that were given up since all keys were last asked. */
   #roomMade = 0;
   #allUsedAt = Number.NEGATIVE_INFINITY;
-  /** When the next sessions from before a restart are probed; undefined if none wait for it. */
-  #unseenAt: number | undefined;
   /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
   readonly #gathering = new Gathering();
 
@@ -114,7 +115,7 @@ export class DirectoryObject extends DurableObject<Env> {
 
   /**
    * Lists a session unless a cap forbids it: checks the cap of the whole service first, then that of its address. Caps
-   * hold under concurrency, dead sessions do not count, and a refused session leaves nothing behind.
+   * hold under concurrency, and a refused session leaves nothing behind. Before a refusal, some dead sessions are removed.
    */
   async openSession({
     session,
@@ -130,7 +131,7 @@ export class DirectoryObject extends DurableObject<Env> {
     const status: SessionAdmission = await this.#inTurn(kind, async () => {
       if (this.#sessions.has(session)) return "admitted";
       const words = REFUSALS[kind];
-      if (this.#isCrowded(kind, address)) await this.#sessions.strikeDead({ kind, address });
+      if (this.#isCrowded(kind, address)) await this.#sessions.strikeSome(PROBED_BEFORE_REFUSAL, { kind, address });
       if (this.#isCrowded(kind, address)) return (await this.#isServiceFull(kind)) ? words.total : words.perAddress;
       // Between checking the address and listing, only serialised tasks may run.
       const isAdmitted = await this.#admit(kind, () => this.#sessions.add({ session, address, transport, label }));
@@ -162,15 +163,14 @@ export class DirectoryObject extends DurableObject<Env> {
     return { labels: this.#sessions.labelsOf(sessions) };
   }
 
-  /** Periodically removes sessions that were lost together with their sockets. */
+  /** Removes sessions that were lost together with their sockets: once an hour, a part of them with each alarm. */
   override async alarm(): Promise<void> {
     this.#wakeUp.clear();
     this.#gathering.finish();
-    await this.#probeSessions().catch(logged("sessions_not_probed"));
-    await this.#probeUnseen().catch(logged("sessions_not_probed"));
-    const never = Number.POSITIVE_INFINITY;
-    const probeAt = this.#sessions.count() > 0 ? this.#nextProbe : never;
-    this.#wakeUp.by(Math.min(probeAt, this.#unseenAt ?? never));
+    if (this.#isTurn) this.#beginRound();
+    await this.#probeNext().catch(logged("sessions_not_probed"));
+    if (this.#isInRound) this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
+    else if (this.#sessions.count() > 0) this.#watchSessions();
   }
 
   list(range: Range): ShardListing {
@@ -181,7 +181,8 @@ export class DirectoryObject extends DurableObject<Env> {
   async census(): Promise<ShardCounts> {
     this.#gathering.finish();
     const probed = await this.#sessions.strikeSome(PROBED_BY_REPORT);
-    if (this.#sessions.hasUnseen) this.#lookForUnseen();
+    // After a restart, the first report begins a round.
+    if (this.#sessions.hasUnseen) this.#beginRound();
     this.#gathering.finish();
     return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
   }
@@ -214,10 +215,10 @@ export class DirectoryObject extends DurableObject<Env> {
     return { shard: this.#name, counts, claims: { ...this.#claims } };
   }
 
-  /** Removes what ended without notice, then counts. */
+  /** Removes some of what ended without notice, then counts. */
   async repair({ ledger, counted }: { readonly ledger: string; readonly counted: Counted }): Promise<ShardTally> {
     if (counted === "keys") await this.#makeRoom();
-    else await this.#sessions.strikeDead({ kind: counted });
+    else await this.#sessions.strikeSome(PROBED_BEFORE_REFUSAL, { kind: counted });
     return this.tally({ ledger });
   }
 
@@ -301,24 +302,31 @@ export class DirectoryObject extends DurableObject<Env> {
     return turn;
   }
 
-  /** Has the alarm probe the next sessions from before a restart. */
-  #lookForUnseen(): void {
-    this.#unseenAt ??= Date.now() + UNSEEN_EVERY_MS;
-    this.#wakeUp.by(this.#unseenAt);
+  get #isInRound(): boolean {
+    return this.ctx.storage.kv.get(ROUND) !== undefined;
   }
 
-  async #probeUnseen(): Promise<void> {
-    if (this.#unseenAt === undefined || this.#unseenAt > Date.now()) return;
-    this.#unseenAt = undefined;
-    await this.#sessions.strikeSome(UNSEEN_AT_ONCE);
-    if (this.#sessions.hasUnseen) this.#lookForUnseen();
+  /** Has the alarm probe all sessions, unless it does already. */
+  #beginRound(): void {
+    if (this.#isInRound) return;
+    this.ctx.storage.kv.put(ROUND, "");
+    this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
+  }
+
+  async #probeNext(): Promise<void> {
+    const { kv } = this.ctx.storage;
+    const after = kv.get<string>(ROUND);
+    if (after === undefined) return;
+    const last = await this.#sessions.strikeNext(after, PROBED_BY_ALARM);
+    if (last === undefined) kv.delete(ROUND);
+    else kv.put(ROUND, last);
   }
 
   /** Asking wakes sleeping keys. Once all were asked and none was idle, none can be before `GC_MAX_IDLE_S` is over. */
   async #makeRoom(): Promise<void> {
     const now = Date.now();
     if (now - this.#allUsedAt < configOf(this.env).gcMaxIdleMs) return;
-    const { freed, isRound } = await this.#keys.makeRoom(ASKED_FOR_ROOM, ENOUGH_ROOM);
+    const { freed, isRound } = await this.#keys.makeRoom(ASKED_FOR_ROOM);
     this.#roomMade += freed;
     if (!isRound) return;
     if (this.#roomMade === 0) this.#allUsedAt = now;
@@ -329,8 +337,8 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#wakeUp.by(this.#nextProbe);
   }
 
-  async #probeSessions(): Promise<void> {
-    if (this.#nextProbe - PROBE_EVERY_MS + PROBE_TAKES_AT_MOST_MS > Date.now()) await this.#sessions.strikeDead();
+  get #isTurn(): boolean {
+    return this.#nextProbe - PROBE_EVERY_MS + TURN_LASTS_MS > Date.now();
   }
 
   /** Each shard has its own minute of the hour. */

@@ -4,7 +4,8 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, directoryOfKey, ledgerOf } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { KeyObject, type KeyState } from "../../../src/cloudflare/key/key-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { replaceNext } from "../spies.ts";
 import { askKey, command, fresh, grantedToken, isListed, keyStub, until } from "../support.ts";
 
@@ -52,6 +53,16 @@ describe("at the cap on keys", () => {
     await until(() => isGranted(next), SOON);
     expect(await isListed(keys[0])).toBe(false);
     for (const key of [keys[1], keys[2], next]) await free(key);
+  });
+
+  it("a new key is refused in time although a key that is asked for its place does not answer", async () => {
+    const keys = await fill();
+    expectLog("key_unreachable", { key: keys[0], error: "Error: no answer within 5000 ms" });
+    const late = Promise.withResolvers<KeyState>();
+    replaceNext(KeyObject.prototype, "state", keys[0], () => late.promise);
+    expect((await tryLong(fresh("key"))).status).toBe("max_locks");
+    late.resolve({ status: "pending" });
+    for (const key of keys) await free(key);
   });
 
   it("a key that gave up its place asks for another, and its fence rises", async () => {

@@ -1,7 +1,7 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
+import { directoryOfSession } from "../../../src/cloudflare/calls/directories.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { stopClock } from "../clock.ts";
@@ -50,9 +50,15 @@ describe("the gauges", () => {
       token: grantedToken(await askKey(keyStub("idle"), { type: "acquire", command: command() })),
       session: "",
     });
-    const directory = directoryOfAddress(env, ADDRESS);
-    await directory.openSession({ session: newSessionId(), address: ADDRESS, transport: "ws" });
-    await directory.openSession({ session: httpSessionName(newSessionId()), address: ADDRESS, transport: "http" });
+    for (const [session, transport] of [
+      [newSessionId(), "ws"] as const,
+      [httpSessionName(newSessionId()), "http"] as const,
+    ])
+      await directoryOfSession(env, { session, address: ADDRESS }).openSession({
+        session,
+        address: ADDRESS,
+        transport,
+      });
     expect(await service().directory.gauges({ mayEstimate: true })).toEqual({
       sessions: { tcp: 0, ws: 1, http: 1 },
       keys: 4,

@@ -1,7 +1,7 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
+import { directoryOfSession } from "../../../src/cloudflare/calls/directories.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId, ownerIdOf } from "../../../src/core/session-names.ts";
@@ -12,14 +12,11 @@ import { askKey, Client, command, grantedToken, keyStub, service, storedIn, toke
 
 const ADDRESS = "192.0.2.1";
 
+const listing = (session: string) => directoryOfSession(env, { session, address: ADDRESS });
+
 async function open(transport: "ws" | "http", label?: string): Promise<string> {
   const session = transport === "http" ? httpSessionName(newSessionId()) : newSessionId();
-  await directoryOfAddress(env, ADDRESS).openSession({
-    session,
-    address: ADDRESS,
-    transport,
-    label,
-  });
+  await listing(session).openSession({ session, address: ADDRESS, transport, label });
   return session;
 }
 
@@ -278,14 +275,13 @@ describe("the history of a key", () => {
   it("names who has left as when somebody last looked, and who has not by its newest name", async () => {
     const labels = async () =>
       (await gatherKey(service(), "k", { history: true }))?.history?.grants.map(({ label }) => label);
-    const directory = directoryOfAddress(env, ADDRESS);
     const [seen, unseen, renamed] = [await open("ws", "seen"), await open("ws", "unseen"), await open("ws", "old")];
     for (const session of [seen, renamed])
       await askKey(keyStub("k"), { type: "acquire", command: command({ session, limit: 3 }) });
     expect(await labels()).toEqual(["seen", "old"]);
     await askKey(keyStub("k"), { type: "acquire", command: command({ session: unseen, limit: 3 }) });
-    for (const session of [seen, unseen]) await directory.closeSession({ session });
-    await directory.relabel({ session: renamed, label: "new" });
+    for (const session of [seen, unseen]) await listing(session).closeSession({ session });
+    await listing(renamed).relabel({ session: renamed, label: "new" });
     expect(await labels()).toEqual(["seen", "new", undefined]);
   });
 
