@@ -205,11 +205,13 @@ export class FarObjects {
           };
         },
       });
-    this.#patch(Object.getPrototypeOf(env.KEY), "getByName", (original) => {
-      return function (...args) {
-        return distant(original.apply(this, args) as object);
-      };
-    });
+    for (const name of ["get", "getByName"]) {
+      this.#patch(Object.getPrototypeOf(env.KEY), name, (original) => {
+        return function (...args) {
+          return distant(original.apply(this, args) as object);
+        };
+      });
+    }
   }
 
   /** What an object is called with, and the messages of its sockets. */
