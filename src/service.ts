@@ -212,6 +212,8 @@ export interface KeyPage {
   readonly unreachable: readonly string[];
   /** The last key looked at, if more may follow. */
   readonly next: string | undefined;
+  /** Some sessions and keys may be missing: a part of the directory does not answer, or has heard of keys late. */
+  readonly isBehind: boolean;
 }
 
 /** With the label of its session, if that has one. */

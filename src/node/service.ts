@@ -110,7 +110,7 @@ function directoryOf(host: NodeHost): Directory {
   const { batch, keys, names, sessions } = host;
   const looking = { names, report: (name: string, detail: boolean) => reportOf(host, name, detail) };
   return {
-    page: (range) => batch.ask(() => ({ sessions: sessions.byTransport, ...pageOf(range, looking) })),
+    page: (range) => batch.ask(() => ({ sessions: sessions.byTransport, ...pageOf(range, looking), isBehind: false })),
     gauges: () =>
       batch.ask((): Gauges => {
         const { keys: count, ...byState } = totalsOf(keys, { now: host.now(), gcMaxIdleMs: host.config.gcMaxIdleMs });

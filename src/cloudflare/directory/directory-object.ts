@@ -9,6 +9,7 @@ import { WakeUp } from "../alarms/wake-up.ts";
 import { ledgerOf } from "../calls/directories.ts";
 import { configOf, type Env } from "../env.ts";
 import { Gathering } from "./gathering.ts";
+import { LateListings } from "./late-listings.ts";
 import { type CapRequest, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
 import { type DescribedKeys, ListedKeys, type Range } from "./listed-keys.ts";
 import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
@@ -28,6 +29,8 @@ export interface ShardListing {
 export interface ShardCounts {
   readonly keys: number;
   readonly sessions: Record<Transport, number>;
+  /** Keys that were listed late in the last minute. */
+  readonly late: number;
   /** Sessions that were woken to see whether they are alive. */
   readonly probed: number;
 }
@@ -71,6 +74,7 @@ export class DirectoryObject extends DurableObject<Env> {
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
   readonly #wakeUp: WakeUp;
+  readonly #late = new LateListings();
   /** Places that were given up since all keys were last asked. */
   #roomMade = 0;
   #allUsedAt = Number.NEGATIVE_INFINITY;
@@ -89,8 +93,12 @@ export class DirectoryObject extends DurableObject<Env> {
     ctx.blockConcurrencyWhile(() => this.#wakeUp.recall());
   }
 
-  /** Lists a key that has granted something; `fence` is its last. Whether there is a cap does not matter any more. */
-  async listKey(key: string, fence: Fence): Promise<void> {
+  /**
+   * Lists a key that has granted something; `fence` is its last, `lateMs` since when it should have been listed. Whether there
+   * is a cap does not matter any more.
+   */
+  async listKey(key: string, fence: Fence, lateMs = 0): Promise<void> {
+    if (lateMs > 0) this.#late.note();
     this.#keys.add(key, fence);
     await this.#settle("keys");
   }
@@ -173,7 +181,7 @@ export class DirectoryObject extends DurableObject<Env> {
     // After a restart, the first report begins a round.
     if (this.#sessions.hasUnseen) this.#beginRound();
     this.#gathering.finish();
-    return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
+    return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), late: this.#late.count(), probed };
   }
 
   /** The current state of at most `max` keys drawn at random. */

@@ -5,7 +5,8 @@ const RETRY_MS = 60_000;
 
 /** The shard of the directory that lists the key. */
 export interface KeyDirectory {
-  listKey(key: string, fence: Fence): Promise<void>;
+  /** `lateMs`: since when the directory should have known. */
+  listKey(key: string, fence: Fence, lateMs: number): Promise<void>;
   admitKey(key: string, fence: Fence): Promise<boolean>;
   unlistKey(key: string, fence: Fence): Promise<void>;
 }
@@ -38,6 +39,8 @@ export class KeyListing {
   /** The fence under which the key was admitted, if it has not been listed since. */
   #admitted: Fence | undefined;
   #retryAt = 0;
+  /** When the first of the calls that failed was made, until one succeeds. */
+  #lateSince: number | undefined;
 
   constructor(parts: KeyObjectParts) {
     this.#parts = parts;
@@ -108,10 +111,12 @@ export class KeyListing {
 
   async #list(fence: Fence): Promise<void> {
     const { name, directory, failed, now, wakeBy } = this.#parts;
+    const since = this.#lateSince ?? now();
     try {
-      await directory().listKey(name, fence);
+      await directory().listKey(name, fence, now() - since);
       this.#set(true);
     } catch (error) {
+      this.#lateSince = since;
       failed(error);
       this.#retryAt = now() + RETRY_MS;
       wakeBy(this.#retryAt);
@@ -131,6 +136,7 @@ export class KeyListing {
 
   #set(isListed: boolean): void {
     this.#admitted = undefined;
+    this.#lateSince = undefined;
     this.#isListed = isListed;
     this.#parts.record(isListed);
   }
