@@ -232,6 +232,8 @@ export interface Gauges {
   readonly sessions: Readonly<Record<Transport, number>>;
   /** Keys that exist and can be read; keys that are listed, if not all of them were looked at. */
   readonly keys: number;
+  /** Keys that were listed late in the last minute; absent where keys are not listed. */
+  readonly listingBacklog?: number;
   /** Keys that were looked at. */
   readonly keysSampled: number;
   /** Not all keys were looked at: `byState` is extrapolated. */

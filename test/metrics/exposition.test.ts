@@ -21,6 +21,7 @@ const GAUGES: Gauges = {
   keys_sampled: 0,
   keys_unreachable: 0,
   build_info: { version: "1.2.3" },
+  listing_backlog: 0,
 };
 
 const NAMES = Object.keys(FAMILIES).map((name) => `dflockd_${name}`);
@@ -64,6 +65,8 @@ describe("an exposition", () => {
       "dflockd_rate_limited_total 0",
       "dflockd_keys_pruned_total 0",
       "dflockd_build_info 1",
+      "dflockd_listing_backlog 0",
+      "dflockd_key_call_retries_total 0",
     ]);
   });
 

@@ -16,6 +16,7 @@ import { randomHex } from "../../core/hex.ts";
 import type { KeyCall, KeyOutcome } from "../../core/session/key-calls.ts";
 import type { Env } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
+import { countAlong } from "../metrics/isolate-tally.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
 import { KeyLane, type LaneCall } from "./key-lane.ts";
@@ -164,6 +165,7 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
         } catch (error) {
           failure = { error };
           if (attempt === ATTEMPTS || !isRetryable(error)) break;
+          countAlong("key_call_retries_total", {});
           await scheduler.wait(Math.random() * 50 * 2 ** attempt);
           attempt += 1;
         }

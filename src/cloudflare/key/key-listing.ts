@@ -1,4 +1,5 @@
 import type { Fence } from "../../core/engine/index.ts";
+import type { LabelsOf } from "../../core/metrics/families.ts";
 
 /** After a failed call, the key is listed again by the first command that comes this much later. */
 const RETRY_MS = 60_000;
@@ -16,6 +17,8 @@ interface KeyObjectParts {
   readonly name: string;
   directory(): KeyDirectory;
   waitUntil(promise: Promise<unknown>): void;
+  /** What came of a call. */
+  count(result: LabelsOf<"listings_total">["result"]): void;
   /** The directory is out of reach. */
   failed(error: unknown): void;
   now(): number;
@@ -86,13 +89,14 @@ export class KeyListing {
    * directory is out of reach.
    */
   async unlist(fence: Fence): Promise<boolean> {
-    const { name, directory, failed } = this.#parts;
+    const { name, directory, count } = this.#parts;
     this.#set(false);
     try {
       await directory().unlistKey(name, fence);
+      count("unlisted");
       return true;
     } catch (error) {
-      failed(error);
+      this.#failed(error);
       return false;
     }
   }
@@ -110,14 +114,15 @@ export class KeyListing {
   }
 
   async #list(fence: Fence): Promise<void> {
-    const { name, directory, failed, now, wakeBy } = this.#parts;
+    const { name, directory, count, now, wakeBy } = this.#parts;
     const since = this.#lateSince ?? now();
     try {
       await directory().listKey(name, fence, now() - since);
       this.#set(true);
+      count("listed");
     } catch (error) {
       this.#lateSince = since;
-      failed(error);
+      this.#failed(error);
       this.#retryAt = now() + RETRY_MS;
       wakeBy(this.#retryAt);
     } finally {
@@ -126,12 +131,20 @@ export class KeyListing {
   }
 
   async #ask(fence: Fence): Promise<boolean> {
-    const isAdmitted = await this.#parts.directory().admitKey(this.#parts.name, fence);
+    const { name, directory, count } = this.#parts;
+    const isAdmitted = await directory().admitKey(name, fence);
+    count(isAdmitted ? "admitted" : "refused");
     if (isAdmitted) {
       this.#set(true);
       this.#admitted = fence;
     }
     return isAdmitted;
+  }
+
+  #failed(error: unknown): void {
+    const { count, failed } = this.#parts;
+    count("failed");
+    failed(error);
   }
 
   #set(isListed: boolean): void {

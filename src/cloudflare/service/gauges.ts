@@ -61,10 +61,11 @@ function sumOf(shards: readonly ShardCounts[]): DirectoryCounts {
  * sample of them is. Without `mayEstimate`, none is asked then.
  */
 export async function gatherGauges(env: Env, { mayEstimate }: { readonly mayEstimate: boolean }): Promise<Gauges> {
-  const { sessions, listed, asks } = await countDirectory(env);
+  const { sessions, listed, late: listingBacklog, asks } = await countDirectory(env);
   const all = listed.reduce((total, count) => total + count, 0);
   const isEstimate = all > asks;
-  if (isEstimate && !mayEstimate) return { sessions, keys: all, keysSampled: 0, isEstimate, byState: undefined };
+  if (isEstimate && !mayEstimate)
+    return { sessions, keys: all, listingBacklog, keysSampled: 0, isEstimate, byState: undefined };
   const asked = await ask(env, listed, isEstimate ? asks / all : 1);
   const looked = asked.keys + asked.missing + asked.keysUnreachable;
   const factor = isEstimate && looked > 0 ? all / looked : 1;
@@ -72,6 +73,7 @@ export async function gatherGauges(env: Env, { mayEstimate }: { readonly mayEsti
     sessions,
     // Idle keys stay listed for a while.
     keys: Math.round(asked.keys * factor),
+    listingBacklog,
     keysSampled: asked.keys,
     isEstimate,
     byState: {

@@ -91,6 +91,13 @@ export const FAMILIES = {
   lock_hold_seconds: histogram("Time from a grant to the end of the hold.", { kind }, LOCK_SECONDS),
   expiry_lateness_seconds: histogram("Time from the end of a lease to the hand-over.", {}, LATE_SECONDS),
   build_info: { type: "gauge", help: "1, labelled with the version that runs.", labels: { version: VERSION_TEXT } },
+  listings_total: counter("Calls of keys to the directory that lists them, by what came of it. On Cloudflare only.", {
+    result: ["listed", "admitted", "refused", "unlisted", "failed"],
+  }),
+  listing_backlog: gauge(
+    "Keys that were listed late in the last minute: while there are any, others may be missing. On Cloudflare only.",
+  ),
+  key_call_retries_total: counter("Calls to keys that were made again because they failed. On Cloudflare only.", {}),
 } as const satisfies Record<string, FamilyRule>;
 
 export type FamilyName = keyof typeof FAMILIES;

@@ -28,10 +28,9 @@ export async function renderMetrics(
   { directory, meter }: Pick<Service, "directory" | "meter">,
   { isDraining, estimates }: { readonly isDraining: boolean; readonly estimates: boolean },
 ): Promise<string> {
-  const [{ sums, startedAt }, { sessions, keys, keysSampled, isEstimate, byState }] = await Promise.all([
-    meter.read(),
-    directory.gauges({ mayEstimate: estimates }),
-  ]);
+  const [{ sums, startedAt }, { sessions, keys, listingBacklog, keysSampled, isEstimate, byState }] = await Promise.all(
+    [meter.read(), directory.gauges({ mayEstimate: estimates })],
+  );
   const named = (figure: number | undefined) => (figure !== undefined && isEstimate ? { estimate: figure } : figure);
   return renderExposition(sums, {
     ready: isDraining ? 0 : 1,
@@ -49,6 +48,7 @@ export async function renderMetrics(
     keys_sampled: keysSampled,
     keys_unreachable: named(byState?.keysUnreachable),
     build_info: { version: VERSION },
+    listing_backlog: listingBacklog,
   });
 }
 
