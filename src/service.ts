@@ -96,7 +96,7 @@ export interface Claim extends Pick<ClaimCommand, "leaseSeconds" | "waitMs"> {
 export type ClaimEnd = Exclude<ClaimOutcome, Queued | WouldWait> | Refusal<"unavailable"> | Left;
 
 export interface RestSessions {
-  /** Opens a session for a client at this address, unless a cap forbids it: then nothing is left behind. */
+  /** Opens a session for a client at this address, unless it is refused: then nothing is left behind. */
   open(address: string, label: string | undefined): Promise<OpenedSession | SessionRefusal>;
   /** The client is alive. False if there is no such session. */
   ping(id: string): Promise<boolean>;
@@ -117,7 +117,8 @@ export interface OpenedSession {
   readonly id: string;
 }
 
-export type SessionRefusal = Refusal<"max_sessions" | "max_sessions_per_ip">;
+/** A cap forbids it, or nothing can be stored. */
+export type SessionRefusal = Refusal<"max_sessions" | "max_sessions_per_ip" | "unavailable">;
 
 export interface RestRequest {
   readonly request: KeyRequest;

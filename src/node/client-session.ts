@@ -24,7 +24,7 @@ export class ClientSession extends Session {
   #input: Input | undefined;
   #arrival: ClientEntry | undefined;
   /** Lines to be sent once the batch is durable. */
-  #unsent: (() => string)[] = [];
+  #unsent: (() => string | undefined)[] = [];
   readonly #window = new ReceiveWindow();
   #received = 0;
   #acknowledged = 0;
@@ -210,7 +210,8 @@ export class ClientSession extends Session {
       () => {
         const lines = this.#unsent;
         this.#unsent = [];
-        carrier?.send(lines.map((line) => line()));
+        const told = lines.flatMap((line) => line() ?? []);
+        if (told.length > 0) carrier?.send(told);
       },
       () => {
         this.#unsent = [];
@@ -225,10 +226,16 @@ export class ClientSession extends Session {
     );
   }
 
-  #lineOf({ line, grant }: Extract<Effect, { readonly type: "send" }>): () => string {
+  /** What is sent once the batch is durable; undefined if that is too late, and the session answers in another way. */
+  #lineOf({ line, grant }: Extract<Effect, { readonly type: "send" }>): () => string | undefined {
     if (!grant) return () => line;
     const runs = this.leaseOf(grant.key, grant.token);
-    return () => (runs() ? line : grant.lateLine);
+    return () => {
+      if (runs()) return line;
+      if ("lateLine" in grant) return grant.lateLine;
+      this.host.batch.enter(() => this.run(grant.late));
+      return undefined;
+    };
   }
 
   /** The client has closed its connection, or has lost it. */

@@ -8,8 +8,9 @@ const MIN_REMOVED = 1_000;
 /** The names of all keys in the order of their bytes. Sorted only when they are read. */
 export class KeyNames {
   #sorted: readonly string[] = [];
-  readonly #added = new Set<string>();
-  /** Names in `#sorted`, at most, of keys that are gone. */
+  /** A name may be among them twice, and in `#sorted`, too: its key was deleted and created again. */
+  #added: string[] = [];
+  /** Names of keys that are gone, at most. */
   #removed = 0;
   readonly #keys: Keys;
 
@@ -18,25 +19,26 @@ export class KeyNames {
   }
 
   added(name: string): void {
-    this.#added.add(name);
+    this.#added.push(name);
   }
 
   /** Deleted names are cleared away before they outnumber the others. */
-  removed(name: string): void {
-    if (this.#added.delete(name)) return;
+  removed(): void {
     this.#removed += 1;
-    if (this.#removed < MIN_REMOVED || this.#removed < this.#sorted.length / 2) return;
+    if (this.#removed < MIN_REMOVED || this.#removed < (this.#sorted.length + this.#added.length) / 2) return;
     this.#removed = 0;
-    this.#sorted = this.#sorted.filter((each) => this.#keys.get(each) !== undefined);
+    const isThere = (name: string) => this.#keys.get(name) !== undefined;
+    this.#sorted = this.#sorted.filter(isThere);
+    this.#added = this.#added.filter(isThere);
   }
 
   /** Names of deleted keys are left out. */
   get inOrder(): readonly string[] {
     // Every key is in one of the two, so as many names as keys are the names of all keys.
-    if (this.#added.size === 0 && this.#sorted.length === this.#keys.size) return this.#sorted;
+    if (this.#added.length === 0 && this.#sorted.length === this.#keys.size) return this.#sorted;
     const isThere = (name: string) => this.#keys.get(name) !== undefined;
-    const fresh = [...this.#added].filter(isThere).sort(compareBytes);
-    this.#added.clear();
+    const fresh = [...new Set(this.#added)].filter(isThere).sort(compareBytes);
+    this.#added = [];
     this.#removed = 0;
     const merged: string[] = [];
     let at = 0;

@@ -64,7 +64,11 @@ export class Metrics implements Counting {
 
   /** The sums could not be stored: they wait, so that nothing else fails because of them. */
   takeBack(): void {
-    if (!this.#isDue) return;
+    if (this.#isDue) this.storeLater();
+  }
+
+  /** The sums are due, but cannot be stored now. */
+  storeLater(): void {
     this.#isDue = false;
     this.#isPlanned = false;
     this.#plan();

@@ -1,6 +1,7 @@
-import type { KeyView } from "../core/engine/index.ts";
+import type { KeyCommandOf, KeyOutcomeOf, KeyView } from "../core/engine/index.ts";
 import type {
   Claim,
+  DirectCommand,
   Directory,
   Gauges,
   Group,
@@ -63,7 +64,11 @@ function sharing(afterBatch: (callback: () => void) => void): Service["share"] {
 function keysOf(host: NodeHost): Keys {
   const { batch, keys, claims } = host;
   return {
-    ask: (key, command) => batch.ask(() => keys.ask(key, command)),
+    ask: async <Type extends DirectCommand["type"]>(key: string, command: KeyCommandOf<Type>) => {
+      const outcome = await batch.ask(() => keys.ask(key, command));
+      // The commit may have taken longer than the new lease.
+      return isEnded(outcome, host.now()) ? ({ status: "not_held" } as KeyOutcomeOf<Type>) : outcome;
+    },
     claim: (key, claim: Claim, signal) => claims.make(key, claim, signal),
     steal: (key, fence) =>
       batch.ask(() => {
@@ -77,6 +82,12 @@ function keysOf(host: NodeHost): Keys {
         return found && history && current ? { ...found, history: host.histories.of(current, host.now()) } : found;
       }),
   };
+}
+
+function isEnded(outcome: KeyOutcomeOf<DirectCommand["type"]>, now: number): boolean {
+  return (
+    outcome !== undefined && "status" in outcome && outcome.status === "refreshed" && outcome.hold.expiresAt <= now
+  );
 }
 
 function restOf({ batch, sessions }: NodeHost): RestSessions {

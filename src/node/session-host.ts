@@ -13,6 +13,8 @@ export interface SessionHost {
   readonly batch: Batch;
   readonly config: Config;
   readonly log: Log;
+  /** Whether new work can be stored. */
+  readonly isWell: boolean;
   now(): number;
   after(ms: number, callback: () => void): void;
   /** What the state machine of a session is made from. */

@@ -91,6 +91,7 @@ export class Sessions implements Clients {
     address: string,
     label: string | undefined,
   ): { readonly status: "opened"; readonly id: string } | SessionRefusal {
+    if (!this.#host.isWell) return { status: "unavailable" };
     const { httpMaxSessions, httpMaxSessionsPerIp } = this.#host.config;
     const count = (which: { readonly address?: string }) => this.#counts.count({ kind: "httpSessions", ...which });
     if (httpMaxSessions > 0 && count({}) >= httpMaxSessions) return { status: "max_sessions" };

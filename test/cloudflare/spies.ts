@@ -14,7 +14,7 @@ type ResultOf<Host, Name extends keyof Host> = Host[Name] extends Method ? Retur
 function isAbout(name: string, object: unknown, args: readonly unknown[]): boolean {
   const { ctx } = object as { ctx?: DurableObjectState };
   const words = JSON.stringify(args, (_, value) => (typeof value === "bigint" ? `${value}` : value));
-  return (ctx?.id.name ?? "").includes(name) || words.includes(name);
+  return (ctx?.id.name ?? `${ctx?.id}`).includes(name) || words.includes(name);
 }
 
 /** The arguments of the calls that were about this key or session. */

@@ -45,6 +45,16 @@ export function fresh(prefix: string): string {
   return `${prefix}-${names}-${crypto.randomUUID().slice(0, 8)}`;
 }
 
+/** The name of a session on a socket that nobody has opened. */
+export function newSession(): string {
+  return env.SESSION.newUniqueId().toString();
+}
+
+/** The object of a session on a socket. */
+export function sessionStub(session: string) {
+  return env.SESSION.get(env.SESSION.idFromString(session));
+}
+
 /** A lock command with everything that a story does not care about filled in. */
 export function command(overrides: Partial<AcquireCommand> = {}): AcquireCommand {
   const { session = fresh("session"), request = fresh("request") } = overrides;

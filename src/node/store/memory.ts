@@ -2,7 +2,8 @@ import type { Rows, Store } from "./store.ts";
 
 const NOTHING: Rows = {
   putKey() {},
-  deleteKey() {},
+  deleteKeys() {},
+  deleteParts() {},
   putSlot() {},
   putWaiter() {},
   deleteWaiter() {},

@@ -231,7 +231,7 @@ function rowsOf(database: DatabaseSync): Rows {
   );
   const withoutSession = database.prepare("DELETE FROM sessions WHERE id = ?");
   const value = database.prepare("INSERT OR REPLACE INTO meta VALUES (?, ?)");
-  const withoutKey = database.prepare("DELETE FROM keys WHERE id = ?");
+  const withoutKeys = database.prepare("DELETE FROM keys WHERE id BETWEEN ? AND ?");
   const withoutParts = [
     "DELETE FROM slots WHERE key = ?",
     "DELETE FROM waiters WHERE key = ?",
@@ -239,9 +239,9 @@ function rowsOf(database: DatabaseSync): Rows {
   ].map((sql) => database.prepare(sql));
   return {
     putKey: (id, name, head) => void key.run(id, name, head),
-    deleteKey: (id, { hasParts }) => {
-      withoutKey.run(id);
-      if (hasParts) for (const statement of withoutParts) statement.run(id);
+    deleteKeys: (first, last) => void withoutKeys.run(first, last),
+    deleteParts: (id) => {
+      for (const statement of withoutParts) statement.run(id);
     },
     putSlot: (id, index, data) => void slot.run(id, index, data),
     putWaiter: (id, place, data) => void waiter.run(id, place, data),

@@ -1,7 +1,7 @@
 /** `/ready` needs no token: anybody may ask as often as they like, and the shards must not feel it. */
 import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
@@ -16,7 +16,7 @@ afterEach(async () => {
   await reset();
 });
 
-stopClock();
+beforeEach(stopClock);
 
 const ask = async () => (await exports.default.fetch("http://holdfast/ready")).status;
 const askOften = (times: number) => Promise.all(Array.from({ length: times }, ask));

@@ -1,10 +1,20 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { ownerIdOf } from "../../../src/core/session-names.ts";
 import { expectLog } from "../../support/expected-logs.ts";
-import { Client, command, fresh, keyStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
+import {
+  Client,
+  command,
+  fresh,
+  keyStub,
+  newSession,
+  sessionStub,
+  sessionsOn,
+  storedIn,
+  tokenOf,
+  until,
+} from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -22,8 +32,8 @@ describe("a client that leaves", () => {
     client.close();
     await soon(async () => (await keyStub(key).describe())?.holders.length === 0);
     expect((await keyStub(key).describe())?.waiters).toBe(0);
-    await soon(async () => (await storedIn(env.SESSION.getByName(session))).length === 0);
-    expect(await env.SESSION.getByName(session).isLive()).toBe(false);
+    await soon(async () => (await storedIn(sessionStub(session))).length === 0);
+    expect(await sessionStub(session).isLive()).toBe(false);
   });
 
   it("is cleaned up everywhere although one key cannot be reached, and there later", async () => {
@@ -59,7 +69,7 @@ describe("a client that leaves", () => {
 
   it("is told apart from another session with the same owner number", async () => {
     const key = fresh("key");
-    const [one, two] = [`0123456789abc${"1".repeat(19)}`, `0123456789abc${"2".repeat(19)}`];
+    const [one, two] = [`${"0".repeat(63)}7`, `${"0".repeat(50)}7${"0".repeat(13)}`];
     expect(ownerIdOf(one)).toBe(ownerIdOf(two));
     await keyStub(key).acquire(command({ limit: 2, session: one }));
     await keyStub(key).acquire(command({ limit: 2, session: two }));
@@ -87,7 +97,7 @@ describe("a session lost by a fault of the service", () => {
     expect(await renewer.ask(`l\n${held}\n0\n`)).toBe("timeout");
     expect(await renewer.ask(`n\n${held}\n${token} 40\n`)).toBe("ok 40");
     expect(await renewer.ask(`r\n${held}\n${token}\n`)).toBe("ok");
-    expect(await env.SESSION.getByName(session).isLive()).toBe(false);
+    expect(await sessionStub(session).isLive()).toBe(false);
   });
 
   it("is not counted as connected any more", async () => {
@@ -101,7 +111,7 @@ describe("a session lost by a fault of the service", () => {
   });
 
   it("stores nothing when a key calls on it", async () => {
-    const stub = env.SESSION.getByName(fresh("session"));
+    const stub = sessionStub(newSession());
     expect(await stub.deliver({ key: "k", request: "r", kind: "granted" })).toBe("gone");
     await stub.lose({ key: "k", token: "t", reason: "expired" });
     expect(await storedIn(stub)).toEqual([]);

@@ -1,10 +1,9 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Credential } from "../../../src/service.ts";
 import { pass, stopClock } from "../clock.ts";
 import { crash, cut, resumable, resume } from "../resuming.ts";
-import { type Client, fresh, keyStub, tokenOf, until } from "../support.ts";
+import { type Client, fresh, keyStub, sessionStub, tokenOf, until } from "../support.ts";
 
 const GRACE_MS = 10_000;
 
@@ -13,7 +12,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const objectOf = ({ session }: Credential) => env.SESSION.getByName(session);
+const objectOf = ({ session }: Credential) => sessionStub(session);
 
 const take = async (client: Client, key: string) => tokenOf(await client.ask(`@1 l\n${key}\n0 600\n`));
 

@@ -1,9 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { replaceNext } from "../spies.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
+import { Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -61,7 +60,7 @@ it("a client that has resumed hears of a loss, although its session was lost bef
   const credential = (await client.ask(RESUME)).split(" ")[2];
   await until(() => watch.mock.calls.length > 0);
   // A deploy: the object and its socket are lost.
-  await runInDurableObject(env.SESSION.getByName(session), (_, state) => state.abort("deploy")).catch(() => {});
+  await runInDurableObject(sessionStub(session), (_, state) => state.abort("deploy")).catch(() => {});
   const again = await Client.open({ "Sec-WebSocket-Protocol": `dflockd.v2, holdfast.resume.${credential}` });
   expect(await again.ask(WATCH)).toBe("@w ok");
   expect(await again.ask(`n\n${key}\n${token} 1\n`)).toMatch(/^ok/);
@@ -74,7 +73,7 @@ async function heldFor(lease: number) {
   const client = await Client.open();
   const token = tokenOf(await client.ask(`l\n${key}\n0 ${lease}\n`));
   const session = (await sessionsOn(key))[0] ?? "";
-  return { key, client, token, session, object: env.SESSION.getByName(session) };
+  return { key, client, token, session, object: sessionStub(session) };
 }
 
 describe("telling keys that their leases are watched", () => {

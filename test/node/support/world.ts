@@ -99,6 +99,11 @@ export class Client implements Carrier {
     this.connection?.received(encoder.encode(`${command}\n${key}\n${argument}\n`));
   }
 
+  /** Sends lines as they are. */
+  say(...lines: readonly string[]): void {
+    this.connection?.received(encoder.encode(lines.map((line) => `${line}\n`).join("")));
+  }
+
   /** Sends requests in one piece. */
   askAll(requests: readonly (readonly [command: string, key: string, argument: string])[]): void {
     this.connection?.received(encoder.encode(requests.map((lines) => `${lines.join("\n")}\n`).join("")));
