@@ -150,7 +150,7 @@ describe("an exposition", () => {
       GAUGES,
     );
     const samples = parseExposition(text).flatMap(({ samples }) => samples);
-    expect(samples.length).toBe(18);
+    expect(samples.length).toBe(20);
     expect(text).toContain('dflockd_grants_total{kind="lock",how="immediate"} 3\n');
     expect(text).toContain("dflockd_keys 0\n");
   });

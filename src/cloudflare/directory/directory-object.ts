@@ -75,6 +75,8 @@ export class DirectoryObject extends DurableObject<Env> {
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
   readonly #wakeUp: WakeUp;
   readonly #late = new LateListings();
+  /** The next alarm begins a round over all sessions. */
+  #isRoundDue = false;
   /** Places that were given up since all keys were last asked. */
   #roomMade = 0;
   #allUsedAt = Number.NEGATIVE_INFINITY;
@@ -164,9 +166,11 @@ export class DirectoryObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     this.#wakeUp.clear();
     this.#gathering.finish();
-    if (this.#isTurn) this.#beginRound();
-    await this.#probeNext().catch(logged("sessions_not_probed"));
-    if (this.#isInRound) this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
+    const isUnderWay = await this.#probeNext().catch((error) => {
+      logged("sessions_not_probed")(error);
+      return true;
+    });
+    if (isUnderWay) this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
     else if (this.#sessions.count() > 0) this.#watchSessions();
   }
 
@@ -300,24 +304,23 @@ export class DirectoryObject extends DurableObject<Env> {
     return turn;
   }
 
-  get #isInRound(): boolean {
-    return this.ctx.storage.kv.get(ROUND) !== undefined;
-  }
-
-  /** Has the alarm probe all sessions, unless it does already. */
+  /** Has the next alarm begin a round over all sessions, unless one is under way. */
   #beginRound(): void {
-    if (this.#isInRound) return;
-    this.ctx.storage.kv.put(ROUND, "");
+    if (this.#isRoundDue) return;
+    this.#isRoundDue = true;
     this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
   }
 
-  async #probeNext(): Promise<void> {
+  /** The next part of a round, if one is due or under way. True if more of it is left. Where it got to is stored only then. */
+  async #probeNext(): Promise<boolean> {
     const { kv } = this.ctx.storage;
-    const after = kv.get<string>(ROUND);
-    if (after === undefined) return;
-    const last = await this.#sessions.strikeNext(after, PROBED_BY_ALARM);
-    if (last === undefined) kv.delete(ROUND);
-    else kv.put(ROUND, last);
+    const upTo = kv.get<string>(ROUND);
+    if (upTo === undefined && !this.#isRoundDue && !this.#isTurn) return false;
+    const last = await this.#sessions.strikeNext(upTo ?? "", PROBED_BY_ALARM);
+    this.#isRoundDue = false;
+    if (last !== undefined) kv.put(ROUND, last);
+    else if (upTo !== undefined) kv.delete(ROUND);
+    return last !== undefined;
   }
 
   /** Asking wakes sleeping keys. Once all were asked and none was idle, none can be before `GC_MAX_IDLE_S` is over. */

@@ -44,10 +44,8 @@ it("listings are counted by what came of them, and late ones are a backlog for a
   for (const key of [prompt, late])
     await keyStub(key).release(grantedToken(await keyStub(key).acquire(command({ leaseSeconds: 600 }))), "");
   await listed(prompt);
-  const failed = await until(async () => {
-    const now = await scrape();
-    return since(now, "failed") > 0 && now;
-  });
+  await until(async () => since(await scrape(), "failed") > 0);
+  const failed = await scrape();
   expect([since(failed, "listed"), since(failed, "failed"), failed.backlog]).toEqual([1, 1, 0]);
   await until(() => runInDurableObject(keyStub(late), (_, { storage }) => storage.getAlarm()));
   pass(60_000);
