@@ -60,10 +60,10 @@ export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<La
     const part = names.slice(start, start + SESSIONS_AT_ONCE);
     const answers = await Promise.all(
       allDirectories(env).map((directory) =>
-        within(ANSWERS_WITHIN_MS, directory.labelsOf(part)).catch(logged("directory_unreachable")),
+        within(ANSWERS_WITHIN_MS, directory.labelsOf({ sessions: part })).catch(logged("directory_unreachable")),
       ),
     );
-    Object.assign(labels, ...answers);
+    for (const answer of answers) Object.assign(labels, answer?.labels);
   }
   return labels;
 }

@@ -1,5 +1,4 @@
 import { DurableObject } from "cloudflare:workers";
-import type { Fence } from "../../core/engine/index.ts";
 import { hash } from "../../core/hash.ts";
 import { randomHex } from "../../core/hex.ts";
 import { kindOf, type SessionKind, type Transport } from "../../core/session-counts.ts";
@@ -8,6 +7,7 @@ import { logged } from "../../log.ts";
 import { WakeUp } from "../alarms/wake-up.ts";
 import { ledgerOf } from "../calls/directories.ts";
 import { configOf, type Env } from "../env.ts";
+import type { KeyEntry, NewListing } from "../key/key-listing.ts";
 import { Gathering } from "./gathering.ts";
 import { LateListings } from "./late-listings.ts";
 import { type CapRequest, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
@@ -19,6 +19,9 @@ export type { ListedKey } from "./listed-keys.ts";
 
 export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
 export type SessionAdmission = "admitted" | SessionRefusal;
+
+/** A session that the directory is to list. */
+type NewEntry = Omit<ListedSession, "label"> & { readonly label?: string | undefined };
 
 /** Some of a shard's keys, in key order. */
 export interface ShardListing {
@@ -95,27 +98,24 @@ export class DirectoryObject extends DurableObject<Env> {
     ctx.blockConcurrencyWhile(() => this.#wakeUp.recall());
   }
 
-  /**
-   * Lists a key that has granted something; `fence` is its last, `lateMs` since when it should have been listed. Whether there
-   * is a cap does not matter any more.
-   */
-  async listKey(key: string, fence: Fence, lateMs = 0): Promise<void> {
+  /** Lists a key that has granted something; `fence` is its last. Whether there is a cap does not matter any more. */
+  async listKey({ key, fence, lateMs = 0 }: NewListing): Promise<void> {
     if (lateMs > 0) this.#late.note();
     this.#keys.add(key, fence);
     await this.#settle("keys");
   }
 
   /** Lists a key if the cap on keys allows it; `fence` is that of its next grant. */
-  async admitKey(key: string, fence: Fence): Promise<boolean> {
+  async admitKey({ key, fence }: KeyEntry): Promise<{ readonly isAdmitted: boolean }> {
     return this.#inTurn("keys", async () => {
-      if (!this.#keys.has(key)) return this.#admit("keys", () => this.#keys.add(key, fence));
+      if (!this.#keys.has(key)) return { isAdmitted: await this.#admit("keys", () => this.#keys.add(key, fence)) };
       this.#keys.add(key, fence);
-      return true;
+      return { isAdmitted: true };
     });
   }
 
   /** Removes a key whose last fence this is, unless it has been listed since. */
-  async unlistKey(key: string, fence: Fence): Promise<void> {
+  async unlistKey({ key, fence }: KeyEntry): Promise<void> {
     this.#keys.remove(key, fence);
     await this.#settle("keys");
   }
@@ -124,10 +124,18 @@ export class DirectoryObject extends DurableObject<Env> {
    * Lists a session unless a cap forbids it: checks the cap of the whole service first, then that of its address. Caps
    * hold under concurrency, and a refused session leaves nothing behind. Before a refusal, some dead sessions are removed.
    */
-  async openSession(session: string, address: string, transport: Transport, label = ""): Promise<SessionAdmission> {
+  async openSession({
+    session,
+    address,
+    transport,
+    label = "",
+  }: NewEntry): Promise<{ readonly status: SessionAdmission }> {
     const kind = kindOf(transport);
-    if (this.#mayGather(kind)) return this.#listSoon({ session, address, transport, label });
-    const admission = await this.#inTurn(kind, async () => {
+    if (this.#mayGather(kind)) {
+      await this.#listSoon({ session, address, transport, label });
+      return { status: "admitted" };
+    }
+    const status: SessionAdmission = await this.#inTurn(kind, async () => {
       if (this.#sessions.has(session)) return "admitted";
       const words = REFUSALS[kind];
       if (this.#isCrowded(kind, address)) await this.#sessions.strikeSome(PROBED_BEFORE_REFUSAL, { kind, address });
@@ -136,12 +144,12 @@ export class DirectoryObject extends DurableObject<Env> {
       const isAdmitted = await this.#admit(kind, () => this.#sessions.add({ session, address, transport, label }));
       return isAdmitted ? "admitted" : words.total;
     });
-    if (admission === "admitted") this.#watchSessions();
-    return admission;
+    if (status === "admitted") this.#watchSessions();
+    return { status };
   }
 
   /** Removes a session. Its place is free once this resolves. */
-  async closeSession(session: string): Promise<void> {
+  async closeSession({ session }: { readonly session: string }): Promise<void> {
     if (this.#mayGather(kindOfSession(session))) {
       await this.#gathering.add(() => this.#sessions.remove(session));
       return;
@@ -151,15 +159,15 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Changes the label of a listed session; an empty label removes it. */
-  relabel(session: string, label: string): void {
+  relabel({ session, label }: Pick<ListedSession, "session" | "label">): void {
     this.#gathering.finish();
     this.#sessions.relabel(session, label);
   }
 
   /** The labels of those of these sessions that this shard lists and that have one. */
-  labelsOf(sessions: readonly string[]): Record<string, string> {
+  labelsOf({ sessions }: { readonly sessions: readonly string[] }): { readonly labels: Record<string, string> } {
     this.#gathering.finish();
-    return this.#sessions.labelsOf(sessions);
+    return { labels: this.#sessions.labelsOf(sessions) };
   }
 
   /** Removes sessions that were lost together with their sockets: once an hour, a part of them with each alarm. */
@@ -189,14 +197,14 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** The current state of at most `max` keys drawn at random. */
-  async describeSome(max: number): Promise<DescribedKeys & { readonly asked: number }> {
+  async describeSome({ max }: { readonly max: number }): Promise<DescribedKeys & { readonly asked: number }> {
     const keys = this.#keys.sample(max);
     return { ...(await this.#keys.describe(keys, { detail: false })), asked: keys.length };
   }
 
   /** The current state of these keys, asked one by one. Keys that do not exist are left out. */
-  describe(keys: readonly string[], options: { readonly detail: boolean }): Promise<DescribedKeys> {
-    return this.#keys.describe(keys, options);
+  describe({ keys, detail }: { readonly keys: readonly string[]; readonly detail: boolean }): Promise<DescribedKeys> {
+    return this.#keys.describe(keys, { detail });
   }
 
   /** Answers only if storage works. */
@@ -205,7 +213,7 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Counts. A ledger that asks identifies itself, and from then on earlier instances are ignored. */
-  tally(ledger?: string): ShardTally {
+  tally({ ledger }: { readonly ledger?: string } = {}): ShardTally {
     this.#gathering.finish();
     if (ledger !== undefined) this.#ledgerLife = ledger;
     const counts = {
@@ -217,18 +225,18 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Removes some of what ended without notice, then counts. */
-  async repair(ledger: string, counted: Counted): Promise<ShardTally> {
+  async repair({ ledger, counted }: { readonly ledger: string; readonly counted: Counted }): Promise<ShardTally> {
     if (counted === "keys") await this.#makeRoom();
     else await this.#sessions.strikeSome(PROBED_BEFORE_REFUSAL, { kind: counted });
-    return this.tally(ledger);
+    return this.tally({ ledger });
   }
 
   claim(claim: CapRequest): Promise<Verdict> {
     return this.#ledger.claim(claim);
   }
 
-  isFull(holding: Holding): Promise<boolean> {
-    return this.#ledger.isFull(holding);
+  async isFull(holding: Holding): Promise<{ readonly isFull: boolean }> {
+    return { isFull: await this.#ledger.isFull(holding) };
   }
 
   settle(holding: Holding): Promise<void> {
@@ -240,12 +248,11 @@ export class DirectoryObject extends DurableObject<Env> {
     return kind === "connections" && this.#caps.connections === 0 && this.#capsPerAddress.connections === 0;
   }
 
-  async #listSoon(listed: ListedSession): Promise<SessionAdmission> {
+  async #listSoon(listed: ListedSession): Promise<void> {
     await this.#gathering.add(() => {
       if (!this.#sessions.has(listed.session)) this.#sessions.add(listed);
     });
     this.#watchSessions();
-    return "admitted";
   }
 
   get #name(): string {
@@ -280,7 +287,7 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   async #isServiceFull(kind: SessionKind): Promise<boolean> {
-    return this.#caps[kind] > 0 && (await ledgerOf(this.env).isFull(this.#holding(kind)));
+    return this.#caps[kind] > 0 && (await ledgerOf(this.env).isFull(this.#holding(kind))).isFull;
   }
 
   #isCrowded(kind: SessionKind, address: string): boolean {

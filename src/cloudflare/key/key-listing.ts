@@ -4,12 +4,23 @@ import type { LabelsOf } from "../../core/metrics/families.ts";
 /** After a failed call, the key is listed again by the first command that comes this much later. */
 const RETRY_MS = 60_000;
 
+/** A key, and its last fence. */
+export interface KeyEntry {
+  readonly key: string;
+  readonly fence: Fence;
+}
+
+/** A key that is to be listed. */
+export interface NewListing extends KeyEntry {
+  /** Since when it should have been. */
+  readonly lateMs?: number;
+}
+
 /** The shard of the directory that lists the key. */
 export interface KeyDirectory {
-  /** `lateMs`: since when the directory should have known. */
-  listKey(key: string, fence: Fence, lateMs: number): Promise<void>;
-  admitKey(key: string, fence: Fence): Promise<boolean>;
-  unlistKey(key: string, fence: Fence): Promise<void>;
+  listKey(listing: NewListing): Promise<void>;
+  admitKey(entry: KeyEntry): Promise<{ readonly isAdmitted: boolean }>;
+  unlistKey(entry: KeyEntry): Promise<void>;
 }
 
 /** What the key object gives its listing to work with. */
@@ -92,7 +103,7 @@ export class KeyListing {
     const { name, directory, count } = this.#parts;
     this.#set(false);
     try {
-      await directory().unlistKey(name, fence);
+      await directory().unlistKey({ key: name, fence });
       count("unlisted");
       return true;
     } catch (error) {
@@ -117,7 +128,7 @@ export class KeyListing {
     const { name, directory, count, now, wakeBy } = this.#parts;
     const since = this.#lateSince ?? now();
     try {
-      await directory().listKey(name, fence, now() - since);
+      await directory().listKey({ key: name, fence, lateMs: now() - since });
       this.#set(true);
       count("listed");
     } catch (error) {
@@ -132,7 +143,7 @@ export class KeyListing {
 
   async #ask(fence: Fence): Promise<boolean> {
     const { name, directory, count } = this.#parts;
-    const isAdmitted = await directory().admitKey(name, fence);
+    const { isAdmitted } = await directory().admitKey({ key: name, fence });
     count(isAdmitted ? "admitted" : "refused");
     if (isAdmitted) {
       this.#set(true);

@@ -8,7 +8,7 @@ import type { CommonParts } from "./session-parts.ts";
 /** A session's entry in the directory, which reports and caps count. No client waits for it, unless a cap is set. */
 export class SessionListing {
   readonly #parts: CommonParts;
-  #joined: Promise<SessionAdmission> = Promise.resolve("admitted");
+  #joined: Promise<{ readonly status: SessionAdmission }> = Promise.resolve({ status: "admitted" });
 
   constructor(parts: CommonParts) {
     this.#parts = parts;
@@ -23,24 +23,26 @@ export class SessionListing {
   async join(entry: Pick<ClientEntry, "address" | "transport" | "label">): Promise<SessionRefusal | undefined> {
     const { ctx, name } = this.#parts;
     const { address, transport, label } = entry;
-    this.#joined = this.#directoryFor(address).openSession(name, address, transport, label);
+    this.#joined = this.#directoryFor(address).openSession({ session: name, address, transport, label });
     if (!this.isCapped(transport)) {
       ctx.waitUntil(this.#joined.catch(logged("directory_unreachable")));
       return undefined;
     }
-    const admission = await this.#joined;
-    return admission === "admitted" ? undefined : admission;
+    const { status } = await this.#joined;
+    return status === "admitted" ? undefined : status;
   }
 
   relabel(address: string, label: string): void {
     const { ctx, name } = this.#parts;
-    const relabelled = this.#joined.then(() => this.#directoryFor(address).relabel(name, label));
+    const relabelled = this.#joined.then(() => this.#directoryFor(address).relabel({ session: name, label }));
     ctx.waitUntil(relabelled.catch(logged("directory_unreachable")));
   }
 
   async leave(address: string): Promise<void> {
     await this.#joined.catch(() => {});
-    await this.#directoryFor(address).closeSession(this.#parts.name).catch(logged("directory_unreachable"));
+    await this.#directoryFor(address)
+      .closeSession({ session: this.#parts.name })
+      .catch(logged("directory_unreachable"));
   }
 
   /** A cap counts sessions of this kind. */

@@ -23,7 +23,7 @@ beforeEach(() => {
   stopClock();
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
-      return !dead.has(nameOf(this));
+      return { isLive: !dead.has(nameOf(this)) };
     });
   }
 });
@@ -42,16 +42,16 @@ interface Opened {
 
 async function open(address: string, transport: Transport = "http"): Promise<Opened> {
   const session = transport === "http" ? httpSessionName(newSessionId()) : newSessionId();
-  const admission = await directoryOfSession(env, { session, address }).openSession(
+  const { status: admission } = await directoryOfSession(env, { session, address }).openSession({
     session,
     address,
     transport,
-    "a label",
-  );
+    label: "a label",
+  });
   return { session, address, admission };
 }
 
-const close = (opened: Opened) => directoryOfSession(env, opened).closeSession(opened.session);
+const close = (opened: Opened) => directoryOfSession(env, opened).closeSession({ session: opened.session });
 
 /** With a cap per address, it depends on the address only. */
 const shardOf = (address: string) => directoryOfSession(env, { session: newSessionId(), address }).id.toString();
@@ -222,7 +222,7 @@ describe("the cap on HTTP sessions of one address", () => {
     const asked: string[] = [];
     vi.spyOn(HttpSessionObject.prototype, "isLive").mockImplementation(async function (this: unknown) {
       asked.push(nameOf(this));
-      return nameOf(this) === sessions[0] ? never() : false;
+      return nameOf(this) === sessions[0] ? never() : { isLive: false };
     });
     for (let n = 1; (await open(address)).admission !== "admitted"; n++) {
       // Those of this address, and those that the whole service has.
@@ -235,9 +235,9 @@ describe("the cap on HTTP sessions of one address", () => {
   it("admits a session that asks twice once", async () => {
     const { session, address } = await open("192.0.2.1");
     for (let n = 0; n < 5; n++) {
-      expect(await directoryOfSession(env, { session, address }).openSession(session, address, "http")).toBe(
-        "admitted",
-      );
+      expect(
+        await directoryOfSession(env, { session, address }).openSession({ session, address, transport: "http" }),
+      ).toEqual({ status: "admitted" });
     }
     expect(await rows("sessions")).toBe(1);
   });

@@ -22,7 +22,7 @@ beforeEach(() => {
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
       asked.push(nameOf(this));
-      return !dead.has(nameOf(this));
+      return { isLive: !dead.has(nameOf(this)) };
     });
   }
 });
@@ -51,7 +51,7 @@ describe("a label", () => {
     for (const [index, session] of sessions.entries()) {
       const address = `192.0.2.${index}`;
       const label = index === 0 ? undefined : `worker ${index} ☃`;
-      await directoryOfSession(env, { session, address }).openSession(session, address, "ws", label);
+      await directoryOfSession(env, { session, address }).openSession({ session, address, transport: "ws", label });
     }
     const labels = await labelsOf(env, [...sessions, newSessionId(), ...sessions]);
     expect(Object.keys(labels)).toHaveLength(19);
@@ -61,20 +61,20 @@ describe("a label", () => {
 
   it("can be changed and taken away", async () => {
     const session = httpSessionName(newSessionId());
-    await directory().openSession(session, ADDRESS, "http", "before");
-    await directory().relabel(session, "after");
+    await directory().openSession({ session, address: ADDRESS, transport: "http", label: "before" });
+    await directory().relabel({ session, label: "after" });
     expect(await labelsOf(env, [session])).toEqual({ [session]: "after" });
-    await directory().relabel(session, "");
+    await directory().relabel({ session, label: "" });
     expect(await labelsOf(env, [session])).toEqual({});
   });
 
   it("goes with its session, and is not given to one that has gone", async () => {
     const [closed, lost] = [newSessionId(), httpSessionName(newSessionId())];
-    await directory().openSession(closed, ADDRESS, "tcp", "closed");
-    await directory().openSession(lost, ADDRESS, "http", "lost");
+    await directory().openSession({ session: closed, address: ADDRESS, transport: "tcp", label: "closed" });
+    await directory().openSession({ session: lost, address: ADDRESS, transport: "http", label: "lost" });
     expect(await labelRows()).toBe(2);
-    await directory().closeSession(closed);
-    await directory().relabel(closed, "again");
+    await directory().closeSession({ session: closed });
+    await directory().relabel({ session: closed, label: "again" });
     expect(await labelRows()).toBe(1);
     dead.add(lost);
     await evictDurableObject(directory());
@@ -84,7 +84,7 @@ describe("a label", () => {
 
   it("is looked up for thousands of sessions at once", async () => {
     const session = newSessionId();
-    await directory().openSession(session, ADDRESS, "ws", "needle");
+    await directory().openSession({ session, address: ADDRESS, transport: "ws", label: "needle" });
     const many = Array.from({ length: 25_000 }, (_, index) => `other-${index}`);
     expect(await labelsOf(env, [...many, session])).toEqual({ [session]: "needle" });
   });
@@ -92,10 +92,10 @@ describe("a label", () => {
 
 describe("sessions are counted", () => {
   it("by transport, and all together as connections", async () => {
-    await directory().openSession(newSessionId(), ADDRESS, "tcp");
-    await directory().openSession(newSessionId(), ADDRESS, "ws");
-    await directory().openSession(newSessionId(), ADDRESS, "ws");
-    await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    await directory().openSession({ session: newSessionId(), address: ADDRESS, transport: "tcp" });
+    await directory().openSession({ session: newSessionId(), address: ADDRESS, transport: "ws" });
+    await directory().openSession({ session: newSessionId(), address: ADDRESS, transport: "ws" });
+    await directory().openSession({ session: httpSessionName(newSessionId()), address: ADDRESS, transport: "http" });
     const { sessions } = await directory().census();
     expect(sessions).toEqual({ tcp: 1, ws: 2, http: 1 });
     expect((await gatherStats(service())).connections).toBe(4);
@@ -103,9 +103,9 @@ describe("sessions are counted", () => {
 
   it("without those that ended without a word, which are asked by their own kind", async () => {
     const [socket, silent, lively] = [newSessionId(), httpSessionName(newSessionId()), httpSessionName(newSessionId())];
-    await directory().openSession(socket, ADDRESS, "ws");
-    await directory().openSession(silent, ADDRESS, "http");
-    await directory().openSession(lively, ADDRESS, "http");
+    await directory().openSession({ session: socket, address: ADDRESS, transport: "ws" });
+    await directory().openSession({ session: silent, address: ADDRESS, transport: "http" });
+    await directory().openSession({ session: lively, address: ADDRESS, transport: "http" });
     dead.add(socket).add(silent);
     expect((await gatherStats(service())).connections).toBe(3);
     expect(asked).toEqual([]);
@@ -118,7 +118,7 @@ describe("sessions are counted", () => {
   });
 
   it("without being asked again in the same second", async () => {
-    await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    await directory().openSession({ session: httpSessionName(newSessionId()), address: ADDRESS, transport: "http" });
     pass(10_000);
     for (let n = 0; n < 5; n++) await gatherStats(service());
     expect(asked).toHaveLength(1);
@@ -129,7 +129,9 @@ describe("sessions are counted", () => {
 
   it("in the end without any that were lost in a restart, a few at a time for those who ask", async () => {
     const sessions = Array.from({ length: 210 }, () => newSessionId());
-    await Promise.all(sessions.map((session) => directory().openSession(session, ADDRESS, "ws")));
+    await Promise.all(
+      sessions.map((session) => directory().openSession({ session, address: ADDRESS, transport: "ws" })),
+    );
     for (const session of sessions) dead.add(session);
     await evictDurableObject(directory());
     expect((await gatherStats(service())).connections).toBe(206);
@@ -151,7 +153,7 @@ describe("sessions are counted", () => {
   it("with those that cannot be reached", async () => {
     expectLog("session_unreachable", { error: "Error: unreachable" });
     vi.spyOn(HttpSessionObject.prototype, "isLive").mockRejectedValue(new Error("unreachable"));
-    await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    await directory().openSession({ session: httpSessionName(newSessionId()), address: ADDRESS, transport: "http" });
     pass(10_000);
     expect((await gatherStats(service())).connections).toBe(1);
   });
@@ -176,7 +178,7 @@ describe("many dead sessions", () => {
     await evictDurableObject(directory());
     vi.spyOn(SessionObject.prototype, "isLive").mockImplementation(async function (this: unknown) {
       asked.push(nameOf(this));
-      return isOneSlow && nameOf(this) === slow ? never() : false;
+      return isOneSlow && nameOf(this) === slow ? never() : { isLive: false };
     });
     return slow;
   }
@@ -237,11 +239,13 @@ describe("a directory from before there were labels", () => {
       storage.sql.exec("INSERT INTO sessions VALUES (?, ?, ?)", old, ADDRESS, "ws");
     });
     await evictDurableObject(directory());
-    expect(await directory().openSession(young, ADDRESS, "http", "young")).toBe("admitted");
-    await directory().relabel(old, "old");
+    expect(
+      await directory().openSession({ session: young, address: ADDRESS, transport: "http", label: "young" }),
+    ).toEqual({ status: "admitted" });
+    await directory().relabel({ session: old, label: "old" });
     expect(await labelsOf(env, [old, young])).toEqual({ [old]: "old", [young]: "young" });
     expect((await gatherStats(service())).connections).toBe(2);
-    await directory().closeSession(old);
+    await directory().closeSession({ session: old });
     expect((await gatherStats(service())).connections).toBe(1);
   });
 });

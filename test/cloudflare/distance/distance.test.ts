@@ -4,8 +4,8 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, inject, it, vi } from "vitest";
 import type { MeasuredPath } from "../../../bench/distance/table.ts";
 import { directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { count } from "../../../src/cloudflare/metrics/isolate-tally.ts";
+import { replaceCommand } from "../spies.ts";
 import { type Distance, FarObjects, type Way } from "./far-objects.ts";
 import { type Away, type DistancePath, PATHS } from "./paths.ts";
 
@@ -96,10 +96,9 @@ describe("what is far away is asked, while nobody waits for it:", () => {
 });
 
 it("a key that asks the directory before it grants is found to be slower", async () => {
-  const { acquire } = KeyObject.prototype;
-  vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(async function (this: KeyObject, ...args) {
+  replaceCommand("acquire", async (_, carryOut) => {
     await directoryOfKey(env, "any").ping();
-    return acquire.apply(this, args);
+    return carryOut();
   });
   await inFarObjects(async (far) => {
     const way = await take(far, pathNamed("first use of a key"), { crossingMs: 80, slowMs: SLOW_MS });

@@ -8,6 +8,7 @@ import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { replaceNext } from "../spies.ts";
 import {
+  askKey,
   command,
   fresh,
   grantedToken,
@@ -41,15 +42,19 @@ it("listings are counted by what came of them, and late ones are a backlog for a
   replaceNext(DirectoryObject.prototype, "listKey", late, async () => {
     throw new Error("unreachable");
   });
-  for (const key of [prompt, late])
-    await keyStub(key).release(grantedToken(await keyStub(key).acquire(command({ leaseSeconds: 600 }))), "");
+  for (const key of [prompt, late]) {
+    const token = grantedToken(
+      await askKey(keyStub(key), { type: "acquire", command: command({ leaseSeconds: 600 }) }),
+    );
+    await askKey(keyStub(key), { type: "release", token, session: "" });
+  }
   await listed(prompt);
   await until(async () => since(await scrape(), "failed") > 0);
   const failed = await scrape();
   expect([since(failed, "listed"), since(failed, "failed"), failed.backlog]).toEqual([1, 1, 0]);
   await until(() => runInDurableObject(keyStub(late), (_, { storage }) => storage.getAlarm()));
   pass(60_000);
-  grantedToken(await keyStub(late).acquire(command({ leaseSeconds: 1 })));
+  grantedToken(await askKey(keyStub(late), { type: "acquire", command: command({ leaseSeconds: 1 }) }));
   await listed(late);
   expect((await scrape()).backlog).toBe(1);
   pass(PRUNED_AFTER_MS);

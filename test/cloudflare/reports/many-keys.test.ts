@@ -44,7 +44,7 @@ beforeEach(() => {
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
       woken.add(nameOf(this));
-      return true;
+      return { isLive: true };
     });
   }
 });
@@ -69,7 +69,7 @@ async function listSessions(count: number): Promise<void> {
     const address = `192.0.2.${index % 250}`;
     const name = index % 2 === 0 ? httpSessionName(newSessionId()) : newSessionId();
     const directory = directoryOfSession(env, { session: name, address });
-    return directory.openSession(name, address, index % 2 === 0 ? "http" : "ws");
+    return directory.openSession({ session: name, address, transport: index % 2 === 0 ? "http" : "ws" });
   };
   await Promise.all(Array.from({ length: count }, (_, index) => open(index)));
   pass(3_600_000);

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { expect, it } from "vitest";
 import { resumable } from "../resuming.ts";
-import { fresh, keyStub, sessionStub, tokenOf, until } from "../support.ts";
+import { askKey, fresh, keyStub, sessionStub, tokenOf, until } from "../support.ts";
 
 it("what is pushed to a client does not meet a keep-alive that the platform answers", async () => {
   const key = fresh("key");
@@ -11,7 +11,7 @@ it("what is pushed to a client does not meet a keep-alive that the platform answ
     runInDurableObject(sessionStub(credential.session), (_, ctx) => ctx.getWebSocketAutoResponse() !== null);
   expect(await client.ask("@w watch\n_\nlost\n")).toBe("@w ok");
   await until(isAutomatic, { timeout: 10_000, interval: 50 });
-  await keyStub(key).steal(token.slice(0, 16));
+  await askKey(keyStub(key), { type: "steal", fence: token.slice(0, 16) });
   expect(await client.line()).toMatch(/^! lost /);
   expect(await isAutomatic()).toBe(false);
 });

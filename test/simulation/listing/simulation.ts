@@ -4,7 +4,7 @@
  * key when it is about to delete itself. `KeyCommands` and `KeyListing` are the host's own.
  */
 import { KeyCommands } from "../../../src/cloudflare/key/key-commands.ts";
-import { type KeyDirectory, KeyListing } from "../../../src/cloudflare/key/key-listing.ts";
+import { type KeyDirectory, type KeyEntry, KeyListing } from "../../../src/cloudflare/key/key-listing.ts";
 import type { CommandContext } from "../../../src/core/engine/index.ts";
 import { Schedule } from "../schedule.ts";
 import type { Story } from "../simulation.ts";
@@ -95,15 +95,15 @@ class World implements KeyDirectory {
     if (this.#entry.fence !== undefined) throw new Error("an entry stays although somebody looked");
   }
 
-  listKey(_: string, fence: bigint): Promise<void> {
+  listKey({ fence }: KeyEntry): Promise<void> {
     return this.#message("list", () => this.#entry.list(fence));
   }
 
-  unlistKey(_: string, fence: bigint): Promise<void> {
+  unlistKey({ fence }: KeyEntry): Promise<void> {
     return this.#message("unlist", () => this.#entry.unlist(fence));
   }
 
-  admitKey(): Promise<boolean> {
+  admitKey(): Promise<never> {
     throw new Error("there is no cap");
   }
 
@@ -154,7 +154,7 @@ class World implements KeyDirectory {
     this.#requests += 1;
     const request = `request-${this.#requests}`;
     const command = { limit: 1, leaseSeconds, waitMs: 0, mayWait: false, session: "s", request };
-    const outcome = await commands.useOrFound(1, (engine, context) => engine.acquire(command, context));
+    const outcome = await commands.carryOut({ type: "acquire", command });
     const hold = this.#hold;
     this.#tell(`acquire for ${leaseSeconds} s: ${outcome.status}`);
     if (outcome.status === "granted") {
