@@ -9,7 +9,7 @@ import { objectsOf } from "../placement.ts";
 
 type DirectoryStub = DurableObjectStub<DirectoryObject>;
 
-/** If this changes, keys and sessions that are listed in another shard are listed again when they are next used. */
+/** Must not change: entries in shards that are no longer asked would be missing from reports and caps. See ADR 5. */
 export const SHARDS = 8;
 
 /** Larger queries are split into parts of this size. */

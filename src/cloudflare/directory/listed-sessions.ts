@@ -187,8 +187,7 @@ export class ListedSessions {
   /** An unreachable or slow session counts as live: a cap may be too strict, but is never exceeded. */
   async #isLive(session: string): Promise<boolean> {
     try {
-      const answer = await within(ANSWERS_WITHIN_MS, sessionObject(this.#env, session).isLive());
-      return answer?.isLive ?? true;
+      return (await within(ANSWERS_WITHIN_MS, sessionObject(this.#env, session).isLive()))?.isLive ?? true;
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });
       return true;

@@ -40,9 +40,8 @@ export class SessionListing {
 
   async leave(address: string): Promise<void> {
     await this.#joined.catch(() => {});
-    await this.#directoryFor(address)
-      .closeSession({ session: this.#parts.name })
-      .catch(logged("directory_unreachable"));
+    const { name } = this.#parts;
+    await this.#directoryFor(address).closeSession({ session: name }).catch(logged("directory_unreachable"));
   }
 
   /** A cap counts sessions of this kind. */

@@ -235,9 +235,8 @@ describe("the cap on HTTP sessions of one address", () => {
   it("admits a session that asks twice once", async () => {
     const { session, address } = await open("192.0.2.1");
     for (let n = 0; n < 5; n++) {
-      expect(
-        await directoryOfSession(env, { session, address }).openSession({ session, address, transport: "http" }),
-      ).toEqual({ status: "admitted" });
+      const directory = directoryOfSession(env, { session, address });
+      expect(await directory.openSession({ session, address, transport: "http" })).toEqual({ status: "admitted" });
     }
     expect(await rows("sessions")).toBe(1);
   });
