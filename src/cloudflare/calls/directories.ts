@@ -2,7 +2,7 @@ import { hash } from "../../core/hash.ts";
 import type { Labels } from "../../core/key/history.ts";
 import { sessionlessProtocolOf } from "../../core/session-names.ts";
 import type { DirectoryObject } from "../directory/directory-object.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import { objectsOf } from "../placement.ts";
 
 type DirectoryStub = DurableObjectStub<DirectoryObject>;
@@ -14,21 +14,21 @@ export const SHARDS = 8;
 const SESSIONS_AT_ONCE = 10_000;
 
 /** The shard that lists this key. */
-export function directoryOfKey(env: Env, key: string): DirectoryStub {
+export function directoryOfKey(env: PartialEnv, key: string): DirectoryStub {
   return shard(env, hash(key) % SHARDS);
 }
 
 /** The shard that counts the sessions of this client address. */
-export function directoryOfAddress(env: Env, address: string): DirectoryStub {
+export function directoryOfAddress(env: PartialEnv, address: string): DirectoryStub {
   return shard(env, hash(address) % SHARDS);
 }
 
-export function allDirectories(env: Env): DirectoryStub[] {
+export function allDirectories(env: PartialEnv): DirectoryStub[] {
   return Array.from({ length: SHARDS }, (_, index) => shard(env, index));
 }
 
 /** Groups keys by the shard that lists them. */
-export function byDirectory(env: Env, keys: readonly string[]): { directory: DirectoryStub; keys: string[] }[] {
+export function byDirectory(env: PartialEnv, keys: readonly string[]): { directory: DirectoryStub; keys: string[] }[] {
   const groups = new Map<number, string[]>();
   for (const key of keys) {
     const index = hash(key) % SHARDS;
@@ -40,7 +40,7 @@ export function byDirectory(env: Env, keys: readonly string[]): { directory: Dir
 }
 
 /** The labels of these sessions. Asks all shards, because a session's name does not reveal its address. */
-export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<Labels> {
+export async function labelsOf(env: PartialEnv, sessions: Iterable<string>): Promise<Labels> {
   const names = [...new Set(sessions)].filter((name) => !sessionlessProtocolOf(name));
   const labels: Record<string, string> = {};
   for (let start = 0; start < names.length; start += SESSIONS_AT_ONCE) {
@@ -52,10 +52,10 @@ export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<La
 }
 
 /** The one directory object that adds up the shards. Used only if a cap is configured. */
-export function ledgerOf(env: Env): DirectoryStub {
+export function ledgerOf(env: PartialEnv): DirectoryStub {
   return objectsOf(env, "DIRECTORY").getByName("ledger");
 }
 
-function shard(env: Env, index: number): DirectoryStub {
+function shard(env: PartialEnv, index: number): DirectoryStub {
   return objectsOf(env, "DIRECTORY").getByName(`shard-${index}`);
 }

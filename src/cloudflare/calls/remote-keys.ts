@@ -14,7 +14,7 @@ import type {
 } from "../../core/engine/index.ts";
 import { randomHex } from "../../core/hex.ts";
 import type { KeyCall, KeyOutcome } from "../../core/session/key-calls.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
@@ -64,14 +64,14 @@ const CALLS = { width: 16, perPause: 16 };
  * answer of the first one if that was carried out. Requests, claims, releases and removals have ids for that.
  */
 export class RemoteKeys implements SessionlessKeys, RelayKeys {
-  readonly #env: Env;
+  readonly #env: PartialEnv;
   /** One per key: only calls on the same stub are guaranteed to arrive in order. */
   readonly #stubs = new Map<string, OpenStub>();
   /** By key: the calls that have not been answered. */
   readonly #lanes = new Map<string, KeyLane<OpenStub>>();
   readonly #turns = new Turns(CALLS);
 
-  constructor(env: Env) {
+  constructor(env: PartialEnv) {
     this.#env = env;
   }
 
