@@ -484,6 +484,39 @@ describe.each(WAYS.slice(1))("a lock of %s", (way) => {
   });
 });
 
+describe("the HTTP API over a binding", () => {
+  const { send: sendAs } = callersOf("a service binding");
+  const fetched = (name: CallerName, path: string, init: object = {}, to = service) =>
+    resultOf(answerOf(sendAs(name, "/fetch", { path, init }, to)));
+
+  it("asks for no token and no Host, and has no rate limit", async () => {
+    await using own = await start({
+      AUTH_TOKEN: "secret",
+      HTTP_ALLOWED_HOSTS: "example.org",
+      HTTP_RATE_LIMIT_PER_IP: "1",
+    });
+    for (let time = 0; time < 3; time++)
+      expect(await fetched("one", "/v1/stats", {}, own)).toEqual([200, expect.stringContaining('"locks"')]);
+  });
+
+  it("opens a WebSocket that is authenticated", async () => {
+    await using own = await start({ AUTH_TOKEN: "secret" });
+    const Upgrade = "websocket";
+    expect(await fetched("one", "/v1/ws", { headers: { Upgrade } }, own)).toMatch(/^ok [0-9a-f]{32} 33/);
+    // Readers may not lock.
+    expect(await fetched("reader", "/v1/ws", { headers: { Upgrade } }, own)).toMatch(/^error/);
+  });
+
+  it("allows what the props allow", async () => {
+    const [opened, answer] = (await fetched("orders", "/v1/sessions", { method: "POST" })) as [number, string];
+    const headers = { "X-Dflockd-Session": (JSON.parse(answer) as { session_id: string }).session_id };
+    expect(opened).toBe(200);
+    const acquire = async (key: string) =>
+      ((await fetched("orders", `/v1/locks/${key}`, { method: "POST", headers, body: "{}" })) as [number])[0];
+    expect([await acquire("orders%2F7"), await acquire("other")]).toEqual([200, 403]);
+  });
+});
+
 describe("a Worker with a wrong setup", () => {
   const { ask: askAs } = callersOf("locks() with LockKey");
 

@@ -1,14 +1,16 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import type { ScopeOperation } from "../../core/auth/scope.ts";
 import type { Config } from "../../core/config/config.ts";
+import { randomHex } from "../../core/hex.ts";
 import type { KeyDetail } from "../../reports/stats.ts";
 import { type Env, readConfigOf } from "../env.ts";
+import { serve } from "../serve.ts";
 import { checkCallback, checkKey, checkToken, leaseOf, type Terms, termsOf } from "./arguments.ts";
 import type { AcquiredLock, LockOptions, LocksProps, RenewOptions } from "./binding.ts";
 import { locksError } from "./errors.ts";
 import { LockTarget } from "./held-lock.ts";
 import { waitForLock } from "./lock-waits.ts";
-import { checkRights } from "./rights.ts";
+import { checkRights, principalOf } from "./rights.ts";
 import { TokenLocks } from "./token-locks.ts";
 
 /**
@@ -24,6 +26,13 @@ export class Locks extends WorkerEntrypoint<Env, LocksProps> {
       waitUntil: (work) => ctx.waitUntil(work),
       wait: (wait) => waitForLock(ctx, wait),
     });
+  }
+
+  /** The HTTP API, for `connect(env.LOCKS)` of the client. No token is asked for: the props say what is allowed. */
+  override fetch(request: Request): Response | Promise<Response> {
+    // Workers have no address: none of them counts for another.
+    const address = `worker:${randomHex(8)}`;
+    return serve(request, this.env, this.ctx, { address, principal: principalOf(this.ctx.props) });
   }
 
   async request(

@@ -151,6 +151,21 @@ export default {
           const described = await env.LOCK_KEY?.getByName(key).describe({ detail: false, history: true });
           return Response.json({ result: described?.history?.grants.map(({ fence }) => fence) });
         }
+        // The HTTP API over the binding, which answers a request and then a WebSocket.
+        case "/fetch": {
+          const { path, init } = asked as { readonly path: string; readonly init?: RequestInit };
+          const reply = await (env.LOCKS as unknown as Fetcher).fetch(`http://holdfast${path}`, init);
+          const socket = reply.webSocket;
+          if (!socket) return Response.json({ result: [reply.status, await reply.text()] });
+          const answer = new Promise<unknown>((resolve) => {
+            socket.addEventListener("message", ({ data }) => resolve(data), { once: true });
+          });
+          socket.accept();
+          socket.send("l\nover-the-binding\n0\n");
+          const result = await answer;
+          socket.close();
+          return Response.json({ result });
+        }
         case "/count":
           return Response.json({ result: await env.COUNTER.read() });
         default:
