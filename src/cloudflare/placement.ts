@@ -17,6 +17,11 @@ export function objectsOf<Name extends Kind>(env: PartialEnv, kind: Name): Env[N
   return jurisdiction === undefined ? objects : (objects.jurisdiction(jurisdiction) as Env[Name]);
 }
 
+/** Whether there are objects of this kind. */
+export function isBound(env: PartialEnv, kind: Kind): boolean {
+  return env[kind] !== undefined;
+}
+
 /** What the configuration of a Worker lacks. */
 function howToBind(kind: Kind): string {
   const className = `${kind.toLowerCase().replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase())}Object`;

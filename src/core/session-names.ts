@@ -5,7 +5,7 @@ import type { SessionKind } from "./session-counts.ts";
 /** Marks the names of HTTP sessions, so that a name tells which kind of session it belongs to. */
 const HTTP_PREFIX = "http:";
 
-/** The id of a session: 128 random bits as 32 hex digits. It is never used twice. */
+/** A new id for a session: 128 random bits as 32 hex digits. It is never used twice. */
 export function newSessionId(): string {
   return randomHex(16);
 }
@@ -15,14 +15,17 @@ export function httpSessionName(id: string): string {
   return HTTP_PREFIX + id;
 }
 
+const OWNERS = 2n ** 52n - 1n;
+
 /**
- * The number by which statistics identify a session, or a holder without one: 1 to 2^52, derived from its id. Two
+ * The number by which statistics identify a session, or a holder without one: 1 to 2^52 - 1, derived from its id. Two
  * sessions may share it, so nothing is ever decided by it.
  */
 export function ownerIdOf(session: string): number {
   // The id of an HTTP session is a credential, so none of its digits may show.
-  if (session.includes(":")) return hash(session) * 2 ** 20 + (hash(`owner of ${session}`) >>> 12) + 1;
-  return Number.parseInt(session.slice(0, 13), 16) + 1;
+  if (!/^[0-9a-f]+$/.test(session)) return hash(session) * 2 ** 20 + (hash(`owner of ${session}`) >>> 12) + 1;
+  // All digits count: a platform may choose some of them by other rules than chance. The client does the same.
+  return Number(BigInt(`0x${session}`) % OWNERS) + 1;
 }
 
 /** Protocols whose holders have no session. */

@@ -24,7 +24,7 @@ async function victim(): Promise<{ locks: Locks; session: string; secret: string
   }
   const locks = connectTo(server.httpPort, { WebSocket: Overheard });
   const credential = await poll("the credential", 5_000, async () =>
-    heard.map((line) => /ok ([0-9a-f]{32})\.([0-9a-f]{32}) \d+\n$/.exec(line)).find((match) => match !== null),
+    heard.map((line) => /ok ((?:[0-9a-f]{32}){1,2})\.([0-9a-f]{32}) \d+\n$/.exec(line)).find((match) => match !== null),
   );
   const [, session = "", secret = ""] = credential;
   return { locks, session, secret };

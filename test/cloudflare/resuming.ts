@@ -4,7 +4,7 @@ import { env } from "cloudflare:workers";
 import { openSession, resumeSession } from "../../src/cloudflare/transports/session.ts";
 import { ALL_BUT_ADMIN } from "../../src/core/session/rights.ts";
 import type { ClientEntry, Credential } from "../../src/service.ts";
-import { Client } from "./support.ts";
+import { Client, sessionStub } from "./support.ts";
 
 export const ENTRY: ClientEntry = {
   protocol: "dflockd",
@@ -25,7 +25,7 @@ export interface Resumable {
 export async function resumable(): Promise<Resumable> {
   const client = await Client.on(openSession(env, ADMIN));
   const [, session = "", secret = ""] =
-    /^@s ok ([0-9a-f]{32})\.([0-9a-f]{32}) 10$/.exec(await client.ask("@s session\n_\nresume\n")) ?? [];
+    /^@s ok ([0-9a-f]{64})\.([0-9a-f]{32}) 10$/.exec(await client.ask("@s session\n_\nresume\n")) ?? [];
   return { client, credential: { session, secret } };
 }
 
@@ -42,12 +42,10 @@ export async function cut(client: Client): Promise<void> {
 
 /** The session's object loses all it had in memory. */
 export async function crash({ session }: Credential): Promise<void> {
-  await runInDurableObject(env.SESSION.getByName(session), (_, state) => state.abort("crash")).catch(() => {});
+  await runInDurableObject(sessionStub(session), (_, state) => state.abort("crash")).catch(() => {});
 }
 
 /** What a session has stored beside the keys it has used. */
 export async function storedIn(session: string): Promise<string[]> {
-  return runInDurableObject(env.SESSION.getByName(session), (_, { storage }) =>
-    [...storage.kv.list()].map(([name]) => name),
-  );
+  return runInDurableObject(sessionStub(session), (_, { storage }) => [...storage.kv.list()].map(([name]) => name));
 }

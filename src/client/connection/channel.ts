@@ -86,7 +86,8 @@ export abstract class Channel implements LinkEvents {
 
   /** The session's number in reports (docs/protocol.md); undefined without a session that can be resumed. */
   get owner(): number | undefined {
-    return this.#session && Number.parseInt(this.#session.credential.slice(0, 13), 16) + 1;
+    const [id] = this.#session?.credential.split(".") ?? [];
+    return id ? Number(BigInt(`0x${id}`) % (2n ** 52n - 1n)) + 1 : undefined;
   }
 
   /** A tag that no request of this client has used. */

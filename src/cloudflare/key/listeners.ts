@@ -1,4 +1,4 @@
-import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
+import type { ClaimCommand, ClaimOutcome, KeyCommandOf, KeyOutcomeOf } from "../../core/engine/index.ts";
 import { log } from "../../log.ts";
 import { answerClose, closeSocket } from "../calls/closing.ts";
 import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
@@ -11,9 +11,7 @@ const FAILED_CODE = 1011;
 
 /** The part of a key that listeners need. */
 interface Claims {
-  claim(command: ClaimCommand): Promise<ClaimOutcome>;
-  collect(request: string): Promise<ClaimOutcome>;
-  cancel(request: string): Promise<void>;
+  carryOut<Type extends "claim" | "collect" | "cancel">(command: KeyCommandOf<Type>): Promise<KeyOutcomeOf<Type>>;
 }
 
 interface Attachment {
@@ -72,9 +70,10 @@ export class KeyListeners {
     try {
       const command = JSON.parse(String(message)) as ClaimCommand;
       socket.serializeAttachment({ request: command.request, state: "waiting" } satisfies Attachment);
-      let outcome = await this.#claims.claim(command);
+      let outcome = await this.#claims.carryOut<"claim">({ type: "claim", command });
       // The claim may have been made before, on a socket that was cut, and be decided by now.
-      if (outcome.status === "queued") outcome = await this.#claims.collect(command.request);
+      if (outcome.status === "queued")
+        outcome = await this.#claims.carryOut<"collect">({ type: "collect", request: command.request });
       if (outcome.status !== "queued") this.answer(command.request, outcome);
     } catch (error) {
       log("error", "claim_failed", { error: String(error) });
@@ -88,7 +87,7 @@ export class KeyListeners {
     const { request, state } = attachmentOf(socket);
     const isHeard = state === "refused" || code === POLL_CLOSE.delivered;
     // A Worker that lost its socket may have reconnected by now.
-    if (!isHeard && !this.#isPresent(request)) await this.#claims.cancel(request);
+    if (!isHeard && !this.#isPresent(request)) await this.#claims.carryOut<"cancel">({ type: "cancel", request });
   }
 
   #waiting(request: string): WebSocket | undefined {

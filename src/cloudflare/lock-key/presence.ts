@@ -1,4 +1,4 @@
-import type { SessionlessKeys } from "../calls/remote-keys.ts";
+import type { RemoteKeys } from "../calls/remote-keys.ts";
 import { POLL_CLOSE } from "../calls/replies.ts";
 
 /**
@@ -12,7 +12,7 @@ export class Presence {
   #socket: WebSocket | undefined;
   #hasEnded = false;
 
-  async open(keys: SessionlessKeys, key: string, request: string): Promise<void> {
+  async open(keys: Pick<RemoteKeys, "listen">, key: string, request: string): Promise<void> {
     this.#socket = await keys.listen(key, request);
     if (this.#hasEnded) this.end();
   }

@@ -1,6 +1,6 @@
 import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
 import type { ClaimEnd } from "../../service.ts";
-import type { SessionlessKeys } from "../calls/remote-keys.ts";
+import type { RemoteKeys } from "../calls/remote-keys.ts";
 import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
 import type { Wait } from "../locks/token-locks.ts";
 import { Presence } from "./presence.ts";
@@ -17,7 +17,7 @@ const BREATH_MS = 1;
  * (workerd 2026-11). So it listens for a while, lets go, and listens again; and what it hears counts only when it is still
  * there after that. Its presence keeps its place meanwhile.
  */
-export async function waitForLock(keys: SessionlessKeys, { key, command }: Wait): Promise<ClaimEnd> {
+export async function waitForLock(keys: Pick<RemoteKeys, "listen">, { key, command }: Wait): Promise<ClaimEnd> {
   const deadline = Date.now() + command.waitMs;
   const presence = new Presence();
   await presence.open(keys, key, command.request);

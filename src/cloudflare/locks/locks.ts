@@ -5,6 +5,7 @@ import { randomHex } from "../../core/hex.ts";
 import type { KeyDetail } from "../../reports/stats.ts";
 import { type Env, readConfigOf } from "../env.ts";
 import { serve } from "../serve.ts";
+import { boundWorkerOf } from "../transports/bound-worker.ts";
 import { checkCallback, checkKey, checkToken, leaseOf, type Terms, termsOf } from "./arguments.ts";
 import type { AcquiredLock, LockOptions, LocksProps, RenewOptions } from "./binding.ts";
 import { locksError } from "./errors.ts";
@@ -30,8 +31,8 @@ export class Locks extends WorkerEntrypoint<Env, LocksProps> {
 
   /** The HTTP API, for `connect(env.LOCKS)` of the client. No token is asked for: the props say what is allowed. */
   override fetch(request: Request): Response | Promise<Response> {
-    // Workers have no address: none of them counts for another.
-    const address = `worker:${randomHex(8)}`;
+    // Workers have no address: none of them counts for another, unless they say who they are.
+    const address = boundWorkerOf(request) ?? `worker ${randomHex(8)}`;
     return serve(request, this.env, this.ctx, { address, principal: principalOf(this.ctx.props) });
   }
 

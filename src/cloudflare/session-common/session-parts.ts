@@ -23,8 +23,8 @@ export interface CommonParts {
 }
 
 export function commonPartsOf(ctx: DurableObjectState, env: Env): CommonParts {
-  // Objects of sessions are only ever addressed by name.
-  const name = ctx.id.name as string;
+  // The session of a socket has an object without a name.
+  const name = ctx.id.name ?? ctx.id.toString();
   const store = new SessionStore(new SessionRows(ctx.storage));
   const config = configOf(env);
   return {

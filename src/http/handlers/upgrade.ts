@@ -55,7 +55,7 @@ export async function handOver(
 /** The credential to resume a session is sent as a subprotocol, because URLs end up in logs. */
 function credentialIn(offered: readonly string[]): Credential | undefined {
   for (const name of offered) {
-    const [, session, secret] = /^holdfast\.resume\.([0-9a-f]{32})\.([0-9a-f]{32})$/.exec(name) ?? [];
+    const [, session, secret] = /^holdfast\.resume\.((?:[0-9a-f]{32}){1,2})\.([0-9a-f]{32})$/.exec(name) ?? [];
     if (session && secret) return { session, secret };
   }
   return undefined;

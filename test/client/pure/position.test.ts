@@ -4,7 +4,7 @@ import { ConnectionError, type KeyReport } from "../../../src/client/index.ts";
 import { settled } from "./fake-clock.ts";
 import { CREDENTIAL, freshToken, world } from "./fake-service.ts";
 
-const OWN = Number.parseInt(CREDENTIAL.slice(0, 13), 16) + 1;
+const OWN = Number(BigInt(`0x${CREDENTIAL.split(".")[0]}`) % (2n ** 52n - 1n)) + 1;
 const since = "2026-11-17T00:00:00.000Z";
 
 function reportOf(queue: { owner?: number; waited?: number }[], { owner = 7, waiters = queue.length } = {}): KeyReport {

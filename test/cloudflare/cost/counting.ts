@@ -48,6 +48,8 @@ interface HasContext {
 /** Nothing must happen for so many looks in a row before the service counts as quiet. */
 const QUIET_LOOKS = 4;
 const LOOK_EVERY_MS = 4;
+/** How long a pause is that takes its time on the machine's clock, unless the caller of `begin` wants another. */
+const SHORT_MS = 100;
 /** Events may wait for a timer that another one has set: then nothing happens either, for longer. */
 const LOOKS_WHILE_OTHERS_WAIT = 12;
 /** A timer that is due ends within a look or two, unless its object is gone. */
@@ -63,12 +65,12 @@ const isThenable = (value: unknown): value is PromiseLike<unknown> =>
 export class Counting {
   readonly #running = new AsyncLocalStorage<Running>();
   readonly #inFlight = new Set<Running>();
-  readonly #timers = new Timers(this.#running, () => this.#changed());
+  readonly #timers: Timers;
   readonly #cursors: { readonly rowsRead: number; readonly rowsWritten: number }[] = [];
   readonly #alarms = new Map<DurableObjectStorage, number>();
-  readonly #owners = new Map<DurableObjectStorage, { readonly kind: Kind; readonly name: string }>();
+  readonly #owners = new Map<DurableObjectStorage, { readonly kind: Kind; readonly id: string }>();
   readonly #undo: (() => void)[] = [];
-  readonly #getByName = env.KEY.getByName;
+  readonly #get = env.KEY.get;
   readonly #counts: { -readonly [Name in keyof Counts]: number } = { ...NO_COUNTS };
   #changes = 0;
   /** Calls that have not returned. */
@@ -76,14 +78,19 @@ export class Counting {
   /** An alarm is about to run. The platform drops an alarm that has fired; the test runner deletes it. */
   #isFiring = false;
 
+  private constructor(shortMs: number) {
+    this.#timers = new Timers(this.#running, () => this.#changed(), shortMs);
+  }
+
   /** Stops the clock and counts from here on. */
-  static async begin(): Promise<Counting> {
-    const counting = new Counting();
+  static async begin({ shortMs = SHORT_MS } = {}): Promise<Counting> {
+    const counting = new Counting(shortMs);
     vi.useFakeTimers({ toFake: ["Date"], now: STARTS_AT });
     counting.#repeatChance();
     counting.#watchCalls();
     for (const kind of Object.keys(KINDS) as Kind[]) counting.#watchEvents(kind);
-    await runInDurableObject(counting.#stub("KEY", "a sample"), (_, { storage }) => counting.#watchStorage(storage));
+    const sample = counting.#stub("KEY", env.KEY.idFromName("a sample").toString());
+    await runInDurableObject(sample, (_, { storage }) => counting.#watchStorage(storage));
     counting.#undo.push(counting.#timers.install());
     return counting;
   }
@@ -109,15 +116,30 @@ export class Counting {
   async pass(ms: number): Promise<void> {
     const until = Date.now() + ms;
     await this.quiet();
-    for (;;) {
-      const [storage, alarmAt = Number.POSITIVE_INFINITY] = [...this.#alarms].sort(([, a], [, b]) => a - b)[0] ?? [];
-      const at = Math.min(alarmAt, this.#timers.nextAt);
-      if (at > until) break;
-      if (at > Date.now()) vi.setSystemTime(at);
-      if (storage && alarmAt <= this.#timers.nextAt) await this.#fire(storage);
-      await this.quiet();
-    }
+    while (await this.next(until)) {}
     vi.setSystemTime(until);
+  }
+
+  /** Lets time pass until the next timer or alarm is due, and runs it. False if none is due by then. */
+  async next(until = Number.POSITIVE_INFINITY): Promise<boolean> {
+    const [storage, alarmAt = Number.POSITIVE_INFINITY] = [...this.#alarms].sort(([, a], [, b]) => a - b)[0] ?? [];
+    const at = Math.min(alarmAt, this.#timers.nextAt);
+    if (at > until || at === Number.POSITIVE_INFINITY) return false;
+    if (at > Date.now()) vi.setSystemTime(at);
+    if (storage && alarmAt <= this.#timers.nextAt) await this.#fire(storage);
+    await this.quiet();
+    return true;
+  }
+
+  /** Something has been sent that no stub carries (1), or has arrived (-1). */
+  onItsWay(by: 1 | -1): void {
+    this.#calls += by;
+    this.#changed();
+  }
+
+  /** Runs a request to the Worker: its waiting is not charged. */
+  inWorker(work: () => unknown): unknown {
+    return this.#run(undefined, work);
   }
 
   /** Ends a client's connection. Its close is on its way for a while before any object runs for it. */
@@ -136,7 +158,7 @@ export class Counting {
       seen = this.#changes;
       const isAsleep = this.#isAsleep;
       // An object that is called for the first time takes its time to start.
-      const isSettled = isAsleep || (!this.#isCallOnItsWay && this.#timers.nextAt < Number.POSITIVE_INFINITY);
+      const isSettled = isAsleep || (!this.#isCallOnItsWay && this.#isWaiting);
       if (looks >= (isAsleep ? QUIET_LOOKS : LOOKS_WHILE_OTHERS_WAIT) && isSettled && !this.#timers.isDue) return;
       if (looks === LOOKS_OF_THE_DEAD) this.#timers.dropDead();
     }
@@ -146,6 +168,12 @@ export class Counting {
   /** All that runs waits for a timer, or for others that do. */
   get #isAsleep(): boolean {
     return !this.#isCallOnItsWay && [...this.#inFlight].every(({ timers, calls }) => timers + calls > 0);
+  }
+
+  /** Something is to happen later, or only requests to the Worker wait, for what a socket will bring them. */
+  get #isWaiting(): boolean {
+    const isObjectAwake = [...this.#inFlight].some(({ object, timers, calls }) => object && timers + calls === 0);
+    return this.#timers.nextAt < Number.POSITIVE_INFINITY || !isObjectAwake;
   }
 
   /** A call on its way, there or back, is nowhere running. */
@@ -172,12 +200,15 @@ export class Counting {
     this.#alarms.delete(storage);
     if (!owner) throw new Error("an alarm of an unknown object");
     this.#isFiring = true;
-    await runDurableObjectAlarm(this.#stub(owner.kind, owner.name));
-    this.#isFiring = false;
+    const fired = runDurableObjectAlarm(this.#stub(owner.kind, owner.id)).finally(() => {
+      this.#isFiring = false;
+    });
+    // Only until it runs: it may wait for time to pass.
+    while (this.#isFiring) await Promise.race([fired, this.#timers.realWait(LOOK_EVERY_MS)]);
   }
 
-  #stub(kind: Kind, name: string): DurableObjectStub<undefined> {
-    return Reflect.apply(this.#getByName, env[kind], [name]);
+  #stub(kind: Kind, id: string): DurableObjectStub<undefined> {
+    return Reflect.apply(this.#get, env[kind], [env[kind].idFromString(id)]);
   }
 
   #changed(): void {
@@ -232,11 +263,13 @@ export class Counting {
           };
         },
       });
-    this.#patch(Object.getPrototypeOf(env.KEY), "getByName", (original) => {
-      return function (...args) {
-        return counted(original.apply(this, args) as object);
-      };
-    });
+    for (const name of ["get", "getByName"]) {
+      this.#patch(Object.getPrototypeOf(env.KEY), name, (original) => {
+        return function (...args) {
+          return counted(original.apply(this, args) as object);
+        };
+      });
+    }
     this.#patch(worker, "fetch", (original) => {
       return function (...args) {
         counting.#count("workerRequests");
@@ -258,8 +291,8 @@ export class Counting {
       this.#patch(prototype, name, (original) => {
         return function (this: unknown, ...args) {
           const { storage, id } = (this as HasContext).ctx;
-          const object = `${kind} ${id.name}`;
-          counting.#own(storage, kind, id.name ?? "");
+          const object = `${kind} ${id.name ?? id}`;
+          counting.#own(storage, kind, id.toString());
           if (name === "alarm") counting.#isFiring = false;
           if (charged[name]) counting.#count(charged[name]);
           // An object that calls itself is already running.
@@ -271,16 +304,16 @@ export class Counting {
   }
 
   /** Remembers whose storage this is. An object that has been evicted comes back with another one, and the same alarm. */
-  #own(storage: DurableObjectStorage, kind: Kind, name: string): void {
+  #own(storage: DurableObjectStorage, kind: Kind, id: string): void {
     if (this.#owners.has(storage)) return;
     for (const [old, owner] of this.#owners) {
-      if (owner.kind !== kind || owner.name !== name) continue;
+      if (owner.kind !== kind || owner.id !== id) continue;
       const alarm = this.#alarms.get(old);
       if (alarm !== undefined && !this.#alarms.has(storage)) this.#alarms.set(storage, alarm);
       this.#alarms.delete(old);
       this.#owners.delete(old);
     }
-    this.#owners.set(storage, { kind, name });
+    this.#owners.set(storage, { kind, id });
   }
 
   #run(object: string | undefined, work: () => unknown, isCalled = false): unknown {

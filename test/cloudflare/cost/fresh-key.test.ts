@@ -15,6 +15,7 @@ import {
   listed,
   liveSessions,
   PRUNED_AFTER_MS,
+  sessionStub,
   sessionsOn,
   storedIn,
   tokenOf,
@@ -28,7 +29,7 @@ afterEach(() => {
 
 /** What is billed as a request: calls between objects, and runs of alarms. Metrics have a budget of their own. */
 const REQUESTS = [
-  ...(["acquire", "release", "leave", "alarm"] as const).map((name) => () => vi.spyOn(KeyObject.prototype, name)),
+  ...(["command", "alarm"] as const).map((name) => () => vi.spyOn(KeyObject.prototype, name)),
   ...(["listKey", "unlistKey", "admitKey", "alarm"] as const).map(
     (name) => () => vi.spyOn(DirectoryObject.prototype, name),
   ),
@@ -43,7 +44,7 @@ async function costOfLife() {
   // The session and the directory's shard have been used before.
   const [key, other] = [fresh("key"), fresh("warm")];
   const token = tokenOf(await client.ask(`l\n${other}\n0\n`));
-  const session = env.SESSION.getByName((await sessionsOn(other))[0] ?? "");
+  const session = sessionStub((await sessionsOn(other))[0] ?? "");
   expect(await client.ask(`r\n${other}\n${token}\n`)).toBe("ok");
   await listed(other);
   await directoryOfKey(env, key).census();

@@ -1,9 +1,9 @@
 /** The client library inside workerd, against the objects themselves: sockets that end as a deploy ends them. */
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
-import { env, exports } from "cloudflare:workers";
+import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { connect, type Locks } from "../../../src/client/index.ts";
-import { fresh, keyStub, sessionsOn, until } from "../support.ts";
+import { fresh, keyStub, sessionStub, sessionsOn, until } from "../support.ts";
 
 type Listener = (event: Event) => void;
 
@@ -68,7 +68,7 @@ describe("a client in workerd", () => {
     const waiting = second.acquire(key);
     await until(async () => (await first.query(key))?.waiters === 1, { timeout: 5_000 });
     for (const session of await sessionsOn(key))
-      await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" });
+      await evictDurableObject(sessionStub(session), { webSockets: "hibernate" });
     await evictDurableObject(keyStub(key));
     expect(await lock.release()).toBe(true);
     expect((await waiting).isHeld).toBe(true);
@@ -80,7 +80,7 @@ describe("a client in workerd", () => {
     const waiting = second.acquire(key);
     await until(async () => (await first.query(key))?.waiters === 1, { timeout: 5_000 });
     const sessions = await sessionsOn(key);
-    for (const stub of [...sessions.map((session) => env.SESSION.getByName(session)), keyStub(key)])
+    for (const stub of [...sessions.map((session) => sessionStub(session)), keyStub(key)])
       await runInDurableObject(stub as DurableObjectStub, (_, state) => state.abort("deploy")).catch(() => {});
     for (const locks of [first, second]) for await (const status of locks.statuses()) if (status === "resumed") break;
     expect(lock.isHeld).toBe(true);

@@ -1,8 +1,8 @@
 import { evictDurableObject } from "cloudflare:test";
-import { env, exports } from "cloudflare:workers";
+import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { expectLog } from "../../support/expected-logs.ts";
-import { Client, fresh, sessionsOn, until } from "../support.ts";
+import { Client, fresh, sessionStub, sessionsOn, until } from "../support.ts";
 
 const open = () => {
   const headers = { Upgrade: "websocket", "Sec-WebSocket-Protocol": "godistlock.v1" };
@@ -13,7 +13,7 @@ const open = () => {
 async function sleepAll(lock: string, count: number): Promise<void> {
   await until(async () => (await sessionsOn(lock)).length === count);
   for (const session of await sessionsOn(lock))
-    await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" });
+    await evictDurableObject(sessionStub(session), { webSockets: "hibernate" });
 }
 
 describe("a godistlock session that sleeps", () => {

@@ -1,12 +1,11 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionSocket } from "../../../src/cloudflare/session/session-socket.ts";
 import { SessionRows } from "../../../src/cloudflare/session-common/session-rows.ts";
 import { SessionStore } from "../../../src/cloudflare/session-common/session-store.ts";
 import { expectLog } from "../../support/expected-logs.ts";
-import { Client, fresh, keyStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
+import { replaceCommand } from "../spies.ts";
+import { Client, fresh, keyStub, sessionStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -14,7 +13,7 @@ afterEach(() => {
 
 /** Where a session keeps its keys. */
 async function keysOf(session: string): Promise<{ attached: number; stored: number }> {
-  return runInDurableObject(env.SESSION.getByName(session), (_, state) => {
+  return runInDurableObject(sessionStub(session), (_, state) => {
     const [socket] = state.getWebSockets();
     const attached = socket ? SessionSocket.keysOf(socket).length : 0;
     return { attached, stored: new SessionStore(new SessionRows(state.storage)).keys().length };
@@ -27,7 +26,7 @@ async function holder(key = fresh("key")) {
   const client = await Client.open();
   const token = tokenOf(await client.ask(`l\n${key}\n0\n`));
   const session = (await sessionsOn(key))[0] ?? "";
-  return { client, key, token, session, object: env.SESSION.getByName(session) };
+  return { client, key, token, session, object: sessionStub(session) };
 }
 
 describe("the keys of a session that ends with its socket", () => {
@@ -35,18 +34,18 @@ describe("the keys of a session that ends with its socket", () => {
     const { client, key, token, session } = await holder();
     expect(await keysOf(session)).toEqual({ attached: 1, stored: 0 });
     await client.ask(`r\n${key}\n${token}\n`);
-    expect(await storedIn(env.SESSION.getByName(session))).toEqual([]);
+    expect(await storedIn(sessionStub(session))).toEqual([]);
     client.close();
   });
 
   it("are left when the client goes after the object has slept, also if its going wakes the object", async () => {
     for (const isWokenByClose of [true, false]) {
       const { client, key, session } = await holder();
-      await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" });
+      await evictDurableObject(sessionStub(session), { webSockets: "hibernate" });
       if (!isWokenByClose) expect(await client.ask(`r\n${fresh("key")}\n${"0".repeat(32)}\n`)).toBe("error");
       client.close();
       await isFree(key);
-      await until(async () => (await storedIn(env.SESSION.getByName(session))).length === 0);
+      await until(async () => (await storedIn(sessionStub(session))).length === 0);
     }
   });
 
@@ -65,12 +64,11 @@ describe("the keys of a session that ends with its socket", () => {
   it("are left although they could not be reached at first, and the object was lost meanwhile", async () => {
     expectLog("key_unreachable", { error: "Error: unreachable" });
     const { client, key, session } = await holder();
-    const object = env.SESSION.getByName(session);
+    const object = sessionStub(session);
     await evictDurableObject(object, { webSockets: "hibernate" });
-    const { leave: leaveKey } = KeyObject.prototype;
     let attempts = 0;
-    const leave = vi.spyOn(KeyObject.prototype, "leave").mockImplementation(function (this: KeyObject, ...args) {
-      if (args[0] !== session) return leaveKey.apply(this, args);
+    replaceCommand("leave", (left, carryOut) => {
+      if (left.session !== session) return carryOut();
       attempts += 1;
       throw new Error("unreachable");
     });
@@ -78,7 +76,7 @@ describe("the keys of a session that ends with its socket", () => {
     await until(() => attempts > 0, { timeout: 8_000 });
     const hasGone = () => evictDurableObject(object).then(...([() => true, () => false] as const));
     await until(hasGone);
-    leave.mockRestore();
+    vi.restoreAllMocks();
     await until(async () => (await keyStub(key).describe())?.holders.length === 0, { timeout: 8_000 });
   });
 
@@ -86,7 +84,7 @@ describe("the keys of a session that ends with its socket", () => {
     const { client, session } = await holder();
     const keys = Array.from({ length: 40 }, () => `${"\u4e00".repeat(70)}-${fresh("key")}`);
     for (const key of keys) tokenOf(await client.ask(`l\n${key}\n0 3000\n`));
-    await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" });
+    await evictDurableObject(sessionStub(session), { webSockets: "hibernate" });
     client.close();
     for (const key of keys) await isFree(key);
   });

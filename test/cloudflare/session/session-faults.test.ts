@@ -1,13 +1,11 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionStore } from "../../../src/cloudflare/session-common/session-store.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { withholdOffers } from "../offers.ts";
-import { replaceNext } from "../spies.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
+import { replaceCommand, replaceNextCommand } from "../spies.ts";
+import { Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -22,7 +20,7 @@ async function contention(key: string, request = `l\n${key}\n60\n`) {
   const token = tokenOf(await holder.ask(`l\n${key}\n0\n`));
   waiter.send(request);
   await soon(async () => (await sessionsOn(key)).length === 2);
-  const session = env.SESSION.getByName((await sessionsOn(key))[1] ?? "");
+  const session = sessionStub((await sessionsOn(key))[1] ?? "");
   const release = async () => expect(await holder.ask(`r\n${key}\n${token}\n`)).toBe("ok");
   const sleep = () => evictDurableObject(session, { webSockets: "hibernate" });
   return { holder, waiter, session, release, sleep };
@@ -34,9 +32,8 @@ describe("a grant whose pick-up was counted but not heard", () => {
     const key = fresh("key");
     const { waiter, release } = await contention(key);
     withholdOffers();
-    const { pickUp } = KeyObject.prototype;
-    replaceNext(KeyObject.prototype, "pickUp", key, async function (this: KeyObject, request) {
-      await pickUp.call(this, request);
+    replaceNextCommand("pickUp", key, async (_, carryOut) => {
+      await carryOut();
       throw new Error("the answer is lost");
     });
     await release();
@@ -51,13 +48,12 @@ describe("a session that the server ends", () => {
     const keys = Array.from({ length: 45 }, () => fresh("key"));
     const client = await Client.open();
     for (const key of keys) await client.ask(`l\n${key}\n0 600\n`);
-    const session = env.SESSION.getByName((await sessionsOn(keys[0] ?? ""))[0] ?? "");
+    const session = sessionStub((await sessionsOn(keys[0] ?? ""))[0] ?? "");
     client.send("ping\n_");
     await evictDurableObject(session, { webSockets: "hibernate" });
-    const { leave } = KeyObject.prototype;
-    vi.spyOn(KeyObject.prototype, "leave").mockImplementation(async function (this: KeyObject, name, options) {
+    replaceCommand("leave", async (_, carryOut) => {
       await scheduler.wait(100);
-      return leave.call(this, name, options);
+      return carryOut();
     });
     stopClock();
     pass(24_000);

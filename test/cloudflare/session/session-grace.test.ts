@@ -1,10 +1,9 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Credential } from "../../../src/service.ts";
 import { pass, stopClock } from "../clock.ts";
 import { crash, cut, resumable, resume } from "../resuming.ts";
-import { type Client, fresh, keyStub, tokenOf, until } from "../support.ts";
+import { type Client, fresh, keyStub, sessionStub, tokenOf, until } from "../support.ts";
 
 const GRACE_MS = 10_000;
 
@@ -13,7 +12,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const objectOf = ({ session }: Credential) => env.SESSION.getByName(session);
+const objectOf = ({ session }: Credential) => sessionStub(session);
 
 const take = async (client: Client, key: string) => tokenOf(await client.ask(`@1 l\n${key}\n0 600\n`));
 
@@ -35,7 +34,7 @@ describe("a session whose grace is over", () => {
     await take(client, key);
     await cut(client);
     pass(GRACE_MS + 1);
-    expect(await objectOf(credential).isLive()).toBe(false);
+    expect(await objectOf(credential).isLive()).toEqual({ isLive: false });
     await isFree(key);
   });
 
@@ -76,7 +75,7 @@ describe("a session whose object was lost with its socket", () => {
     await take(client, key);
     await crash(credential);
     const found = Date.now();
-    expect(await objectOf(credential).isLive()).toBe(true);
+    expect(await objectOf(credential).isLive()).toEqual({ isLive: true });
     // Not before half of the grace is over does it cost a write.
     await until(async () => (await absenceOf(credential)).since !== undefined, {
       timeout: GRACE_MS,
@@ -95,9 +94,9 @@ describe("a session whose object was lost with its socket", () => {
     await cut(client);
     const before = await absenceOf(credential);
     await crash(credential);
-    expect(await objectOf(credential).isLive()).toBe(true);
+    expect(await objectOf(credential).isLive()).toEqual({ isLive: true });
     expect(await absenceOf(credential)).toEqual(before);
     pass(GRACE_MS + 1);
-    expect(await objectOf(credential).isLive()).toBe(false);
+    expect(await objectOf(credential).isLive()).toEqual({ isLive: false });
   });
 });

@@ -1,14 +1,13 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { SessionSocket } from "../../../src/cloudflare/session/session-socket.ts";
 import { SessionRows } from "../../../src/cloudflare/session-common/session-rows.ts";
 import { SessionStore } from "../../../src/cloudflare/session-common/session-store.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
+import { Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 /** The keys that a session remembers: with its socket, and in storage. */
 async function storedKeys(session: string): Promise<string[]> {
-  return runInDurableObject(env.SESSION.getByName(session), (_, state) => {
+  return runInDurableObject(sessionStub(session), (_, state) => {
     const [socket] = state.getWebSockets();
     return [
       ...(socket ? SessionSocket.keysOf(socket) : []),
@@ -53,7 +52,7 @@ describe("a session that uses many keys", () => {
     const client = await Client.open();
     await client.ask(`sl\n${key}\n0 2\n`);
     const session = (await sessionsOn(key))[0] ?? "";
-    await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" });
+    await evictDurableObject(sessionStub(session), { webSockets: "hibernate" });
     const token = tokenOf(await client.ask(`sl\n${key}\n0 2\n`));
     await client.ask(`r\n${key}\n${token}\n`);
     await cycles(client, prefix, 70);

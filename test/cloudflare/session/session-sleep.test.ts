@@ -1,13 +1,12 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { pass, stopClock } from "../clock.ts";
-import { Client, fresh, keyStub, liveSessions, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
+import { Client, fresh, keyStub, liveSessions, sessionStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
 
 /** Puts the session that waits for, or holds, this key to sleep; its socket stays. */
 async function sleepSessionOn(key: string, index = 0): Promise<void> {
   const session = (await sessionsOn(key))[index] ?? "";
-  await evictDurableObject(env.SESSION.getByName(session), { webSockets: "hibernate" });
+  await evictDurableObject(sessionStub(session), { webSockets: "hibernate" });
 }
 
 afterEach(() => {
@@ -59,7 +58,7 @@ describe("a session that sleeps", () => {
     const key = fresh("key");
     const client = await Client.open();
     await client.ask(`l\n${key}\n0 600\n`);
-    const session = env.SESSION.getByName((await sessionsOn(key))[0] ?? "");
+    const session = sessionStub((await sessionsOn(key))[0] ?? "");
     stopClock();
     client.send("l\n");
     await until(() => runInDurableObject(session, (_, { storage }) => storage.getAlarm()));
@@ -151,7 +150,7 @@ describe("a session that sleeps", () => {
     await client.ask(`l\n${key}\n0\n`);
     await sleepSessionOn(key);
     expect(await client.ask("@keepalive ping\n_\n_\n")).toBe("@keepalive ok");
-    const session = env.SESSION.getByName((await sessionsOn(key))[0] ?? "");
+    const session = sessionStub((await sessionsOn(key))[0] ?? "");
     await expect((async () => evictDurableObject(session))()).rejects.toThrow("not currently running");
   });
 
@@ -159,7 +158,7 @@ describe("a session that sleeps", () => {
     const key = fresh("key");
     const client = await Client.open();
     const token = tokenOf(await client.ask(`l\n${key}\n0\n`));
-    const session = env.SESSION.getByName((await sessionsOn(key))[0] ?? "");
+    const session = sessionStub((await sessionsOn(key))[0] ?? "");
     await client.ask(`r\n${key}\n${token}\n`);
     for (let count = 0; count < 70; count++) {
       const next = fresh("key");

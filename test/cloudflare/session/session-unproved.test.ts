@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { cut, resumable, resume } from "../resuming.ts";
+import { sessionStub } from "../support.ts";
 
 /** Kept with a socket while its object sleeps. */
 type Attachment = { readonly state: { readonly phase: string } };
@@ -14,7 +14,7 @@ it.each([
   await cut(client);
   const back = await resume(credential);
   expect(await back.ask("@p ping\n_\n_\n")).toBe("@p ok");
-  const session = env.SESSION.getByName(credential.session);
+  const session = sessionStub(credential.session);
   await runInDurableObject(session, (_, state) => {
     for (const socket of state.getWebSockets()) {
       const { state: kept, ...attachment } = socket.deserializeAttachment() as Attachment;
@@ -31,7 +31,7 @@ it.each([
 
 it("a socket that was replaced says nothing about the session, however late and with whatever code it closes", async () => {
   const { client, credential } = await resumable();
-  const session = env.SESSION.getByName(credential.session);
+  const session = sessionStub(credential.session);
   const old = await runInDurableObject(session, (_, state) => state.getWebSockets()[0] as WebSocket);
   await cut(await resume(credential));
   await client.closed();

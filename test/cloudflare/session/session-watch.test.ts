@@ -1,9 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
-import { replaceNext } from "../spies.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
+import { replaceCommand, replaceNextCommand } from "../spies.ts";
+import { Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -35,7 +33,7 @@ describe("a client that watches its leases hears at once of the end of one it ha
 
   it("if the key could not be told at first", async () => {
     const { key, client, token } = await holder();
-    replaceNext(KeyObject.prototype, "watch", key, () => {
+    replaceNextCommand("watch", key, () => {
       throw new Error("lost");
     });
     expect(await client.ask(WATCH)).toBe("@w ok");
@@ -55,13 +53,13 @@ it("a client that has resumed hears of a loss, although its session was lost bef
   const client = await Client.open();
   const token = tokenOf(await client.ask(`l\n${key}\n0 60\n`));
   const session = (await sessionsOn(key))[0] ?? "";
-  const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
+  const watches = replaceNextCommand("watch", key, () => {
     throw new Error("unreachable");
   });
   const credential = (await client.ask(RESUME)).split(" ")[2];
-  await until(() => watch.mock.calls.length > 0);
+  await until(() => watches(key).length > 0);
   // A deploy: the object and its socket are lost.
-  await runInDurableObject(env.SESSION.getByName(session), (_, state) => state.abort("deploy")).catch(() => {});
+  await runInDurableObject(sessionStub(session), (_, state) => state.abort("deploy")).catch(() => {});
   const again = await Client.open({ "Sec-WebSocket-Protocol": `dflockd.v2, holdfast.resume.${credential}` });
   expect(await again.ask(WATCH)).toBe("@w ok");
   expect(await again.ask(`n\n${key}\n${token} 1\n`)).toMatch(/^ok/);
@@ -74,17 +72,17 @@ async function heldFor(lease: number) {
   const client = await Client.open();
   const token = tokenOf(await client.ask(`l\n${key}\n0 ${lease}\n`));
   const session = (await sessionsOn(key))[0] ?? "";
-  return { key, client, token, session, object: env.SESSION.getByName(session) };
+  return { key, client, token, session, object: sessionStub(session) };
 }
 
 describe("telling keys that their leases are watched", () => {
   it("is made up for when the client is back and watches, if the object was lost before", async () => {
     const { key, client, token, object } = await heldFor(2);
-    const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
+    const watches = replaceNextCommand("watch", key, () => {
       throw new Error("unreachable");
     });
     const credential = (await client.ask(RESUME)).split(" ")[2];
-    await until(() => watch.mock.calls.length > 0);
+    await until(() => watches(key).length > 0);
     // A deploy: the object and its socket are lost.
     await runInDurableObject(object, (_, state) => state.abort("deploy")).catch(() => {});
     const again = await Client.open({ "Sec-WebSocket-Protocol": `dflockd.v2, holdfast.resume.${credential}` });
@@ -96,12 +94,11 @@ describe("telling keys that their leases are watched", () => {
     const { client, key, token } = await heldFor(60);
     const others = Array.from({ length: 20 }, () => fresh("other"));
     for (const other of others) tokenOf(await client.ask(`l\n${other}\n0 60\n`));
-    const { watch: watchKey } = KeyObject.prototype;
     let isReleased = false;
-    vi.spyOn(KeyObject.prototype, "watch").mockImplementation(async function (this: KeyObject, session) {
+    replaceCommand("watch", async (_, carryOut) => {
       // Some keys take their time.
       while (!isReleased) await scheduler.wait(20);
-      return watchKey.call(this, session);
+      return carryOut();
     });
     try {
       expect(await client.ask(RESUME)).toMatch(/^@s ok /);
