@@ -7,12 +7,22 @@ import { build } from "esbuild";
 import type { TestProject } from "vitest/node";
 import { readWranglerConfig } from "../../scripts/dev-config.ts";
 
+/** A namespace, in the words of `wrangler.toml`. */
+export interface BoundObjects {
+  readonly name: string;
+  readonly class_name: string;
+  /** The Worker that has the class, if it is another one. */
+  readonly script_name?: string;
+  /** Named in `new_classes` of a migration, not in `new_sqlite_classes`. */
+  readonly has_no_sql?: true;
+}
+
 /** The Worker as workerd needs it: its code, and what `wrangler.toml` says about it. */
 export interface Worker {
   readonly script: string;
   readonly compatibilityDate: string;
   readonly compatibilityFlags: readonly string[];
-  readonly objects: readonly { readonly name: string; readonly class_name: string }[];
+  readonly objects: readonly BoundObjects[];
 }
 
 const fileOf = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
