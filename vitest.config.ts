@@ -52,11 +52,12 @@ const SERVER_TESTS = [
 /** Cases that spend their time sleeping, so many can be under way at once; the files say how many. */
 const CONCURRENT_TESTS = ["test/e2e/transcripts.test.ts", "test/contract/server.test.ts"];
 
-/** The suites are made for a machine with two cores. Files that mostly wait, for leases, alarms and processes, leave room for another one. */
+/** The suites are made for a machine with two cores. */
 const CORES = 2;
-const WAITING = CORES + 1;
+/** Files that mostly wait, for leases, alarms and sockets, leave room for others. */
+const WAITING = CORES + 2;
 /** Files that talk to servers do hardly anything but wait. */
-const SLEEPING = CORES + 2;
+const SLEEPING = CORES + 5;
 
 /**
  * The suites: `pure` needs nothing but Node, `objects` (with `isolated` and, with other variables, `capped`) runs inside workerd, `server` (and
@@ -95,20 +96,18 @@ export default defineConfig({
           setupFiles: WATCH_LOGS,
           isolate: false,
           testTimeout: 60_000,
-          maxWorkers: CORES,
+          maxWorkers: WAITING,
         },
       },
       {
         plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
-          include: [
-            "test/cloudflare/*.test.ts",
-            "test/cloudflare/!(capped|cost|directory|metrics|pacing|reports)/!(session-end|http-session-life).test.ts",
-          ],
+          include: ["test/cloudflare/*.test.ts", "test/cloudflare/!(capped|metrics)/*.test.ts"],
           setupFiles: [...WATCH_OBJECTS, "./test/cloudflare/new-service.ts"],
           isolate: false,
           testTimeout: 60_000,
+          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
           maxConcurrency: 12,
@@ -118,13 +117,11 @@ export default defineConfig({
         plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "isolated",
-          // About what all objects share: what all of them cost, lists of the whole service, the age of the process.
-          include: [
-            "test/cloudflare/{cost,directory,metrics,pacing,reports}/*.test.ts",
-            "test/cloudflare/*session/{session-end,http-session-life}.test.ts",
-          ],
+          // What is counted since the process began.
+          include: ["test/cloudflare/metrics/*.test.ts"],
           setupFiles: WATCH_OBJECTS,
           testTimeout: 60_000,
+          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
         },
@@ -140,8 +137,10 @@ export default defineConfig({
         test: {
           name: "capped",
           include: ["test/cloudflare/capped/*.test.ts"],
-          setupFiles: WATCH_OBJECTS,
+          setupFiles: [...WATCH_OBJECTS, "./test/cloudflare/new-service.ts"],
+          isolate: false,
           testTimeout: 60_000,
+          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
         },
@@ -162,6 +161,7 @@ export default defineConfig({
           setupFiles: WATCH_LOGS,
           globalSetup: "./test/support/locks-service.ts",
           testTimeout: 60_000,
+          hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
           maxWorkers: WAITING,
         },

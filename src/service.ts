@@ -55,9 +55,10 @@ export interface Service {
   isReady(): Promise<boolean>;
   /**
    * Finds an answer, or shares the one to an equal question, but never one that was begun before this call. `question`
-   * names everything the answer depends on, including the caller's rights. The answer must not be modified.
+   * names everything the answer depends on, including the caller's rights. The answer must not be modified. If it may take
+   * long, `address` is that of the client: a host may find few of these at a time, and one for each address.
    */
-  share<Answer>(question: string, find: () => Promise<Answer>): Promise<Answer>;
+  share<Answer>(question: string, find: () => Promise<Answer>, address?: string): Promise<Answer>;
 }
 
 /** The request is withdrawn: its signal was aborted before the outcome was handed over. Nothing is held by it. */
@@ -96,7 +97,7 @@ export interface Claim extends Pick<ClaimCommand, "leaseSeconds" | "waitMs"> {
 export type ClaimEnd = Exclude<ClaimOutcome, Queued | WouldWait> | Refusal<"unavailable"> | Left;
 
 export interface RestSessions {
-  /** Opens a session for a client at this address, unless a cap forbids it: then nothing is left behind. */
+  /** Opens a session for a client at this address, unless it is refused: then nothing is left behind. */
   open(address: string, label: string | undefined): Promise<OpenedSession | SessionRefusal>;
   /** The client is alive. False if there is no such session. */
   ping(id: string): Promise<boolean>;
@@ -117,7 +118,8 @@ export interface OpenedSession {
   readonly id: string;
 }
 
-export type SessionRefusal = Refusal<"max_sessions" | "max_sessions_per_ip">;
+/** A cap forbids it, or nothing can be stored. */
+export type SessionRefusal = Refusal<"max_sessions" | "max_sessions_per_ip" | "unavailable">;
 
 export interface RestRequest {
   readonly request: KeyRequest;
@@ -185,7 +187,7 @@ export interface Credential {
 }
 
 export interface Directory {
-  /** The first keys of a range, with the live sessions at the same time. Changes nothing. */
+  /** The first keys of a range, with the live sessions. A long page need not show one moment. Changes nothing. */
   page(range: KeyRange): Promise<KeyPage>;
   /** The service in numbers. Without `mayEstimate`, figures that would be extrapolated from a sample are left out. */
   gauges(options: { readonly mayEstimate: boolean }): Promise<Gauges>;
@@ -236,6 +238,8 @@ export interface Gauges {
   readonly isEstimate: boolean;
   /** Undefined if it would be an estimate and none is wanted. */
   readonly byState: KeyGauges | undefined;
+  /** The size of the database's log file; undefined on a host that has none. */
+  readonly logBytes?: number | undefined;
 }
 
 export interface Meter extends Counting {

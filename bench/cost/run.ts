@@ -9,7 +9,7 @@ const DOCUMENT = fileURLToPath(new URL("../../docs/cost.md", import.meta.url));
 
 const vitest = await startVitest("test", ["test/cloudflare/cost/cost.test.ts"], {
   watch: false,
-  project: ["isolated"],
+  project: ["objects"],
   reporters: ["dot"],
 });
 const tests = vitest.state.getTestModules().flatMap((module) => [...module.children.allTests()]);

@@ -18,6 +18,10 @@ import type { SessionObject } from "./session/session-object.ts";
  * The objects. Their methods take and return plain values, never stubs, functions or streams, so results need no
  * disposal, and a result that is kept does not keep its object awake (workerd 2026-11). A method that returned a stub
  * would break this rule, and every caller would need `using`.
+ *
+ * For minutes after a deploy, objects and Workers of two versions call each other. So a method takes one plain object and
+ * answers one, and fields may be added to both: the other version does not know them, or does not send them. `versions.test.ts`
+ * has a sample for each method.
  */
 export interface Env {
   readonly KEY: DurableObjectNamespace<KeyObject>;

@@ -1,6 +1,7 @@
 import { app } from "../http/app.ts";
 import type { Env } from "./env.ts";
 import { CloudflareService } from "./service/cloudflare-service.ts";
+import { boundWorkerOf } from "./transports/bound-worker.ts";
 import { serveTcp } from "./transports/tcp.ts";
 
 export { DirectoryObject } from "./directory/directory-object.ts";
@@ -16,7 +17,7 @@ export { SessionObject } from "./session/session-object.ts";
 export default {
   fetch: (request: Request, env: Env, ctx: ExecutionContext) => {
     const service = new CloudflareService(env, (work) => ctx.waitUntil(work));
-    return app.fetch(request, { service, address: undefined }, ctx);
+    return app.fetch(request, { service, address: boundWorkerOf(request) }, ctx);
   },
   connect: serveTcp,
 } satisfies ExportedHandler<Env> & { connect(socket: Socket, env: Env): Promise<void> };

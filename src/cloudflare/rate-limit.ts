@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { Bucket, type BucketLevel, type Take } from "../core/rate-limit.ts";
+import { Bucket, type BucketLevel, type RateLimit, type Take } from "../core/rate-limit.ts";
 import type { Env } from "./env.ts";
 
 const STORED_AS = "bucket";
@@ -23,7 +23,7 @@ export class RateLimitObject extends DurableObject<Env> {
   }
 
   /** Takes one token if there is one. A burst of 0 means a burst as large as the rate. */
-  take(rate: number, burst: number): Take {
+  take({ rate, burst }: RateLimit): Take {
     const limit = { rate, burst };
     const take = this.#bucket.take(limit, Date.now());
     const { last } = this.#bucket;

@@ -7,7 +7,7 @@ import { ownerIdOf } from "../core/session-names.ts";
 import type { ClientEntry } from "../service.ts";
 import { ClientReports } from "./client-reports.ts";
 import type { Carrier, Connection } from "./clients.ts";
-import { Input } from "./input.ts";
+import type { Input } from "./input.ts";
 import { Session, type SessionStart } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 
@@ -24,7 +24,7 @@ export class ClientSession extends Session {
   #input: Input | undefined;
   #arrival: ClientEntry | undefined;
   /** Lines to be sent once the batch is durable. */
-  #unsent: (() => string)[] = [];
+  #unsent: (() => string | undefined)[] = [];
   readonly #window = new ReceiveWindow();
   #received = 0;
   #acknowledged = 0;
@@ -35,7 +35,7 @@ export class ClientSession extends Session {
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
     this.machine = new SocketSession(host.originOf(start.name, this.records));
-    this.#reports = new ClientReports(host);
+    this.#reports = new ClientReports(host, start.address);
   }
 
   /** A client is connecting. */
@@ -70,7 +70,7 @@ export class ClientSession extends Session {
       this.run(() => this.machine.opened({ protocol, isAuthenticated, rights, resumableFrom }));
       this.#debug("session_opened", { transport: arrival.transport });
     });
-    this.#input = new Input(this.host.batch, {
+    this.#input = this.host.inputs.open({
       isCurrent: () => this.#carrier === carrier && !this.isDropped,
       isBehind: () => this.#isBehind,
       pause: () => carrier.pause(),
@@ -210,7 +210,8 @@ export class ClientSession extends Session {
       () => {
         const lines = this.#unsent;
         this.#unsent = [];
-        carrier?.send(lines.map((line) => line()));
+        const told = lines.flatMap((line) => line() ?? []);
+        if (told.length > 0) carrier?.send(told);
       },
       () => {
         this.#unsent = [];
@@ -225,10 +226,16 @@ export class ClientSession extends Session {
     );
   }
 
-  #lineOf({ line, grant }: Extract<Effect, { readonly type: "send" }>): () => string {
+  /** What is sent once the batch is durable; undefined if that is too late, and the session answers in another way. */
+  #lineOf({ line, grant }: Extract<Effect, { readonly type: "send" }>): () => string | undefined {
     if (!grant) return () => line;
     const runs = this.leaseOf(grant.key, grant.token);
-    return () => (runs() ? line : grant.lateLine);
+    return () => {
+      if (runs()) return line;
+      if ("lateLine" in grant) return grant.lateLine;
+      this.host.batch.enter(() => this.run(grant.late));
+      return undefined;
+    };
   }
 
   /** The client has closed its connection, or has lost it. */

@@ -8,8 +8,9 @@ const MIN_REMOVED = 1_000;
 /** The names of all keys in the order of their bytes. Sorted only when they are read. */
 export class KeyNames {
   #sorted: readonly string[] = [];
-  readonly #added = new Set<string>();
-  /** Names in `#sorted`, at most, of keys that are gone. */
+  /** A name may be among them twice, and in `#sorted`, too: its key was deleted and created again. */
+  #added: string[] = [];
+  /** Names of keys that are gone, at most. */
   #removed = 0;
   readonly #keys: Keys;
 
@@ -18,25 +19,26 @@ export class KeyNames {
   }
 
   added(name: string): void {
-    this.#added.add(name);
+    this.#added.push(name);
   }
 
   /** Deleted names are cleared away before they outnumber the others. */
-  removed(name: string): void {
-    if (this.#added.delete(name)) return;
+  removed(): void {
     this.#removed += 1;
-    if (this.#removed < MIN_REMOVED || this.#removed < this.#sorted.length / 2) return;
+    if (this.#removed < MIN_REMOVED || this.#removed < (this.#sorted.length + this.#added.length) / 2) return;
     this.#removed = 0;
-    this.#sorted = this.#sorted.filter((each) => this.#keys.get(each) !== undefined);
+    const isThere = (name: string) => this.#keys.get(name) !== undefined;
+    this.#sorted = this.#sorted.filter(isThere);
+    this.#added = this.#added.filter(isThere);
   }
 
   /** Names of deleted keys are left out. */
   get inOrder(): readonly string[] {
     // Every key is in one of the two, so as many names as keys are the names of all keys.
-    if (this.#added.size === 0 && this.#sorted.length === this.#keys.size) return this.#sorted;
+    if (this.#added.length === 0 && this.#sorted.length === this.#keys.size) return this.#sorted;
     const isThere = (name: string) => this.#keys.get(name) !== undefined;
-    const fresh = [...this.#added].filter(isThere).sort(compareBytes);
-    this.#added.clear();
+    const fresh = [...new Set(this.#added)].filter(isThere).sort(compareBytes);
+    this.#added = [];
     this.#removed = 0;
     const merged: string[] = [];
     let at = 0;
@@ -59,22 +61,45 @@ interface Looking {
   report(name: string, detail: boolean): KeyReport | undefined;
 }
 
-/** The first keys of a range. */
-export function pageOf(range: KeyRange, { names, report }: Looking): Pick<KeyPage, "keys" | "unreachable" | "next"> {
-  const { prefix, after, limit, detail, sees } = range;
-  const all = names.inOrder;
-  const keys: (KeyReport & { readonly key: string })[] = [];
-  let last: string | undefined;
-  for (let at = firstAfter(all, after, prefix); at < all.length; at += 1) {
-    const key = all[at] as string;
-    if (!key.startsWith(prefix)) break;
-    if (!sees(key)) continue;
-    if (keys.length >= limit) return { keys, unreachable: [], next: last };
-    const found = report(key, detail);
-    last = key;
-    if (found) keys.push({ key, ...found });
+/** The first keys of a range, read in parts: the names as they were at the start, each key as it is when it is read. */
+export class PageReader {
+  readonly #range: KeyRange;
+  readonly #looking: Looking;
+  readonly #names: readonly string[];
+  readonly #keys: (KeyReport & { readonly key: string })[] = [];
+  #at: number;
+  #last: string | undefined;
+  #next: string | undefined;
+
+  constructor(range: KeyRange, looking: Looking) {
+    this.#range = range;
+    this.#looking = looking;
+    this.#names = looking.names.inOrder;
+    this.#at = firstAfter(this.#names, range.after, range.prefix);
   }
-  return { keys, unreachable: [], next: undefined };
+
+  /** Looks at so many names at most. Whether more are left. */
+  read(count: number): boolean {
+    const { prefix, limit, detail, sees } = this.#range;
+    const end = Math.min(this.#at + count, this.#names.length);
+    for (; this.#at < end; this.#at += 1) {
+      const key = this.#names[this.#at] as string;
+      if (!key.startsWith(prefix)) return false;
+      if (!sees(key)) continue;
+      if (this.#keys.length >= limit) {
+        this.#next = this.#last;
+        return false;
+      }
+      const found = this.#looking.report(key, detail);
+      this.#last = key;
+      if (found) this.#keys.push({ key, ...found });
+    }
+    return end < this.#names.length;
+  }
+
+  get page(): Pick<KeyPage, "keys" | "unreachable" | "next"> {
+    return { keys: this.#keys, unreachable: [], next: this.#next };
+  }
 }
 
 /** The state of all keys in numbers. Those that count as deleted are left out. */

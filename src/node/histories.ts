@@ -46,7 +46,7 @@ export class Histories {
   /** Includes current holds that were forgotten. */
   of(key: Key, now: number): HistoryView {
     key.history ??= new History();
-    const forgotten = key.history.recall(key.engine.newestHolds(MAX_GRANTS));
+    const forgotten = key.isInUse ? key.history.recall(key.engine.newestHolds(MAX_GRANTS)) : [];
     const view = key.history.at(now);
     for (const grant of forgotten) key.history.forget(grant);
     return view;

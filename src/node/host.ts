@@ -1,4 +1,3 @@
-import type { Scope } from "../core/auth/scope.ts";
 import type { Config } from "../core/config/config.ts";
 import { type CommandContext, FenceExhaustedError, type KeyEvent, type NoticeEvent } from "../core/engine/index.ts";
 import { KeyMeter } from "../core/key/meter.ts";
@@ -10,18 +9,22 @@ import type { KeyCall, KeyOutcome } from "../core/session/key-calls.ts";
 import type { Transport } from "../core/session-counts.ts";
 import { sessionlessProtocolOf } from "../core/session-names.ts";
 import type { Log } from "../log.ts";
+import type { MeterReading } from "../service.ts";
 import { VERSION } from "../version.ts";
 import { Batch } from "./batch.ts";
 import { Claims } from "./claims.ts";
+import type { ReportAsker } from "./client-reports.ts";
 import { KeyNames } from "./directory.ts";
 import { Histories } from "./histories.ts";
+import { Inputs } from "./input.ts";
 import { type Key, Keys } from "./keys.ts";
 import { Metrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
 import type { Session } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 import { type LostSession, Sessions } from "./sessions.ts";
-import type { Store } from "./store/store.ts";
+import { MeasuredStore } from "./store/measured.ts";
+import type { Rows, Store } from "./store/store.ts";
 import { type Timed, Timers } from "./timers.ts";
 
 /** After a failed commit, another one is tried this often. */
@@ -55,6 +58,7 @@ export class NodeHost implements SessionHost {
   readonly config: Config;
   readonly log: Log;
   readonly batch: Batch;
+  readonly inputs: Inputs;
   readonly keys: Keys;
   readonly sessions: Sessions;
   readonly claims: Claims;
@@ -63,7 +67,7 @@ export class NodeHost implements SessionHost {
   readonly names: KeyNames;
   readonly runtime: Runtime;
   /** Makes reports for clients on sockets. */
-  reports: (ask: ReportRequest, scope: Scope | undefined) => Promise<string> = () => Promise.reject(new Error("none"));
+  reports: (ask: ReportRequest, asker: ReportAsker) => Promise<string> = () => Promise.reject(new Error("none"));
   group: GroupLink | undefined;
   readonly #store: Store;
   readonly #timers: Timers;
@@ -80,7 +84,6 @@ export class NodeHost implements SessionHost {
   #isWell = true;
   #hasRoom = true;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  #isTrying = false;
   #isTryPlanned = false;
   #isRecovering = false;
   #isStopped = false;
@@ -89,7 +92,6 @@ export class NodeHost implements SessionHost {
     this.config = config;
     this.log = log;
     this.runtime = runtime;
-    this.#store = store;
     this.#failed = failed;
     this.#sessionConfig = { ...config, version: versionName(VERSION) };
     const { fenceFloor, maxWaiters, gcMaxIdleMs } = config;
@@ -104,10 +106,10 @@ export class NodeHost implements SessionHost {
       (settle, arrived) => runtime.whenQuiet(settle, arrived),
       () => runtime.elapsed(),
     );
+    this.inputs = new Inputs(this.batch);
     this.#timers = new Timers(runtime, (command) => this.batch.enter(command));
-    this.metrics = new Metrics(runtime.now(), (ms) =>
-      this.after(ms, () => this.batch.enter(() => this.#storeMetrics())),
-    );
+    this.metrics = new Metrics(runtime.now(), (ms) => this.after(ms, () => this.#storeMetrics()));
+    this.#store = store.isVolatile ? store : new MeasuredStore(store, this.metrics, () => runtime.elapsed());
     this.#keyMeter = new KeyMeter(this.metrics);
     this.keys = new Keys({
       store,
@@ -128,7 +130,7 @@ export class NodeHost implements SessionHost {
       pruned: (key) =>
         this.batch.afterwards(() => {
           this.#keyMeter.pruned();
-          if (!this.keys.get(key.name)) this.names.removed(key.name);
+          if (!this.keys.get(key.name)) this.names.removed();
         }),
     });
     this.names = new KeyNames(this.keys);
@@ -169,7 +171,7 @@ export class NodeHost implements SessionHost {
 
   /** Stores what is left to be stored, and answers what has arrived. */
   finish(): void {
-    this.batch.enter(() => this.metrics.storeNow());
+    if (this.#isWell) this.batch.enter(() => this.metrics.storeNow());
     this.batch.settle();
   }
 
@@ -250,11 +252,11 @@ export class NodeHost implements SessionHost {
   }
 
   leaseEnd(key: string, token: string): number | undefined {
-    return this.keys.get(key)?.engine.leaseEnd(token);
+    return this.keys.get(key)?.leaseEnd(token);
   }
 
-  report(ask: ReportRequest, scope: Scope | undefined): Promise<string> {
-    return this.reports(ask, scope);
+  report(ask: ReportRequest, asker: ReportAsker): Promise<string> {
+    return this.reports(ask, asker);
   }
 
   count(happening: Happening, transport: Transport): void {
@@ -266,12 +268,16 @@ export class NodeHost implements SessionHost {
     });
   }
 
-  /** The sums that were counted so far, once they are stored. */
-  readMetrics() {
-    return this.batch.ask(() => {
-      this.metrics.storeNow();
-      return this.metrics.read();
-    });
+  /** The size of the log that commits go to; undefined if there is none. */
+  get logBytes(): number | undefined {
+    return this.#store.logBytes();
+  }
+
+  /** The sums that were counted so far, once they are stored. Rejects while nothing can be. */
+  readMetrics(): Promise<MeterReading> {
+    // A commit that fails would take back what others have done in its batch.
+    if (!this.#isWell) return Promise.reject(new Error("nothing can be stored"));
+    return this.batch.ask(() => this.metrics.readToReport());
   }
 
   #lookForRoom(): void {
@@ -286,8 +292,36 @@ export class NodeHost implements SessionHost {
     return this.#context;
   }
 
+  /** Stores the sums on their own, so that no batch fails because of them. Not in a batch. */
   #storeMetrics(): void {
-    this.metrics.storeNow();
+    const { metrics } = this;
+    if (!this.#isWell) metrics.storeLater();
+    else {
+      metrics.storeNow();
+      // Otherwise they are part of the next commit.
+      if (this.#isClean && metrics.hasChanges && this.#commitAlone((rows) => metrics.write(rows))) metrics.committed();
+    }
+  }
+
+  /** Whether the batch has changed nothing so far. */
+  get #isClean(): boolean {
+    return !this.keys.hasChanges && !this.sessions.hasChanges;
+  }
+
+  /** One commit beside the batches. If it fails, false, and nothing else is stored until one works. */
+  #commitAlone(write: (rows: Rows) => void): boolean {
+    try {
+      this.#store.commit(write);
+      return true;
+    } catch (error) {
+      this.log("error", "commit_failed", { error: String(error) });
+      this.#isWell = false;
+      this.metrics.takeBack();
+      // What is due would fail, too.
+      this.#timers.pause();
+      this.#tryLater();
+      return false;
+    }
   }
 
   /** For each session the keys on which it has something. */
@@ -344,13 +378,12 @@ export class NodeHost implements SessionHost {
 
   #commit(): void {
     const { keys, sessions, metrics } = this;
-    const hasChanges = keys.hasChanges || sessions.hasChanges || metrics.hasChanges || this.#isTrying;
+    const hasChanges = keys.hasChanges || sessions.hasChanges || metrics.hasChanges;
     if (hasChanges) {
       this.#store.commit((rows) => {
         keys.write(rows);
         sessions.write(rows);
         metrics.write(rows);
-        if (this.#isTrying) rows.putValue(PROBE, String(this.now()));
       });
       keys.committed();
       metrics.committed();
@@ -358,11 +391,7 @@ export class NodeHost implements SessionHost {
     sessions.committed();
     if (this.#isRecovering) this.#gone.clear();
     this.#isRecovering = false;
-    this.#isTrying = false;
-    if (this.#isWell || !hasChanges) return;
-    this.log("warn", "storage_works_again");
-    this.#isWell = true;
-    this.batch.enter(() => this.#recover());
+    if (!this.#isWell && hasChanges) this.#worksAgain();
   }
 
   /**
@@ -383,7 +412,6 @@ export class NodeHost implements SessionHost {
       return false;
     }
     this.#isWell = false;
-    this.#isTrying = false;
     try {
       this.metrics.takeBack();
       const keysOf = this.#keysBySession(this.keys.takeBack());
@@ -407,17 +435,23 @@ export class NodeHost implements SessionHost {
     if (lost) this.#gone.set(lost.name, lost);
   }
 
+  /** Tries a commit that belongs to no client: those that ask at that time lose nothing if it fails. */
   #tryLater(): void {
     if (this.#isTryPlanned) return;
     this.#isTryPlanned = true;
     this.after(TRY_AGAIN_MS, () => {
       this.#isTryPlanned = false;
       if (this.#isWell) return;
-      this.batch.enter(() => {
-        this.#isTrying = true;
-      });
-      this.#tryLater();
+      // If there are changes, the commit of their batch is a try.
+      if (!this.#isClean) this.#tryLater();
+      else if (this.#commitAlone((rows) => rows.putValue(PROBE, String(this.now())))) this.#worksAgain();
     });
+  }
+
+  #worksAgain(): void {
+    this.log("warn", "storage_works_again");
+    this.#isWell = true;
+    this.batch.enter(() => this.#recover());
   }
 
   /** Goes on from what is stored: at the start, and once commits work again. Part of a batch. */

@@ -48,13 +48,24 @@ export interface KeysParts {
 }
 
 type KeyCounts = Pick<KeyView, "limit" | "holderCount" | "waiters">;
+type PruneTimes = Pick<CommandContext, "now" | "gcMaxIdleMs">;
+
+/** What is kept in memory of a key that was used once and is free, as most keys stay. */
+interface Remains {
+  readonly limit: number;
+  readonly lastFence: bigint;
+  readonly lastActivity: number;
+  readonly dueAt: number;
+  /** What its engine can be made of again; undefined if that can be read. */
+  readonly stored: StoredKey | undefined;
+}
 
 /** One key in memory. */
 export class Key implements Timed {
   readonly name: string;
   #engine: KeyEngine | undefined;
-  /** Of a key that was used once and is free, which most keys stay: what its engine can be made of again. */
-  #remains: { readonly stored: StoredKey; readonly dueAt: number } | undefined;
+  /** While there are remains, an engine is there only to be looked at. */
+  #remains: Remains | undefined;
   #isUsedAgain = false;
   /** Of its row; 0 while it has none. */
   id = 0;
@@ -82,15 +93,17 @@ export class Key implements Timed {
   }
 
   get engine(): KeyEngine {
-    if (this.#engine) return this.#engine;
-    this.#engine = new KeyEngine((this.#remains as { stored: StoredKey }).stored);
-    this.#remains = undefined;
+    if (!this.#engine) {
+      const stored = this.#remains?.stored ?? this.#keys.read(this);
+      this.#engine = new KeyEngine(stored);
+      this.#first = stored.slots[0];
+    }
     return this.#engine;
   }
 
   /** False for a key that was used once and is free. */
   get isInUse(): boolean {
-    return this.#engine !== undefined;
+    return this.#remains === undefined;
   }
 
   /** The sessions that hold something here or wait for it. */
@@ -104,10 +117,38 @@ export class Key implements Timed {
   }
 
   /** Undefined if the key counts as deleted. */
-  countsAt(times: { readonly now: number; readonly gcMaxIdleMs: number }): KeyCounts | undefined {
-    if (!this.#remains) return this.engine.isPrunable(times) ? undefined : this.engine.counts;
-    const { limit, lastActivity } = this.#remains.stored;
-    return times.now - lastActivity > times.gcMaxIdleMs ? undefined : { limit, holderCount: 0, waiters: 0 };
+  countsAt(times: PruneTimes): KeyCounts | undefined {
+    if (this.isPrunable(times)) return undefined;
+    return this.#remains ? { limit: this.#remains.limit, holderCount: 0, waiters: 0 } : this.engine.counts;
+  }
+
+  isPrunable(times: PruneTimes): boolean {
+    if (!this.#remains) return this.engine.isPrunable(times);
+    return times.now - this.#remains.lastActivity > times.gcMaxIdleMs;
+  }
+
+  /** A session has yet to be told how its wait ended. */
+  get hasNews(): boolean {
+    return !this.#remains && this.engine.hasNews;
+  }
+
+  get lastFence(): bigint {
+    return this.#remains?.lastFence ?? this.engine.lastFence;
+  }
+
+  /** A command has changed it. */
+  changed(): void {
+    this.#remains = undefined;
+  }
+
+  /** A command was carried out. The engine goes again if there are still remains. */
+  rest(): void {
+    if (this.#remains) this.#dropEngine();
+  }
+
+  /** Undefined if the token is not held. */
+  leaseEnd(token: string): number | undefined {
+    return this.#remains ? undefined : this.engine.leaseEnd(token);
   }
 
   /** Its changes are durable. The engine of a key that is free after its first use goes: it takes 2 kB. */
@@ -115,13 +156,20 @@ export class Key implements Timed {
     if (this.#isUsedAgain) return;
     const stored = this.engine.remains;
     if (!stored) return;
-    this.#remains = { stored, dueAt: this.dueAt };
-    this.#engine = undefined;
+    const { limit, fence: lastFence, lastActivity } = stored;
+    const kept = this.#keys.isVolatile ? stored : undefined;
+    this.#remains = { limit, lastFence, lastActivity, dueAt: this.dueAt, stored: kept };
+    this.#dropEngine();
     this.#isUsedAgain = true;
   }
 
   fire(): void {
     if (!this.isDeleted) this.#keys.wake(this);
+  }
+
+  #dropEngine(): void {
+    this.#engine = undefined;
+    this.#first = undefined;
   }
 
   /** Continues from what is stored. */
@@ -166,7 +214,7 @@ export class Key implements Timed {
 export class Keys {
   readonly #parts: KeysParts;
   readonly #byName = new Map<string, Key>();
-  /** Those that nobody holds or waits for, longest idle first; kept only if keys are limited. */
+  /** Keys without holders and waiters, longest idle first; kept only if keys are limited. */
   readonly #idle = new Set<Key>();
   /** Of the batch. New ones for each: V8 lets a set that was cleared grow where only a full garbage collection comes by. */
   #changed = new Set<Key>();
@@ -185,6 +233,17 @@ export class Keys {
 
   get size(): number {
     return this.#byName.size;
+  }
+
+  get isVolatile(): boolean {
+    return this.#parts.store.isVolatile;
+  }
+
+  /** A key of which nothing has changed since the last commit. */
+  read(key: Key): StoredKey {
+    const stored = this.#parts.store.loadKey(key.id);
+    if (!stored) throw new Error(`key ${JSON.stringify(key.name)} is not stored`);
+    return stored;
   }
 
   get(name: string): Key | undefined {
@@ -239,7 +298,7 @@ export class Keys {
   /** Lets time pass for a key; deletes it if it has been idle for long enough. */
   wake(key: Key): void {
     const context = this.#parts.context();
-    this.run(key, (engine) => engine.tick(context));
+    if (key.isInUse) this.run(key, (engine) => engine.tick(context));
     this.#deleteIfPrunable(key, context);
   }
 
@@ -250,7 +309,7 @@ export class Keys {
   /** Writes everything that has changed since the last commit. */
   write(rows: Rows): void {
     for (const key of this.#changed) {
-      if (this.#parts.store.isVolatile) {
+      if (this.isVolatile) {
         key.engine.takeChanges();
         continue;
       }
@@ -261,8 +320,25 @@ export class Keys {
       }
       key.write(rows, { isNew });
     }
-    for (const { id, hasParts } of this.#deleted) if (id > 0) rows.deleteKey(id, { hasParts });
+    this.#writeDeleted(rows);
     if (this.#isMarkChanged) rows.putValue(FENCE_MARK, this.#markHex);
+  }
+
+  /** Keys that were created one after the other are usually pruned together: their rows go with one statement. */
+  #writeDeleted(rows: Rows): void {
+    const ids: number[] = [];
+    for (const { id, hasParts } of this.#deleted) {
+      if (id === 0) continue;
+      ids.push(id);
+      if (hasParts) rows.deleteParts(id);
+    }
+    ids.sort((one, other) => one - other);
+    for (let at = 0; at < ids.length; ) {
+      const first = ids[at] as number;
+      let last = first;
+      for (at += 1; ids[at] === last + 1; at += 1) last += 1;
+      rows.deleteKeys(first, last);
+    }
   }
 
   /** What was written is durable. */
@@ -309,15 +385,15 @@ export class Keys {
     if (maxLocks === 0 || this.size < maxLocks) return true;
     for (const key of this.#idle) {
       if (this.#deleteIfPrunable(key, context)) return true;
-      // Those behind it have been idle for less long. One with news is kept, and keeps nobody else.
-      if (!key.engine.isPrunable(context)) return false;
+      // Those behind it have been idle for less long. One with news is only skipped.
+      if (!key.isPrunable(context)) return false;
     }
     return false;
   }
 
   #deleteIfPrunable(key: Key, context: CommandContext): boolean {
-    if (!key.engine.isPrunable(context) || key.engine.hasNews || this.#byName.get(key.name) !== key) return false;
-    this.#setMark(key.engine.lastFence);
+    if (!key.isPrunable(context) || key.hasNews || this.#byName.get(key.name) !== key) return false;
+    this.#setMark(key.lastFence);
     key.isDeleted = true;
     this.#byName.delete(key.name);
     this.#idle.delete(key);
@@ -331,6 +407,7 @@ export class Keys {
   #spread(key: Key): void {
     const { engine } = key;
     if (engine.hasChanges) {
+      key.changed();
       this.#changed.add(key);
       this.#noteIdle(key);
     }
@@ -338,6 +415,7 @@ export class Keys {
     const observations = engine.takeObservations();
     if (observations.length > 0) this.#parts.observed(key, observations);
     for (const event of engine.takeEvents()) this.#parts.tell(key, event);
+    key.rest();
   }
 
   #noteIdle(key: Key): void {

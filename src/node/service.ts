@@ -1,6 +1,7 @@
-import type { KeyView } from "../core/engine/index.ts";
+import type { KeyCommandOf, KeyOutcomeOf, KeyView } from "../core/engine/index.ts";
 import type {
   Claim,
+  DirectCommand,
   Directory,
   Gauges,
   Group,
@@ -11,9 +12,13 @@ import type {
   Service,
   Sockets,
 } from "../service.ts";
-import { pageOf, totalsOf } from "./directory.ts";
+import { PageReader, totalsOf } from "./directory.ts";
 import type { NodeHost } from "./host.ts";
 import { RateLimiter } from "./rate-limit.ts";
+import { SharedAnswers } from "./shared-answers.ts";
+
+/** Names that one command looks at: about a millisecond of work. */
+const NAMES_AT_ONCE = 500;
 
 /** What of the service lives outside the host. */
 export interface Outside {
@@ -25,6 +30,7 @@ export interface Outside {
 export function serviceOf(host: NodeHost, { sockets, group }: Outside): Service {
   const { batch, config, log, metrics } = host;
   const limiter = new RateLimiter(config);
+  const answers = new SharedAnswers((callback) => batch.afterBatch(callback));
   return {
     config: { ok: true, config },
     log,
@@ -40,30 +46,18 @@ export function serviceOf(host: NodeHost, { sockets, group }: Outside): Service 
     group,
     retryAfter: async (address) => limiter.retryAfter(address, host.now()),
     isReady: async () => host.isWell,
-    share: sharing(batch.afterBatch.bind(batch)),
-  };
-}
-
-/** Equal questions of one batch share an answer, which is found after the batch: it is never older than the question. */
-function sharing(afterBatch: (callback: () => void) => void): Service["share"] {
-  const asked = new Map<string, Promise<unknown>>();
-  return <Answer>(question: string, find: () => Promise<Answer>) => {
-    const shared = asked.get(question) as Promise<Answer> | undefined;
-    if (shared) return shared;
-    const { promise, resolve } = Promise.withResolvers<Answer>();
-    asked.set(question, promise);
-    afterBatch(() => {
-      asked.delete(question);
-      resolve(find());
-    });
-    return promise;
+    share: (question, find, address) => answers.share(question, find, address),
   };
 }
 
 function keysOf(host: NodeHost): Keys {
   const { batch, keys, claims } = host;
   return {
-    ask: (key, command) => batch.ask(() => keys.ask(key, command)),
+    ask: async <Type extends DirectCommand["type"]>(key: string, command: KeyCommandOf<Type>) => {
+      const outcome = await batch.ask(() => keys.ask(key, command));
+      // The commit may have taken longer than the new lease.
+      return isEnded(outcome, host.now()) ? ({ status: "not_held" } as KeyOutcomeOf<Type>) : outcome;
+    },
     claim: (key, claim: Claim, signal) => claims.make(key, claim, signal),
     steal: (key, fence) =>
       batch.ask(() => {
@@ -77,6 +71,12 @@ function keysOf(host: NodeHost): Keys {
         return found && history && current ? { ...found, history: host.histories.of(current, host.now()) } : found;
       }),
   };
+}
+
+function isEnded(outcome: KeyOutcomeOf<DirectCommand["type"]>, now: number): boolean {
+  return (
+    outcome !== undefined && "status" in outcome && outcome.status === "refreshed" && outcome.hold.expiresAt <= now
+  );
 }
 
 function restOf({ batch, sessions }: NodeHost): RestSessions {
@@ -110,11 +110,31 @@ function directoryOf(host: NodeHost): Directory {
   const { batch, keys, names, sessions } = host;
   const looking = { names, report: (name: string, detail: boolean) => reportOf(host, name, detail) };
   return {
-    page: (range) => batch.ask(() => ({ sessions: sessions.byTransport, ...pageOf(range, looking) })),
+    page: async (range) => {
+      let reader: PageReader | undefined;
+      const read = () => {
+        batch.takesLong();
+        reader ??= new PageReader(range, looking);
+        const isMoreLeft = reader.read(NAMES_AT_ONCE);
+        return isMoreLeft ? undefined : { sessions: sessions.byTransport, ...reader.page };
+      };
+      for (;;) {
+        const page = await batch.ask(read);
+        if (page) return page;
+      }
+    },
     gauges: () =>
       batch.ask((): Gauges => {
         const { keys: count, ...byState } = totalsOf(keys, { now: host.now(), gcMaxIdleMs: host.config.gcMaxIdleMs });
-        return { sessions: sessions.byTransport, keys: count, keysSampled: count, isEstimate: false, byState };
+        const { logBytes } = host;
+        return {
+          sessions: sessions.byTransport,
+          keys: count,
+          keysSampled: count,
+          isEstimate: false,
+          byState,
+          logBytes,
+        };
       }),
   };
 }

@@ -1,9 +1,7 @@
 /** `npm run deploy`: never open by accident. Nothing here asks Cloudflare anything. */
-import { execFile, execFileSync } from "node:child_process";
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import {
   addressIn,
@@ -20,10 +18,9 @@ import {
 } from "../../scripts/deploy-plan.ts";
 import { readWranglerConfig } from "../../scripts/dev-config.ts";
 import { VARIABLES } from "../../src/core/config/config.ts";
-import { startCloudflareApi } from "../support/cloudflare-api.ts";
+import { buildsEverything, deploy, PATIENTLY, ROOT, withoutWarnings } from "./deploying.ts";
 import { temporaryDir } from "./support.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const NONE: Deployed = { status: "none" };
 const WITH_TOKEN: Deployed = { status: "deployed", secrets: ["ADMIN_TOKEN", "AUTH_TOKEN"] };
 const WITHOUT: Deployed = { status: "deployed", secrets: ["ADMIN_TOKEN"] };
@@ -180,74 +177,16 @@ describe("after a deployment", () => {
   });
 });
 
-/** wrangler bundles the Worker, which takes seconds, and much longer on a busy machine. */
-const PATIENTLY = { timeout: 300_000 };
-
 describe("npm run deploy", PATIENTLY, () => {
-  const OFFLINE_ENV = { CLOUDFLARE_CF_FETCH_ENABLED: "false", CLOUDFLARE_API_TOKEN: "", AUTH_TOKEN: "" };
-  const deploy = (...args: string[]) => deployWith({}, ...args);
-  const deployWith = async (env: Readonly<Record<string, string>>, ...args: string[]) => {
-    const running = promisify(execFile)("npm", ["run", "--silent", "deploy", "--", ...args], {
-      cwd: ROOT,
-      env: { ...process.env, ...OFFLINE_ENV, NO_COLOR: "1", CI: "1", ...env },
-    });
-    running.child.stdin?.end();
-    return running.then(
-      ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-      ({ code, stdout, stderr }: { code: number; stdout: string; stderr: string }) => ({ code, stdout, stderr }),
-    );
-  };
-  test.each([
-    ["", "the service itself"],
-    ["staging", "its staging environment"],
-  ])("--dry-run --env=%j builds %s with every object, and publishes nothing", async (environment) => {
-    const secrets = join(temporaryDir(), "secrets");
-    writeFileSync(secrets, "AUTH_TOKEN=s3cret\n");
-    const { code, stdout, stderr } = await deploy("--dry-run", `--env=${environment}`, "--secrets-file", secrets);
-    expect({ code, stderr: stderr.replaceAll(/^npm warn.*\n/gm, "") }).toEqual({ code: 0, stderr: "" });
-    for (const name of ["KEY", "SESSION", "HTTP_SESSION", "DIRECTORY", "METRICS", "RATE_LIMIT", "RELAY", "AUTH_TOKEN"])
-      expect(stdout).toContain(`env.${name} (`);
-    expect(stdout).toContain("dry run: everything is ready to be published, and nothing was\n");
-    expect(stdout).not.toContain("s3cret");
-  });
-
-  test("refuses to publish an open service, publishes one with a token that it makes, and then again as it is", async () => {
-    await using api = await startCloudflareApi();
-    const file = join(temporaryDir(), "secrets");
-    writeFileSync(file, "");
-    const refused = await deployWith(api.env, "--secrets-file", file);
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("deploy: without AUTH_TOKEN, anybody") });
-    expect(api.secrets).toBeUndefined();
-
-    const made = await deployWith(api.env, "--secrets-file", file, "--make-token");
-    expect(made, made.stderr).toMatchObject({ code: 0 });
-    const { AUTH_TOKEN = "" } = api.secrets ?? {};
-    expect(AUTH_TOKEN).toMatch(/^[0-9a-f]{64}$/);
-    expect(readFileSync(file, "utf8")).toBe(`AUTH_TOKEN=${AUTH_TOKEN}\n`);
-    expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(made.stdout).toContain("  address   https://holdfast.ada.workers.dev\n");
-    expect(made.stdout).toContain(`< ${file} | cut -d= -f2-)" https://holdfast.ada.workers.dev/v1/stats\n`);
-    expect(made.stdout).toContain("  console   https://holdfast.ada.workers.dev/\n");
-    expect(made.stdout + made.stderr).not.toContain(AUTH_TOKEN);
-
-    writeFileSync(file, "");
-    const again = await deployWith(api.env, "--secrets-file", file);
-    expect(again, again.stderr).toMatchObject({
-      code: 0,
-      stdout: expect.stringContaining("the one that the Worker has"),
-    });
-    expect(api.secrets).toEqual({ AUTH_TOKEN });
-  });
+  test("--dry-run builds the service with every object, and publishes nothing", () => buildsEverything(""));
 
   test("without a token and without --open publishes nothing, and says what to do in one line", async () => {
     const none = join(temporaryDir(), "none");
     writeFileSync(none, "ADMIN_TOKEN=x\n");
-    const refused = await deploy("--dry-run", "--secrets-file", none);
+    const refused = await deploy({}, "--dry-run", "--secrets-file", none);
     expect(refused).toMatchObject({ code: 1, stdout: "" });
-    expect(refused.stderr.replaceAll(/^npm warn.*\n/gm, "")).toMatch(
-      /^deploy: without AUTH_TOKEN[^\n]+--open[^\n]+\n$/,
-    );
-    expect(await deploy("--env", "nowhere")).toMatchObject({
+    expect(withoutWarnings(refused.stderr)).toMatch(/^deploy: without AUTH_TOKEN[^\n]+--open[^\n]+\n$/);
+    expect(await deploy({}, "--env", "nowhere")).toMatchObject({
       code: 2,
       stderr: expect.stringContaining("--env nowhere is not in wrangler.toml, which has: staging"),
     });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, vi } from "vitest";
 import type { AcquireOutcome, EnqueueOutcome, PickUpOutcome, WaitOutcome } from "../../src/core/engine/index.ts";
 import { contract, type Harness, type Outcome, type Refusal, type Session } from "../contract/contract.ts";
 import { type FakeSession, scriptSessions } from "./listeners.ts";
-import { fresh, keyStub } from "./support.ts";
+import { askKey, fresh, keyStub } from "./support.ts";
 
 const DEFAULT_LEASE = 33;
 
@@ -33,10 +33,10 @@ class KeySession implements Session, FakeSession {
     const command = { session: this.#name, request, limit, leaseSeconds, waitMs: waitSeconds * 1000, mayWait: true };
     const answer = this.#answerTo(request);
     signal?.addEventListener("abort", () => {
-      void keyStub(key).cancel(request);
+      void askKey(keyStub(key), { type: "cancel", request });
       this.#settle(request, { status: "cancelled" });
     });
-    return this.#outcome(await keyStub(key).acquire(command), "ok", request, answer);
+    return this.#outcome(await askKey(keyStub(key), { type: "acquire", command }), "ok", request, answer);
   }
 
   async enqueue(
@@ -45,7 +45,10 @@ class KeySession implements Session, FakeSession {
   ): Promise<Outcome> {
     this.#keys.add(key);
     const request = fresh("request");
-    const outcome = await keyStub(key).enqueue({ session: this.#name, request, limit, leaseSeconds });
+    const outcome = await askKey(keyStub(key), {
+      type: "enqueue",
+      command: { session: this.#name, request, limit, leaseSeconds },
+    });
     return outcome.status === "queued" ? { status: "queued" } : this.#outcome(outcome, "acquired");
   }
 
@@ -53,16 +56,16 @@ class KeySession implements Session, FakeSession {
     const request = fresh("request");
     const answer = this.#answerTo(request);
     const command = { session: this.#name, request, waitMs: waitSeconds * 1000, mayWait: true };
-    return this.#outcome(await keyStub(key).wait(command), "ok", request, answer);
+    return this.#outcome(await askKey(keyStub(key), { type: "wait", command }), "ok", request, answer);
   }
 
   async release(key: string, token: string) {
-    const { status } = await keyStub(key).release(token, this.#name);
+    const { status } = await askKey(keyStub(key), { type: "release", token, session: this.#name });
     return { status: status === "released" ? "ok" : "error" } as const;
   }
 
   async renew(key: string, token: string, leaseSeconds = DEFAULT_LEASE) {
-    const outcome = await keyStub(key).renew(token, leaseSeconds);
+    const outcome = await askKey(keyStub(key), { type: "renew", token, leaseSeconds });
     if (outcome.status === "not_held") return { status: "error" } as const;
     return { status: "ok", lease: outcome.leaseSeconds } as const;
   }
@@ -73,13 +76,15 @@ class KeySession implements Session, FakeSession {
 
   async end(): Promise<void> {
     scripts.delete(this.#name);
-    for (const key of this.#keys) await keyStub(key).leave(this.#name, { keepsReported: false });
+    for (const key of this.#keys)
+      await askKey(keyStub(key), { type: "leave", session: this.#name, keepsReported: false });
   }
 
   async deliver({ key, request, kind }: Parameters<FakeSession["deliver"]>[0]) {
     if (kind === "promoted") return "noted" as const;
     if (!this.#waiting.has(request)) return "gone" as const;
-    const outcome: PickUpOutcome = kind === "granted" ? await keyStub(key).pickUp(request) : { status: kind };
+    const outcome: PickUpOutcome =
+      kind === "granted" ? await askKey(keyStub(key), { type: "pickUp", request }) : { status: kind };
     this.#settle(request, this.#final(outcome, "ok"));
     return "taken" as const;
   }

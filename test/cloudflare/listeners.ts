@@ -2,7 +2,7 @@ import { vi } from "vitest";
 import { SessionObject } from "../../src/cloudflare/session/session-object.ts";
 import type { NoticeAnswer } from "../../src/core/engine/index.ts";
 import type { Loss, Notice, Want } from "../../src/core/session/effects.ts";
-import { grantedToken, keyStub } from "./support.ts";
+import { askKey, grantedToken, keyStub } from "./support.ts";
 
 export interface FakeSession {
   deliver(notice: Notice): NoticeAnswer | Promise<NoticeAnswer>;
@@ -18,7 +18,7 @@ export function scriptSessions(): Map<string, FakeSession> {
   const scripts = new Map<string, FakeSession>();
   const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
   vi.spyOn(SessionObject.prototype, "deliver").mockImplementation(async function (this: SessionObject, notice) {
-    return (await scripts.get(nameOf(this))?.deliver(notice)) ?? "gone";
+    return { answer: (await scripts.get(nameOf(this))?.deliver(notice)) ?? "gone" };
   });
   vi.spyOn(SessionObject.prototype, "lose").mockImplementation(async function (this: SessionObject, loss) {
     scripts.get(nameOf(this))?.lose?.(loss);
@@ -34,7 +34,7 @@ export function eager(key: string, name: string, granted: string[]): FakeSession
   return {
     async deliver({ request, kind }): Promise<NoticeAnswer> {
       if (kind !== "granted") return "taken";
-      granted.push(`${name}:${grantedToken(await keyStub(key).pickUp(request))}`);
+      granted.push(`${name}:${grantedToken(await askKey(keyStub(key), { type: "pickUp", request }))}`);
       return "taken";
     },
   };

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { keyObject, objectsOf } from "../../src/cloudflare/placement.ts";
-import { command, fresh, grantedToken, keyStub } from "./support.ts";
+import { askKey, command, fresh, grantedToken, keyStub } from "./support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -23,8 +23,10 @@ describe("a key", () => {
 
   it("works on the real runtime with a hint, and stays the object that it is without one", async () => {
     const key = fresh("eu/key");
-    const token = grantedToken(await keyObject(placed({ LOCATION_HINTS: "eu/=weur" }), key).acquire(command()));
-    expect(await keyStub(key).release(token, "")).toMatchObject({ status: "released" });
+    const token = grantedToken(
+      await askKey(keyObject(placed({ LOCATION_HINTS: "eu/=weur" }), key), { type: "acquire", command: command() }),
+    );
+    expect(await askKey(keyStub(key), { type: "release", token, session: "" })).toMatchObject({ status: "released" });
   });
 });
 

@@ -25,7 +25,7 @@ type BucketStub = ReturnType<typeof bucket>;
 
 /** How many of so many requests at the same moment are allowed. */
 async function allowed(stub: BucketStub, requests: number, rate: number, burst = 0): Promise<number> {
-  const takes: Take[] = await Promise.all(Array.from({ length: requests }, () => stub.take(rate, burst)));
+  const takes: Take[] = await Promise.all(Array.from({ length: requests }, () => stub.take({ rate, burst })));
   return takes.filter(({ isAllowed }) => isAllowed).length;
 }
 
@@ -64,10 +64,10 @@ describe("a bucket", () => {
     const stub = bucket();
     expect(await allowed(stub, 3, 4, 2)).toBe(2);
     pass(249);
-    expect(await stub.take(4, 2)).toEqual({ isAllowed: false, retryAfterS: 1 });
+    expect(await stub.take({ rate: 4, burst: 2 })).toEqual({ isAllowed: false, retryAfterS: 1 });
     pass(1);
-    expect(await stub.take(4, 2)).toEqual({ isAllowed: true });
-    expect(await stub.take(4, 2)).toEqual({ isAllowed: false, retryAfterS: 1 });
+    expect(await stub.take({ rate: 4, burst: 2 })).toEqual({ isAllowed: true });
+    expect(await stub.take({ rate: 4, burst: 2 })).toEqual({ isAllowed: false, retryAfterS: 1 });
   });
 
   it("loses nothing to requests that are refused", async () => {
@@ -75,28 +75,28 @@ describe("a bucket", () => {
     await allowed(stub, 1, 1);
     for (let n = 0; n < 99; n++) {
       pass(10);
-      expect((await stub.take(1, 0)).isAllowed).toBe(false);
+      expect((await stub.take({ rate: 1, burst: 0 })).isAllowed).toBe(false);
     }
     pass(10);
-    expect((await stub.take(1, 0)).isAllowed).toBe(true);
+    expect((await stub.take({ rate: 1, burst: 0 })).isAllowed).toBe(true);
   });
 
   it("keeps its promise of when to come back", async () => {
     const stub = bucket();
     await allowed(stub, 2, 1, 2);
-    const refusal = await stub.take(1, 2);
+    const refusal = await stub.take({ rate: 1, burst: 2 });
     if (refusal.isAllowed) throw new Error("not refused");
     pass(refusal.retryAfterS * 1000);
-    expect((await stub.take(1, 2)).isAllowed).toBe(true);
+    expect((await stub.take({ rate: 1, burst: 2 })).isAllowed).toBe(true);
   });
 
   it("takes no notice of a clock that is set back", async () => {
     const stub = bucket();
     await allowed(stub, 2, 1, 2);
     pass(-3_600_000);
-    expect((await stub.take(1, 2)).isAllowed).toBe(false);
+    expect((await stub.take({ rate: 1, burst: 2 })).isAllowed).toBe(false);
     pass(1000);
-    expect((await stub.take(1, 2)).isAllowed).toBe(true);
+    expect((await stub.take({ rate: 1, burst: 2 })).isAllowed).toBe(true);
   });
 });
 
@@ -123,7 +123,7 @@ describe("a bucket's row", () => {
     await allowed(stub, 30, 2, 30);
     await runInDurableObject(stub, async (object, { storage }) => {
       const put = vi.spyOn(storage, "put");
-      for (let n = 0; n < 20; n++) object.take(2, 30);
+      for (let n = 0; n < 20; n++) object.take({ rate: 2, burst: 30 });
       expect(put).not.toHaveBeenCalled();
       put.mockRestore();
     });

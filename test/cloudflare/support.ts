@@ -2,6 +2,8 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { vi } from "vitest";
 import { allDirectories, directoryOfKey } from "../../src/cloudflare/calls/directories.ts";
+import type { KeyObjectCommand, KeyObjectOutcomeOf } from "../../src/cloudflare/calls/key-calls.ts";
+import type { KeyObject } from "../../src/cloudflare/key/key-object.ts";
 import { KeyStore } from "../../src/cloudflare/key/rows.ts";
 import { CloudflareService } from "../../src/cloudflare/service/cloudflare-service.ts";
 import type { AcquireCommand } from "../../src/core/engine/index.ts";
@@ -173,6 +175,15 @@ export function tokenOf(line: string): string {
 /** The object of a key. */
 export function keyStub(key: string) {
   return env.KEY.getByName(key);
+}
+
+/** Has a key carry out a command, and resolves with its outcome. */
+export async function askKey<Command extends KeyObjectCommand>(
+  key: DurableObjectStub<KeyObject> | KeyObject,
+  command: Command,
+): Promise<KeyObjectOutcomeOf<Command["type"]>> {
+  const { outcome } = await (key as KeyObject).command(command);
+  return outcome as KeyObjectOutcomeOf<Command["type"]>;
 }
 
 /** Whether the directory lists the key. */

@@ -115,12 +115,12 @@ describe("a key that nobody asks for", () => {
     const world = new World({ GC_MAX_IDLE_S: "1", GC_INTERVAL_S: "1" });
     const { runtime, host } = world;
     const ann = world.connect();
-    const added: string[] = [];
+    let named = 0;
     const { names } = host;
     const { removed } = names;
-    names.removed = (name) => {
-      added.push(name);
-      removed.call(names, name);
+    names.removed = () => {
+      named += 1;
+      removed.call(names);
     };
     for (let key = 0; key < 100; key += 1) {
       ann.ask("l", `k${key}`, "10 1");
@@ -128,7 +128,7 @@ describe("a key that nobody asks for", () => {
     }
     runtime.advance(10_000);
     expect(host.keys.size).toBe(0);
-    expect(new Set(added).size).toBe(100);
+    expect(named).toBe(100);
     expect(names.inOrder).toEqual([]);
   });
 

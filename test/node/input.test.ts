@@ -120,4 +120,118 @@ describe("input of one connection", () => {
     expect(ann.lines.length).toBe(401);
     expect(ann.closedWith).toBeDefined();
   });
+
+  it("that is a hundred thousand signs of life in one turn is paused, and leaves others their turn", () => {
+    const world = new World();
+    const { runtime } = world;
+    const [ann, ben] = [world.connect(), world.connect()];
+    runtime.settle();
+    ann.connection?.inputEnded();
+    for (let count = 0; count < 100_000; count += 1) {
+      if (count % 2 === 0) ann.connection?.heard();
+      else ann.connection?.inputEnded();
+    }
+    expect(ann.isPaused).toBe(true);
+    expect(world.host.batch.backlog).toBe(0);
+    ben.ask("ping");
+    runtime.endTurn();
+    expect(ben.last).toBe("ok");
+    expect(world.host.batch.backlog).toBeLessThan(10);
+  });
+
+  it("that comes in messages of one byte is paused, and all of it counts", () => {
+    const world = new World();
+    const { runtime } = world;
+    const ann = world.connect();
+    runtime.settle();
+    const bytes = encoder.encode("ping\n_\n_\n".repeat(2_500));
+    let isPausedAfter = 0;
+    for (const [at] of bytes.entries()) {
+      ann.connection?.received(bytes.subarray(at, at + 1));
+      if (!ann.isPaused) isPausedAfter = at + 1;
+    }
+    expect(isPausedAfter).toBeLessThan(2_000);
+    runtime.settle();
+    expect(ann.lines).toEqual(Array.from({ length: 2_500 }, () => "ok"));
+    expect(ann.isPaused).toBe(false);
+  });
+
+  it("keeps its order, however long its messages are, and whatever happens in between", () => {
+    const world = new World();
+    const { runtime } = world;
+    const ann = world.connect({ transport: "tcp" });
+    runtime.settle();
+    const requests = Array.from({ length: 900 }, (_, count) => `@${count} ping\n_\n_\n`);
+    const bytes = encoder.encode(requests.join(""));
+    for (let at = 0, length = 1; at < bytes.length; at += length) {
+      length = ((at * 7_919) % 11) ** 3 + 1;
+      ann.connection?.received(bytes.subarray(at, at + length));
+      if (length % 2 === 0) ann.connection?.heard();
+    }
+    ann.connection?.inputEnded();
+    runtime.settle();
+    expect(ann.lines).toEqual(requests.map((_, count) => `@${count} ok`));
+    expect(ann.closedWith).toBeDefined();
+  });
+
+  it("does not pile up while a batch has no time left: what is not taken yet is counted", () => {
+    const world = new World();
+    const { runtime } = world;
+    const [ann, ben] = [world.connect(), world.connect()];
+    runtime.settle();
+    runtime.msPerLook = 25;
+    for (let turn = 0; turn < 20; turn += 1) {
+      for (let count = 0; count < 40; count += 1) ann.ask("ping", "x".repeat(80));
+      ben.ask("ping");
+      runtime.endTurn();
+    }
+    expect(world.host.batch.backlog).toBeLessThan(10);
+    runtime.msPerLook = 0;
+    runtime.settle();
+    expect(ann.lines.length).toBe(800);
+    expect(ben.lines.length).toBe(20);
+  });
+});
+
+describe("the input of a thousand connections that flood", () => {
+  it("leaves a newcomer its turn after a bounded number of commands", () => {
+    const world = new World();
+    const { runtime } = world;
+    const flood = encoder.encode("ping\n_\n_\n".repeat(7_000));
+    const crowd = Array.from({ length: 1_000 }, () => world.connect());
+    runtime.settle();
+    const send = () => {
+      for (const client of crowd) if (!client.isPaused) client.connection?.received(flood);
+    };
+    send();
+    // Each look at the clock costs a millisecond: a batch is over after twenty long commands.
+    runtime.msPerLook = 1;
+    for (let turn = 0; turn < 60; turn += 1) runtime.endTurn();
+    const answered = () => crowd.reduce((count, { lines }) => count + lines.length, 0);
+    const before = answered();
+    const newcomer = world.connect();
+    newcomer.ask("ping");
+    for (let turn = 0; turn < 1_000 && newcomer.lines.length === 0; turn += 1) {
+      send();
+      runtime.endTurn();
+    }
+    expect(newcomer.lines).toEqual(["ok"]);
+    // A few bytes of each: a ping has nine.
+    expect(answered() - before).toBeLessThan(2 * (262_144 / 9));
+  });
+
+  it("ends a batch when its time is over, not many long commands later", () => {
+    const world = new World();
+    const { runtime } = world;
+    const flood = encoder.encode("ping\n_\n_\n".repeat(7_000));
+    const crowd = Array.from({ length: 64 }, () => world.connect());
+    runtime.settle();
+    for (const client of crowd) client.connection?.received(flood);
+    runtime.msPerLook = 10;
+    runtime.endTurn();
+    runtime.endTurn();
+    const served = crowd.filter(({ lines }) => lines.length > 0);
+    expect(served.length).toBeGreaterThan(0);
+    expect(served.length).toBeLessThan(6);
+  });
 });

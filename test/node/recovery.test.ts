@@ -25,16 +25,17 @@ describe("while nothing can be stored", () => {
 
   it("there is one try a second, however often a batch fails", () => {
     const { world, runtime, store, connect } = worldWithClients();
+    const holder = connect();
+    holder.ask("l", "held", "10 3600");
+    runtime.settle();
     for (let round = 0; round < 5; round += 1) {
       store.fails = true;
       connect().ask("l", `k${round}`, "10");
       runtime.advance(100);
       store.fails = false;
-      const well = connect();
-      runtime.settle();
-      void world.host.readMetrics();
+      holder.ask("n", "held", `${holder.token} 3600`);
       runtime.advance(50);
-      well.hangUp();
+      expect(world.host.isWell).toBe(true);
     }
     store.fails = true;
     connect().ask("l", "other", "10");
@@ -55,6 +56,76 @@ describe("while nothing can be stored", () => {
     runtime.settle();
     expect(bystander.last).toBe("ok");
     expect(bystander.closedWith).toBeUndefined();
+  });
+
+  it("a client that asks while a commit is tried keeps its socket", () => {
+    const { runtime, store, connect } = worldWithClients();
+    const [unlucky, bystander] = [connect(), connect()];
+    runtime.settle();
+    store.fails = true;
+    unlucky.ask("l", "k", "10");
+    runtime.settle();
+    const { attempts } = store;
+    for (let ms = 0; ms < 5_000; ms += 10) {
+      bystander.ask("ping");
+      runtime.advance(10, { endsTurns: false });
+      runtime.settle();
+    }
+    expect(store.attempts - attempts).toBeGreaterThan(3);
+    expect(bystander.closedWith).toBeUndefined();
+    expect(bystander.lines.length).toBe(500);
+  });
+
+  it("a client that asks when sums are due to be stored, or are asked for, keeps its socket", async () => {
+    const { world, runtime, store, connect } = worldWithClients();
+    const [holder, bystander] = [connect(), connect()];
+    holder.ask("l", "k", "10 3600");
+    runtime.settle();
+    store.fails = true;
+    const readings: Promise<string>[] = [];
+    for (let ms = 0; ms < 12_000; ms += 10) {
+      bystander.ask("ping");
+      if (ms > 6_000)
+        readings.push(
+          world.service.meter.read().then(
+            () => "read",
+            () => "rejected",
+          ),
+        );
+      runtime.advance(10, { endsTurns: false });
+      runtime.settle();
+    }
+    expect(new Set(await Promise.all(readings))).toEqual(new Set(["rejected"]));
+    expect(bystander.closedWith).toBeUndefined();
+    expect(bystander.lines.length).toBe(1_200);
+    store.fails = false;
+    runtime.advance(2_000);
+    const reading = world.service.meter.read();
+    runtime.settle();
+    expect((await reading).sums).toMatchObject({ "grants_total|lock|immediate": 1 });
+  });
+
+  it("no session is opened and none is made resumable, and that costs no one a socket", async () => {
+    const { world, runtime, store, connect } = worldWithClients();
+    const [unlucky, early, late] = [connect(), connect(), connect()];
+    early.ask("session", "_", "resume");
+    runtime.settle();
+    store.fails = true;
+    unlucky.ask("l", "k", "10");
+    runtime.settle();
+    const opening = world.service.rest.open("192.0.2.7", undefined);
+    late.ask("session", "_", "resume");
+    early.ask("session", "_", "resume");
+    runtime.settle();
+    expect(await opening).toEqual({ status: "unavailable" });
+    expect(late.lines).toEqual(["error"]);
+    expect(late.closedWith).toBeUndefined();
+    expect(early.lines).toEqual([early.lines[0], early.lines[0]]);
+    store.fails = false;
+    runtime.advance(1_000);
+    late.ask("session", "_", "resume");
+    runtime.settle();
+    expect(late.last).toMatch(/^ok [0-9a-f]{32}\./);
   });
 
   it("a client that resumes and repeats its request is not told that it has no place", async () => {

@@ -31,6 +31,33 @@ describe("a key that was used once and is free", () => {
     expect(key.isInUse).toBe(true);
   });
 
+  it("has none after others have looked at it or tried an old token", async () => {
+    const { world, ann, key, token } = usedOnce();
+    const describing = world.service.keys.describe("k", { history: true });
+    world.runtime.settle();
+    expect(await describing).toMatchObject({ holderCount: 0, history: { grants: [{ waitedMs: 0 }] } });
+    ann.ask("r", "k", token);
+    world.runtime.settle();
+    expect(ann.last).toBe("error");
+    expect(key.isInUse).toBe(false);
+  });
+
+  it("is pruned together with those beside it, and nothing else is", () => {
+    const world = new World({ GC_MAX_IDLE_S: "10", GC_INTERVAL_S: "2" });
+    const ann = world.connect();
+    for (let number = 0; number < 20; number += 1) {
+      ann.ask("l", `k${number}`, "10 60");
+      world.runtime.settle();
+      if (number % 5 > 0) ann.ask("r", `k${number}`, ann.token);
+      world.runtime.settle();
+    }
+    world.runtime.advance(13_000);
+    world.runtime.settle();
+    const held = ["k0", "k5", "k10", "k15"];
+    expect([...world.host.keys].map(({ name }) => name)).toEqual(held);
+    expect([...world.store.load().keys].map(({ name }) => name)).toEqual(held);
+  });
+
   it("keeps its engine once it is used again", () => {
     const { world, ann, key } = usedOnce();
     ann.ask("l", "k", "10");

@@ -1,15 +1,14 @@
-/** Faults planted in copies of the sources, each of which the simulation must find. */
+/** Faults planted in the sources, each of which the simulation must find. */
 import { spawn } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { build, type Plugin } from "esbuild";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Story } from "./simulation.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-/** Everything that a simulation reads. */
-const PARTS = ["src", "test/simulation", "test/session", "test/engine", "package.json"];
 const SEEDS = 10_000;
 
 export interface Fault {
@@ -46,8 +45,9 @@ export function findsAll({ host, sources, simulate }: Simulated, faults: readonl
     it.each(faults.map((fault, number) => ({ ...fault, number })))(
       "$what",
       async ({ number, ...fault }) => {
-        const copy = plant(fault, sources, join(folder, String(number)));
-        const { code, output } = await simulated(copy, host, fault.from ?? 1);
+        const program = join(folder, `${number}.mjs`);
+        await plant(fault, sources, program);
+        const { code, output } = await simulated(program, host, fault.from ?? 1);
         expect(output).toContain("npm run simulate -- --seed");
         expect(code).toBe(1);
         const seed = Number(/--seed (\d+)/.exec(output)?.[1]);
@@ -58,18 +58,27 @@ export function findsAll({ host, sources, simulate }: Simulated, faults: readonl
   });
 }
 
-/** A copy of the sources with one fault. */
-function plant({ file, code, planted }: Fault, sources: string, copy: string): string {
-  for (const part of PARTS) cpSync(join(ROOT, part), join(copy, part), { recursive: true });
-  symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
-  const path = join(copy, sources, file);
+/** Bundles the simulation with one fault in its sources. */
+async function plant({ file, code, planted }: Fault, sources: string, outfile: string): Promise<void> {
+  const path = join(ROOT, sources, file);
   const source = readFileSync(path, "utf8");
   expect(source.split(code).length, `the place of the fault in ${file}`).toBe(2);
-  writeFileSync(
-    path,
-    source.replace(code, () => planted),
-  );
-  return copy;
+  const contents = source.replace(code, () => planted);
+  const fault: Plugin = {
+    name: "fault",
+    setup: ({ onLoad }) =>
+      onLoad({ filter: /\.ts$/ }, (args) => (args.path === path ? { contents, loader: "ts" } : undefined)),
+  };
+  const entryPoints = [join(ROOT, "test/simulation/run.ts")];
+  await build({
+    entryPoints,
+    outfile,
+    plugins: [fault],
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node22",
+  });
 }
 
 interface Run {
@@ -77,9 +86,8 @@ interface Run {
   readonly output: string;
 }
 
-function simulated(copy: string, host: string, from: number): Promise<Run> {
-  const given = ["test/simulation/run.ts", "--host", host, "--from", String(from), "--seeds", String(SEEDS)];
-  const run = spawn(process.execPath, given, { cwd: copy });
+function simulated(program: string, host: string, from: number): Promise<Run> {
+  const run = spawn(process.execPath, [program, "--host", host, "--from", String(from), "--seeds", String(SEEDS)]);
   let output = "";
   for (const stream of [run.stdout, run.stderr]) stream.on("data", (data) => (output += data));
   return new Promise((resolve) => run.on("close", (code) => resolve({ code, output })));

@@ -1,8 +1,8 @@
 import { hash } from "../../core/hash.ts";
 import type { Labels } from "../../core/key/history.ts";
-import { sessionlessProtocolOf } from "../../core/session-names.ts";
+import { kindOfSession, sessionlessProtocolOf } from "../../core/session-names.ts";
 import type { DirectoryObject } from "../directory/directory-object.ts";
-import type { Env } from "../env.ts";
+import { configOf, type Env } from "../env.ts";
 import { objectsOf } from "../placement.ts";
 
 type DirectoryStub = DurableObjectStub<DirectoryObject>;
@@ -18,9 +18,18 @@ export function directoryOfKey(env: Env, key: string): DirectoryStub {
   return shard(env, hash(key) % SHARDS);
 }
 
-/** The shard that counts the sessions of this client address. */
-export function directoryOfAddress(env: Env, address: string): DirectoryStub {
-  return shard(env, hash(address) % SHARDS);
+/**
+ * The shard that counts a session. With a cap per address, one shard counts all sessions of an address; otherwise names
+ * spread them evenly, however many share an address. A session whose shard changes with that setting is probed by its old
+ * one, and removed when it is gone.
+ */
+export function directoryOfSession(
+  env: Env,
+  { session, address }: { session: string; address: string },
+): DirectoryStub {
+  const { maxConnectionsPerIp, httpMaxSessionsPerIp } = configOf(env);
+  const cap = kindOfSession(session) === "httpSessions" ? httpMaxSessionsPerIp : maxConnectionsPerIp;
+  return shard(env, hash(cap > 0 ? address : session) % SHARDS);
 }
 
 export function allDirectories(env: Env): DirectoryStub[] {
@@ -39,14 +48,14 @@ export function byDirectory(env: Env, keys: readonly string[]): { directory: Dir
   return Array.from(groups, ([index, group]) => ({ directory: shard(env, index), keys: group }));
 }
 
-/** The labels of these sessions. Asks all shards, because a session's name does not reveal its address. */
+/** The labels of these sessions. Asks all shards, because a session's name alone does not tell its shard. */
 export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<Labels> {
   const names = [...new Set(sessions)].filter((name) => !sessionlessProtocolOf(name));
   const labels: Record<string, string> = {};
   for (let start = 0; start < names.length; start += SESSIONS_AT_ONCE) {
     const part = names.slice(start, start + SESSIONS_AT_ONCE);
-    const answers = await Promise.all(allDirectories(env).map((directory) => directory.labelsOf(part)));
-    Object.assign(labels, ...answers);
+    const answers = await Promise.all(allDirectories(env).map((directory) => directory.labelsOf({ sessions: part })));
+    Object.assign(labels, ...answers.map((answer) => answer.labels));
   }
   return labels;
 }

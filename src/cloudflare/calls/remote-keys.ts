@@ -1,52 +1,13 @@
-import type {
-  ClaimCommand,
-  ClaimOutcome,
-  CurrentHold,
-  HoldSelector,
-  RefreshCommand,
-  RefreshOutcome,
-  RelayAnswer,
-  RelayQuestion,
-  ReleaseOutcome,
-  RemoveOutcome,
-  RenewOutcome,
-  RoundStep,
-} from "../../core/engine/index.ts";
 import { randomHex } from "../../core/hex.ts";
-import type { KeyCall, KeyOutcome } from "../../core/session/key-calls.ts";
 import type { Env } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
+import type { KeyObjectCommand, KeyObjectOutcomeOf } from "./key-calls.ts";
 import { KeyLane, type LaneCall } from "./key-lane.ts";
 import { LISTENER_HEADER } from "./replies.ts";
 
-/** How a request without a session calls keys. */
-export interface SessionlessKeys {
-  cancel(key: string, request: string): Promise<void>;
-  claim(key: string, command: ClaimCommand): Promise<ClaimOutcome>;
-  current(key: string): Promise<CurrentHold | null>;
-  refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome>;
-  remove(key: string, selector: HoldSelector): Promise<RemoveOutcome>;
-  /** The token is all it takes to release and renew a hold. */
-  release(key: string, token: string, session: string): Promise<ReleaseOutcome>;
-  renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome>;
-  /** The caller's end of a socket to the key. The claim is sent on it, and its outcome arrives on it. */
-  listen(key: string, request: string): Promise<WebSocket>;
-}
-
-/** How the relay of this deployment calls keys. */
-export interface RelayKeys {
-  relay(key: string, question: RelayQuestion): Promise<RelayAnswer | null>;
-  round(key: string, step: RoundStep): Promise<bigint | boolean | undefined>;
-}
-
-/** A key's methods as its stub offers them; arguments and results are plain values. */
-type KeyStub = Pick<
-  KeyObject,
-  KeyCall["type"] | "giveBack" | Exclude<keyof SessionlessKeys, "listen"> | keyof RelayKeys
-> &
-  Pick<Fetcher, "fetch">;
+type KeyStub = DurableObjectStub<KeyObject>;
 
 /** A stub and the number of calls in flight on it. */
 interface OpenStub {
@@ -61,9 +22,9 @@ const CALLS = { width: 16, perPause: 16 };
 
 /**
  * Keys behind their Durable Objects. Retryable platform errors are retried: every call is safe to repeat, and gets the
- * answer of the first one if that was carried out. Requests, claims, releases and removals have ids for that.
+ * answer of the first one if that was carried out. Requests and releases are recognised by their ids.
  */
-export class RemoteKeys implements SessionlessKeys, RelayKeys {
+export class RemoteKeys {
   readonly #env: Env;
   /** One per key: only calls on the same stub are guaranteed to arrive in order. */
   readonly #stubs = new Map<string, OpenStub>();
@@ -76,11 +37,17 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
   }
 
   /**
-   * Makes a call of a session. Calls of one session to one key arrive in the order in which they were made, also those
-   * that are made again. `mayRepeat` is asked before a call that failed, and may have been carried out, is made again.
+   * Has a key carry out a command. Commands to one key arrive in the order in which they were made, also those that are made
+   * again. `mayRepeat` is asked before one that failed, and may have been carried out, is made again.
    */
-  ask(key: string, call: KeyCall, mayRepeat: () => boolean): Promise<KeyOutcome> {
-    return this.#call<KeyOutcome>(key, (stub) => makeCall(stub, call), mayRepeat);
+  async command<Command extends KeyObjectCommand>(
+    key: string,
+    command: Command,
+    mayRepeat: () => boolean = () => true,
+  ): Promise<KeyObjectOutcomeOf<Command["type"]>> {
+    const named = { id: randomHex(8), ...command };
+    const { outcome } = await this.#call(key, (stub) => stub.command(named), mayRepeat);
+    return outcome as KeyObjectOutcomeOf<Command["type"]>;
   }
 
   /** The session's client has waited for all its answers, and workerd has read from others meanwhile. */
@@ -88,49 +55,7 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
     this.#turns.rested();
   }
 
-  /** Releases what the session itself holds, on its behalf. The session may release it under the same id. */
-  giveBack(key: string, token: string, session: string, id: string): Promise<ReleaseOutcome> {
-    return this.#call(key, (stub) => stub.giveBack(token, session, id));
-  }
-
-  cancel(key: string, request: string): Promise<void> {
-    return this.#call(key, (stub) => stub.cancel(request));
-  }
-
-  claim(key: string, command: ClaimCommand): Promise<ClaimOutcome> {
-    return this.#call(key, (stub) => stub.claim(command));
-  }
-
-  current(key: string): Promise<CurrentHold | null> {
-    return this.#call(key, (stub) => stub.current());
-  }
-
-  refresh(key: string, command: RefreshCommand): Promise<RefreshOutcome> {
-    return this.#call(key, (stub) => stub.refresh(command));
-  }
-
-  remove(key: string, selector: HoldSelector): Promise<RemoveOutcome> {
-    const id = randomHex(8);
-    return this.#call(key, (stub) => stub.remove(selector, id));
-  }
-
-  release(key: string, token: string, session: string): Promise<ReleaseOutcome> {
-    const id = randomHex(8);
-    return this.#call(key, (stub) => stub.release(token, session, id));
-  }
-
-  renew(key: string, token: string, leaseSeconds: number): Promise<RenewOutcome> {
-    return this.#call(key, (stub) => stub.renew(token, leaseSeconds));
-  }
-
-  relay(key: string, question: RelayQuestion): Promise<RelayAnswer | null> {
-    return this.#call(key, (stub) => stub.relay(question));
-  }
-
-  round(key: string, step: RoundStep): Promise<bigint | boolean | undefined> {
-    return this.#call(key, (stub) => stub.round(step));
-  }
-
+  /** The caller's end of a socket to the key. A claim is sent on it, and its outcome arrives on it. */
   listen(key: string, request: string): Promise<WebSocket> {
     const headers = { Upgrade: "websocket", [LISTENER_HEADER]: request };
     return this.#call(key, async (stub) => {
@@ -200,42 +125,13 @@ export class RemoteKeys implements SessionlessKeys, RelayKeys {
     const known = this.#stubs.get(key);
     if (known) return known;
     if (this.#stubs.size >= MAX_OPEN_STUBS) this.#dropIdleStubs();
-    const open = { stub: keyObject(this.#env, key) as unknown as KeyStub, calls: 0 };
+    const open = { stub: keyObject(this.#env, key), calls: 0 };
     this.#stubs.set(key, open);
     return open;
   }
 
   #dropIdleStubs(): void {
     for (const [key, { calls }] of this.#stubs) if (calls === 0) this.#stubs.delete(key);
-  }
-}
-
-function makeCall(stub: KeyStub, call: KeyCall): Promise<KeyOutcome> {
-  switch (call.type) {
-    case "acquire":
-      return stub.acquire(call.command);
-    case "enqueue":
-      return stub.enqueue(call.command);
-    case "wait":
-      return stub.wait(call.command);
-    case "release":
-      return stub.release(call.token, call.session, call.id);
-    case "renew":
-      return stub.renew(call.token, call.leaseSeconds, call.isWatched);
-    case "prolong":
-      return stub.prolong(call.token, call.session, call.leaseMs);
-    case "fenceOfHolder":
-      return stub.fenceOfHolder();
-    case "pickUp":
-      return stub.pickUp(call.request);
-    case "cancel": {
-      const { type: _, request, ...options } = call;
-      return stub.cancel(request, options) as Promise<undefined>;
-    }
-    case "watch":
-      return stub.watch(call.session) as Promise<undefined>;
-    case "leave":
-      return stub.leave(call.session, { keepsReported: call.keepsReported }) as Promise<undefined>;
   }
 }
 

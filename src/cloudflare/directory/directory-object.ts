@@ -1,5 +1,4 @@
 import { DurableObject } from "cloudflare:workers";
-import type { Fence } from "../../core/engine/index.ts";
 import { hash } from "../../core/hash.ts";
 import { randomHex } from "../../core/hex.ts";
 import { kindOf, type SessionKind, type Transport } from "../../core/session-counts.ts";
@@ -8,6 +7,7 @@ import { logged } from "../../log.ts";
 import { WakeUp } from "../alarms/wake-up.ts";
 import { ledgerOf } from "../calls/directories.ts";
 import { configOf, type Env } from "../env.ts";
+import type { KeyEntry } from "../key/key-listing.ts";
 import { Gathering } from "./gathering.ts";
 import { type CapRequest, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
 import { type DescribedKeys, ListedKeys, type Range } from "./listed-keys.ts";
@@ -18,6 +18,9 @@ export type { ListedKey } from "./listed-keys.ts";
 
 export type SessionRefusal = "max_connections" | "max_connections_per_ip" | "max_sessions" | "max_sessions_per_ip";
 export type SessionAdmission = "admitted" | SessionRefusal;
+
+/** A session that the directory is to list. */
+type NewEntry = Omit<ListedSession, "label"> & { readonly label?: string | undefined };
 
 /** Some of a shard's keys, in key order. */
 export interface ShardListing {
@@ -34,17 +37,20 @@ export interface ShardCounts {
 
 /** Probing wakes sleeping sessions, which is billed, so it is done rarely. */
 const PROBE_EVERY_MS = 3_600_000;
-/** An alarm that fires within this time of a probe's turn makes it: when the last one was is not stored. */
-const PROBE_TAKES_AT_MOST_MS = 60_000;
+/** An alarm that fires within this time of a probe's turn begins it: when the last one was is not stored. */
+const TURN_LASTS_MS = 60_000;
 /** Sessions that one report may probe on one shard: a report wakes a hundred objects at most, sessions and keys. */
-const PROBED_BY_REPORT = 4;
-/** After a restart, the first report starts a probe of all sessions, a few at a time. */
-const UNSEEN_EVERY_MS = 5_000;
-const UNSEEN_AT_ONCE = 200;
+const PROBED_BY_REPORT = { max: 4, withinMs: 2_000 };
+/** A client waits for these before it is refused: they find some of the dead sessions each time, others the next. */
+const PROBED_BEFORE_REFUSAL = { max: 32, withinMs: 2_000 };
+/** A round over all sessions goes on with each alarm, for which the platform gives 15 minutes. */
+const PROBED_BY_ALARM = { max: 200, withinMs: 60_000 };
+const NEXT_PART_AFTER_MS = 5_000;
+/** Stored while a round is under way: the last session it got to. A restart does not begin it again. */
+const ROUND = "probed_up_to";
 
 /** Keys that are asked for their places at a time before one is refused, and how many places are enough. */
-const ASKED_FOR_ROOM = 256;
-const ENOUGH_ROOM = 16;
+const ASKED_FOR_ROOM = { max: 256, enough: 16, withinMs: 2_000 };
 
 /** Refusals for a full service and for an address that has reached its cap. */
 const REFUSALS = {
@@ -71,8 +77,6 @@ export class DirectoryObject extends DurableObject<Env> {
   /** Places that were given up since all keys were last asked. */
   #roomMade = 0;
   #allUsedAt = Number.NEGATIVE_INFINITY;
-  /** When the next sessions from before a restart are probed; undefined if none wait for it. */
-  #unseenAt: number | undefined;
   /** Batches openings and closings of connections if no cap counts them; flushed before sessions are read. */
   readonly #gathering = new Gathering();
 
@@ -89,48 +93,56 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Lists a key that has granted something; `fence` is its last. Whether there is a cap does not matter any more. */
-  async listKey(key: string, fence: Fence): Promise<void> {
+  async listKey({ key, fence }: KeyEntry): Promise<void> {
     this.#keys.add(key, fence);
     await this.#settle("keys");
   }
 
   /** Lists a key if the cap on keys allows it; `fence` is that of its next grant. */
-  async admitKey(key: string, fence: Fence): Promise<boolean> {
+  async admitKey({ key, fence }: KeyEntry): Promise<{ readonly isAdmitted: boolean }> {
     return this.#inTurn("keys", async () => {
-      if (!this.#keys.has(key)) return this.#admit("keys", () => this.#keys.add(key, fence));
+      if (!this.#keys.has(key)) return { isAdmitted: await this.#admit("keys", () => this.#keys.add(key, fence)) };
       this.#keys.add(key, fence);
-      return true;
+      return { isAdmitted: true };
     });
   }
 
   /** Removes a key whose last fence this is, unless it has been listed since. */
-  async unlistKey(key: string, fence: Fence): Promise<void> {
+  async unlistKey({ key, fence }: KeyEntry): Promise<void> {
     this.#keys.remove(key, fence);
     await this.#settle("keys");
   }
 
   /**
    * Lists a session unless a cap forbids it: checks the cap of the whole service first, then that of its address. Caps
-   * hold under concurrency, dead sessions do not count, and a refused session leaves nothing behind.
+   * hold under concurrency, and a refused session leaves nothing behind. Before a refusal, some dead sessions are removed.
    */
-  async openSession(session: string, address: string, transport: Transport, label = ""): Promise<SessionAdmission> {
+  async openSession({
+    session,
+    address,
+    transport,
+    label = "",
+  }: NewEntry): Promise<{ readonly status: SessionAdmission }> {
     const kind = kindOf(transport);
-    if (this.#mayGather(kind)) return this.#listSoon({ session, address, transport, label });
-    const admission = await this.#inTurn(kind, async () => {
+    if (this.#mayGather(kind)) {
+      await this.#listSoon({ session, address, transport, label });
+      return { status: "admitted" };
+    }
+    const status: SessionAdmission = await this.#inTurn(kind, async () => {
       if (this.#sessions.has(session)) return "admitted";
       const words = REFUSALS[kind];
-      if (this.#isCrowded(kind, address)) await this.#sessions.strikeDead({ kind, address });
+      if (this.#isCrowded(kind, address)) await this.#sessions.strikeSome(PROBED_BEFORE_REFUSAL, { kind, address });
       if (this.#isCrowded(kind, address)) return (await this.#isServiceFull(kind)) ? words.total : words.perAddress;
       // Between checking the address and listing, only serialised tasks may run.
       const isAdmitted = await this.#admit(kind, () => this.#sessions.add({ session, address, transport, label }));
       return isAdmitted ? "admitted" : words.total;
     });
-    if (admission === "admitted") this.#watchSessions();
-    return admission;
+    if (status === "admitted") this.#watchSessions();
+    return { status };
   }
 
   /** Removes a session. Its place is free once this resolves. */
-  async closeSession(session: string): Promise<void> {
+  async closeSession({ session }: { readonly session: string }): Promise<void> {
     if (this.#mayGather(kindOfSession(session))) {
       await this.#gathering.add(() => this.#sessions.remove(session));
       return;
@@ -140,26 +152,25 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Changes the label of a listed session; an empty label removes it. */
-  relabel(session: string, label: string): void {
+  relabel({ session, label }: Pick<ListedSession, "session" | "label">): void {
     this.#gathering.finish();
     this.#sessions.relabel(session, label);
   }
 
   /** The labels of those of these sessions that this shard lists and that have one. */
-  labelsOf(sessions: readonly string[]): Record<string, string> {
+  labelsOf({ sessions }: { readonly sessions: readonly string[] }): { readonly labels: Record<string, string> } {
     this.#gathering.finish();
-    return this.#sessions.labelsOf(sessions);
+    return { labels: this.#sessions.labelsOf(sessions) };
   }
 
-  /** Periodically removes sessions that were lost together with their sockets. */
+  /** Removes sessions that were lost together with their sockets: once an hour, a part of them with each alarm. */
   override async alarm(): Promise<void> {
     this.#wakeUp.clear();
     this.#gathering.finish();
-    await this.#probeSessions().catch(logged("sessions_not_probed"));
-    await this.#probeUnseen().catch(logged("sessions_not_probed"));
-    const never = Number.POSITIVE_INFINITY;
-    const probeAt = this.#sessions.count() > 0 ? this.#nextProbe : never;
-    this.#wakeUp.by(Math.min(probeAt, this.#unseenAt ?? never));
+    if (this.#isTurn) this.#beginRound();
+    await this.#probeNext().catch(logged("sessions_not_probed"));
+    if (this.#isInRound) this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
+    else if (this.#sessions.count() > 0) this.#watchSessions();
   }
 
   list(range: Range): ShardListing {
@@ -170,20 +181,21 @@ export class DirectoryObject extends DurableObject<Env> {
   async census(): Promise<ShardCounts> {
     this.#gathering.finish();
     const probed = await this.#sessions.strikeSome(PROBED_BY_REPORT);
-    if (this.#sessions.hasUnseen) this.#lookForUnseen();
+    // After a restart, the first report begins a round.
+    if (this.#sessions.hasUnseen) this.#beginRound();
     this.#gathering.finish();
     return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
   }
 
   /** The current state of at most `max` keys drawn at random. */
-  async describeSome(max: number): Promise<DescribedKeys & { readonly asked: number }> {
+  async describeSome({ max }: { readonly max: number }): Promise<DescribedKeys & { readonly asked: number }> {
     const keys = this.#keys.sample(max);
     return { ...(await this.#keys.describe(keys, { detail: false })), asked: keys.length };
   }
 
   /** The current state of these keys, asked one by one. Keys that do not exist are left out. */
-  describe(keys: readonly string[], options: { readonly detail: boolean }): Promise<DescribedKeys> {
-    return this.#keys.describe(keys, options);
+  describe({ keys, detail }: { readonly keys: readonly string[]; readonly detail: boolean }): Promise<DescribedKeys> {
+    return this.#keys.describe(keys, { detail });
   }
 
   /** Answers only if storage works. */
@@ -192,7 +204,7 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Counts. A ledger that asks identifies itself, and from then on earlier instances are ignored. */
-  tally(ledger?: string): ShardTally {
+  tally({ ledger }: { readonly ledger?: string } = {}): ShardTally {
     this.#gathering.finish();
     if (ledger !== undefined) this.#ledgerLife = ledger;
     const counts = {
@@ -203,19 +215,19 @@ export class DirectoryObject extends DurableObject<Env> {
     return { shard: this.#name, counts, claims: { ...this.#claims } };
   }
 
-  /** Removes what ended without notice, then counts. */
-  async repair(ledger: string, counted: Counted): Promise<ShardTally> {
+  /** Removes some of what ended without notice, then counts. */
+  async repair({ ledger, counted }: { readonly ledger: string; readonly counted: Counted }): Promise<ShardTally> {
     if (counted === "keys") await this.#makeRoom();
-    else await this.#sessions.strikeDead({ kind: counted });
-    return this.tally(ledger);
+    else await this.#sessions.strikeSome(PROBED_BEFORE_REFUSAL, { kind: counted });
+    return this.tally({ ledger });
   }
 
   claim(claim: CapRequest): Promise<Verdict> {
     return this.#ledger.claim(claim);
   }
 
-  isFull(holding: Holding): Promise<boolean> {
-    return this.#ledger.isFull(holding);
+  async isFull(holding: Holding): Promise<{ readonly isFull: boolean }> {
+    return { isFull: await this.#ledger.isFull(holding) };
   }
 
   settle(holding: Holding): Promise<void> {
@@ -227,12 +239,11 @@ export class DirectoryObject extends DurableObject<Env> {
     return kind === "connections" && this.#caps.connections === 0 && this.#capsPerAddress.connections === 0;
   }
 
-  async #listSoon(listed: ListedSession): Promise<SessionAdmission> {
+  async #listSoon(listed: ListedSession): Promise<void> {
     await this.#gathering.add(() => {
       if (!this.#sessions.has(listed.session)) this.#sessions.add(listed);
     });
     this.#watchSessions();
-    return "admitted";
   }
 
   get #name(): string {
@@ -267,7 +278,7 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   async #isServiceFull(kind: SessionKind): Promise<boolean> {
-    return this.#caps[kind] > 0 && (await ledgerOf(this.env).isFull(this.#holding(kind)));
+    return this.#caps[kind] > 0 && (await ledgerOf(this.env).isFull(this.#holding(kind))).isFull;
   }
 
   #isCrowded(kind: SessionKind, address: string): boolean {
@@ -291,24 +302,31 @@ export class DirectoryObject extends DurableObject<Env> {
     return turn;
   }
 
-  /** Has the alarm probe the next sessions from before a restart. */
-  #lookForUnseen(): void {
-    this.#unseenAt ??= Date.now() + UNSEEN_EVERY_MS;
-    this.#wakeUp.by(this.#unseenAt);
+  get #isInRound(): boolean {
+    return this.ctx.storage.kv.get(ROUND) !== undefined;
   }
 
-  async #probeUnseen(): Promise<void> {
-    if (this.#unseenAt === undefined || this.#unseenAt > Date.now()) return;
-    this.#unseenAt = undefined;
-    await this.#sessions.strikeSome(UNSEEN_AT_ONCE);
-    if (this.#sessions.hasUnseen) this.#lookForUnseen();
+  /** Has the alarm probe all sessions, unless it does already. */
+  #beginRound(): void {
+    if (this.#isInRound) return;
+    this.ctx.storage.kv.put(ROUND, "");
+    this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
+  }
+
+  async #probeNext(): Promise<void> {
+    const { kv } = this.ctx.storage;
+    const after = kv.get<string>(ROUND);
+    if (after === undefined) return;
+    const last = await this.#sessions.strikeNext(after, PROBED_BY_ALARM);
+    if (last === undefined) kv.delete(ROUND);
+    else kv.put(ROUND, last);
   }
 
   /** Asking wakes sleeping keys. Once all were asked and none was idle, none can be before `GC_MAX_IDLE_S` is over. */
   async #makeRoom(): Promise<void> {
     const now = Date.now();
     if (now - this.#allUsedAt < configOf(this.env).gcMaxIdleMs) return;
-    const { freed, isRound } = await this.#keys.makeRoom(ASKED_FOR_ROOM, ENOUGH_ROOM);
+    const { freed, isRound } = await this.#keys.makeRoom(ASKED_FOR_ROOM);
     this.#roomMade += freed;
     if (!isRound) return;
     if (this.#roomMade === 0) this.#allUsedAt = now;
@@ -319,8 +337,8 @@ export class DirectoryObject extends DurableObject<Env> {
     this.#wakeUp.by(this.#nextProbe);
   }
 
-  async #probeSessions(): Promise<void> {
-    if (this.#nextProbe - PROBE_EVERY_MS + PROBE_TAKES_AT_MOST_MS > Date.now()) await this.#sessions.strikeDead();
+  get #isTurn(): boolean {
+    return this.#nextProbe - PROBE_EVERY_MS + TURN_LASTS_MS > Date.now();
   }
 
   /** Each shard has its own minute of the hour. */

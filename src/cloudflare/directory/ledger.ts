@@ -77,7 +77,7 @@ export class Ledger {
   }
 
   async #isFull(holding: Holding): Promise<boolean> {
-    if (!this.#counts) await this.#ask((directory) => directory.tally(this.#life));
+    if (!this.#counts) await this.#ask((directory) => directory.tally({ ledger: this.#life }));
     this.#note(holding);
     if (this.#total(holding.counted) < holding.cap) return false;
     await this.#repair(holding.counted);
@@ -87,7 +87,7 @@ export class Ledger {
   /** Before a refusal, drops what ended without notice from the counts. */
   async #repair(counted: Counted): Promise<void> {
     if (Date.now() - this.#repairedAt[counted] < REPAIR_EVERY_MS) return;
-    await this.#ask((directory) => directory.repair(this.#life, counted));
+    await this.#ask((directory) => directory.repair({ ledger: this.#life, counted }));
     this.#repairedAt[counted] = Date.now();
   }
 

@@ -4,6 +4,7 @@ import type { Env } from "../env.ts";
 import type { KeyState } from "../key/key-object.ts";
 import { inBatches } from "../pacing/batches.ts";
 import { Turns } from "../pacing/turns.ts";
+import { within } from "../pacing/within.ts";
 import { keyObject } from "../placement.ts";
 import { KeySample } from "./key-sample.ts";
 
@@ -24,12 +25,22 @@ export interface Range {
   readonly limit: number;
 }
 
+/** How long a search for keys that give up their entries may go on. */
+interface RoomLimits {
+  readonly max: number;
+  readonly enough: number;
+  /** After this time no further key is asked. */
+  readonly withinMs: number;
+}
+
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY, fence TEXT NOT NULL) WITHOUT ROWID;
 `;
 
 /** Keys that the whole shard asks concurrently: a long listing must not starve other work on the machine. */
 const MAX_ASKED_AT_ONCE = 4;
+/** A key that does not answer in this time counts as unreachable. */
+const ANSWERS_WITHIN_MS = 5_000;
 /** No key of at most 256 bytes sorts after this one. */
 const LAST_KEY = "\u{10ffff}".repeat(64);
 
@@ -117,14 +128,22 @@ export class ListedKeys {
     return described;
   }
 
-  /** Asks at most `max` keys, others each time, until `enough` of them have given up their entries. Returns how many. */
-  async makeRoom(max: number, enough: number): Promise<{ readonly freed: number; readonly isRound: boolean }> {
+  /**
+   * Asks at most `max` keys, others each time, until `enough` of them have given up their entries or the time is over.
+   * Returns how many.
+   */
+  async makeRoom({
+    max,
+    enough,
+    withinMs,
+  }: RoomLimits): Promise<{ readonly freed: number; readonly isRound: boolean }> {
+    const begunAt = Date.now();
     const before = this.count();
     const keys = this.inRange({ prefix: "", after: this.#askedForRoom, limit: max });
     let freed = 0;
     let last = "";
     await inBatches(keys, MAX_ASKED_AT_ONCE, async (key) => {
-      if (freed >= enough) return;
+      if (freed >= enough || Date.now() - begunAt >= withinMs) return;
       last = key;
       await this.#ask(key, false);
       freed = before - this.count();
@@ -138,7 +157,10 @@ export class ListedKeys {
   async #ask(key: string, detail: boolean): Promise<KeyState | undefined> {
     const known = this.#fenceOf(key);
     try {
-      const state = await this.#turns.run(() => keyObject(this.#env, key).state({ detail }) as Promise<KeyState>);
+      const state = await this.#turns.run(() =>
+        within(ANSWERS_WITHIN_MS, keyObject(this.#env, key).state({ detail }) as Promise<KeyState>),
+      );
+      if (!state) throw new Error(`no answer within ${ANSWERS_WITHIN_MS} ms`);
       if (state.status === "idle") this.remove(key, state.fence);
       // Its entry may be newer by now.
       if (state.status === "absent" && known !== undefined) this.remove(key, fenceFromHex(known));

@@ -4,6 +4,7 @@ import { log } from "../../log.ts";
 import { sessionObject } from "../calls/session-names.ts";
 import type { Env } from "../env.ts";
 import { inBatches } from "../pacing/batches.ts";
+import { within } from "../pacing/within.ts";
 
 export interface ListedSession {
   readonly session: string;
@@ -27,17 +28,32 @@ const NEW_HTTP_BELIEVED_MS = 2_000;
 const HTTP_ASKED_EVERY_MS = 10;
 const HTTP_BELIEVED_AT_LEAST_MS = 1_000;
 const ASKED_AT_ONCE = 8;
-/** The belief in a session from before a restart of the directory. */
-const UNSEEN = 0;
+/** A session that does not answer in this time counts as live. */
+const ANSWERS_WITHIN_MS = 2_000;
+
+/** What one call may cost. The sessions that it does not get to are probed by the next one. */
+export interface ProbeLimits {
+  readonly max: number;
+  /** After this time no further probe begins. */
+  readonly withinMs: number;
+}
+
+/** What is remembered of a listed session. */
+interface Seen {
+  readonly address: string;
+  /** Until when it is assumed to be live; 0 if it must be probed first: it is from before a restart of the directory. */
+  readonly believedUntil: number;
+}
 
 /** The sessions that a shard of the directory counts, and their labels. */
 export class ListedSessions {
   readonly #env: Env;
   readonly #sql: SqlStorage;
-  /** Until when a session is assumed to be live; sessions from before a restart of the directory must be probed. */
-  readonly #believedUntil = new Map<string, number>();
+  /** Those that were seen longest ago come first. Complete once the sessions have been counted. */
+  readonly #seen = new Map<string, Seen>();
   /** Undefined until a count is asked for. */
   #counts: SessionCounts | undefined;
+  #hasUnseen = false;
 
   constructor(env: Env, sql: SqlStorage) {
     this.#env = env;
@@ -49,7 +65,7 @@ export class ListedSessions {
     this.#sql.exec("INSERT INTO sessions VALUES (?, ?, ?)", session, address, transport);
     this.#counts?.add(transport, address);
     const believedMs = transport === "http" ? NEW_HTTP_BELIEVED_MS : SOCKET_BELIEVED_MS;
-    this.#believedUntil.set(session, Date.now() + believedMs);
+    this.#seen.set(session, { address, believedUntil: Date.now() + believedMs });
     if (label !== "") this.relabel(session, label);
   }
 
@@ -63,7 +79,7 @@ export class ListedSessions {
       .toArray();
     if (row) this.#counts?.remove(row.transport, row.address);
     this.#sql.exec("DELETE FROM labels WHERE session = ?", session);
-    this.#believedUntil.delete(session);
+    this.#seen.delete(session);
     return row && kindOf(row.transport);
   }
 
@@ -102,74 +118,89 @@ export class ListedSessions {
     const rows = this.#sql.exec<{ session: string; address: string; transport: Transport }>("SELECT * FROM sessions");
     for (const { session, address, transport } of rows) {
       this.#counts.add(transport, address);
-      if (!this.#believedUntil.has(session)) this.#believedUntil.set(session, UNSEEN);
+      if (this.#seen.has(session)) continue;
+      this.#seen.set(session, { address, believedUntil: 0 });
+      this.#hasUnseen = true;
     }
     return this.#counts;
   }
 
-  /** Probes sessions that have not been seen lately and removes the dead ones. */
-  async strikeDead(which: Which = {}): Promise<void> {
-    const now = Date.now();
-    const doubtful = this.#select<{ session: string }>("session", which).filter(
-      ({ session }) => (this.#believedUntil.get(session) ?? 0) <= now,
-    );
-    await this.#strike(
-      doubtful.map(({ session }) => session),
-      doubtful.length,
-    );
-  }
-
-  /** Whether there are sessions from before a restart of the directory that have not been probed yet. */
+  /** There are sessions from before a restart of the directory, and no round over all sessions has ended since. */
   get hasUnseen(): boolean {
-    if (this.#counted.count() > 0) for (const until of this.#believedUntil.values()) if (until === UNSEEN) return true;
-    return false;
+    return this.#counted.count() > 0 && this.#hasUnseen;
   }
 
-  /** Like `strikeDead`, for at most `max` of the sessions that were probed longest ago. Returns how many. */
-  async strikeSome(max: number): Promise<number> {
+  /** Probes some of the sessions in doubt, those seen longest ago first, and removes the dead ones. Returns how many it probed. */
+  async strikeSome({ max, withinMs }: ProbeLimits, which: Which = {}): Promise<number> {
     const now = Date.now();
     const doubtful: string[] = [];
     let count = 0;
-    if (this.#counted.count() === 0) return 0;
-    for (const [session, until] of this.#believedUntil) {
-      if (until > now) continue;
+    if (this.#counted.count(which) === 0) return 0;
+    for (const [session, { address, believedUntil }] of this.#seen) {
+      if (believedUntil > now || !isMeant(which, session, address)) continue;
       count += 1;
       if (doubtful.length < max) doubtful.push(session);
     }
-    await this.#strike(doubtful, count);
-    return doubtful.length;
+    return this.#strike(doubtful, { withinMs, doubtful: count });
   }
 
-  /** Probes sessions, out of `doubtful` that are in doubt, and removes the dead ones. */
-  async #strike(sessions: readonly string[], doubtful: number): Promise<void> {
+  /**
+   * A part of a round over all sessions: like `strikeSome`, for the next ones after this name. Returns the last name it got
+   * to; undefined at the end of the round.
+   */
+  async strikeNext(after: string, { max, withinMs }: ProbeLimits): Promise<string | undefined> {
+    const now = Date.now();
+    const sessions = this.#sql
+      .exec<{ session: string }>("SELECT session FROM sessions WHERE session > ? ORDER BY session LIMIT ?", after, max)
+      .toArray()
+      .map(({ session }) => session);
+    const doubtful = sessions.filter((session) => (this.#seen.get(session)?.believedUntil ?? 0) <= now);
+    const probed = await this.#strike(doubtful, { withinMs, doubtful: doubtful.length });
+    if (probed < doubtful.length) return probed === 0 ? after : doubtful[probed - 1];
+    if (sessions.length === max) return sessions.at(-1);
+    this.#hasUnseen = false;
+    return undefined;
+  }
+
+  /** Probes these sessions in order, out of `doubtful` that are in doubt, and removes the dead ones. Returns how many it got to. */
+  async #strike(
+    sessions: readonly string[],
+    { withinMs, doubtful }: { readonly withinMs: number; readonly doubtful: number },
+  ): Promise<number> {
+    const begunAt = Date.now();
     const httpBelievedMs = Math.max(HTTP_BELIEVED_AT_LEAST_MS, doubtful * HTTP_ASKED_EVERY_MS);
+    let probed = 0;
     await inBatches(sessions, ASKED_AT_ONCE, async (session) => {
+      if (Date.now() - begunAt >= withinMs) return;
+      probed += 1;
       const believedMs = kindOfSession(session) === "httpSessions" ? httpBelievedMs : SOCKET_BELIEVED_MS;
-      // Deleted first: those probed longest ago stay in front.
-      this.#believedUntil.delete(session);
+      const address = this.#seen.get(session)?.address ?? this.#addressOf(session);
+      // Deleted first: those seen longest ago stay in front.
+      this.#seen.delete(session);
       if (!(await this.#isLive(session))) this.remove(session);
-      else if (this.has(session)) this.#believedUntil.set(session, Date.now() + believedMs);
+      else if (address !== undefined && this.has(session))
+        this.#seen.set(session, { address, believedUntil: Date.now() + believedMs });
     });
+    return probed;
   }
 
-  /** An unreachable session counts as live: a cap may be too strict, but is never exceeded. */
+  /** An unreachable or slow session counts as live: a cap may be too strict, but is never exceeded. */
   async #isLive(session: string): Promise<boolean> {
     try {
-      return await sessionObject(this.#env, session).isLive();
+      return (await within(ANSWERS_WITHIN_MS, sessionObject(this.#env, session).isLive()))?.isLive ?? true;
     } catch (error) {
       log("warn", "session_unreachable", { error: String(error) });
       return true;
     }
   }
 
-  #select<Row extends Record<string, SqlStorageValue>>(columns: string, { kind, address }: Which): Row[] {
-    const isHttp = kind === undefined ? null : Number(kind === "httpSessions");
-    return this.#sql
-      .exec<Row>(
-        `SELECT ${columns} FROM sessions WHERE (transport = 'http') = coalesce(?, transport = 'http') AND address = coalesce(?, address)`,
-        isHttp,
-        address ?? null,
-      )
-      .toArray();
+  #addressOf(session: string): string | undefined {
+    const rows = this.#sql.exec<{ address: string }>("SELECT address FROM sessions WHERE session = ?", session);
+    return rows.toArray()[0]?.address;
   }
+}
+
+function isMeant(which: Which, session: string, address: string): boolean {
+  if (which.kind !== undefined && kindOfSession(session) !== which.kind) return false;
+  return which.address === undefined || which.address === address;
 }

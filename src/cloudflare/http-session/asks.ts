@@ -6,9 +6,28 @@ export interface Ask {
   /** Unique; used to poll for the request and to withdraw it. */
   readonly id: string;
   readonly request: KeyRequest;
-  readonly label: string | undefined;
+  readonly label?: string | undefined;
   /** What the client has released at its keys since the last request. */
   readonly released?: readonly Released[];
+}
+
+/** The client of a new session. */
+export interface NewSession {
+  readonly address: string;
+  readonly label?: string | undefined;
+}
+
+export interface SignOfLife {
+  /** What the client has released at its keys since the last request. */
+  readonly released?: readonly Released[] | undefined;
+}
+
+export interface Withdrawal {
+  readonly key: string;
+  /** Of the request. */
+  readonly id: string;
+  /** Its client has hung up. */
+  readonly hasLeft?: boolean;
 }
 
 /** A hold that the client has released at its key. */

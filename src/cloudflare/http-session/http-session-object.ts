@@ -8,7 +8,7 @@ import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
 import type { SessionAdmission } from "../directory/directory-object.ts";
 import type { Env } from "../env.ts";
 import type { EffectHandlers } from "../session-common/session-runner.ts";
-import { type Ask, type Performed, POLL_HEADER, type Released } from "./asks.ts";
+import { type Ask, type NewSession, type Performed, POLL_HEADER, type SignOfLife, type Withdrawal } from "./asks.ts";
 import { Callers } from "./callers.ts";
 import { type HttpSessionParts, httpSessionPartsOf } from "./parts.ts";
 import { SessionLifecycle } from "./session-lifecycle.ts";
@@ -45,23 +45,18 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   /** Opens the session unless a cap forbids it; a refused session leaves nothing behind. */
-  open(address: string, label: string | undefined): Promise<SessionAdmission> {
-    return this.#lifecycle.open(address, label);
-  }
-
-  /** Records that the client is alive. False if there is no such session. */
-  touch(): Promise<boolean> {
-    return this.#lifecycle.saw(undefined);
+  async open({ address, label }: NewSession): Promise<{ readonly status: SessionAdmission }> {
+    return { status: await this.#lifecycle.open(address, label) };
   }
 
   /** Notes that the client is alive, and what it has released. */
-  released(released: readonly Released[]): Promise<boolean> {
-    return this.#lifecycle.saw(undefined, released);
+  async touch({ released }: SignOfLife = {}): Promise<{ readonly isThere: boolean }> {
+    return { isThere: await this.#lifecycle.saw(undefined, released) };
   }
 
-  /** Ends the session: once this resolves, everything it held is free. False if there was no session. */
-  end(released?: readonly Released[]): Promise<boolean> {
-    return this.#lifecycle.end(released);
+  /** Ends the session: once this resolves, everything it held is free. */
+  async end({ released }: SignOfLife = {}): Promise<{ readonly wasThere: boolean }> {
+    return { wasThere: await this.#lifecycle.end(released) };
   }
 
   /** Performs a request. One that has to wait for long goes on after this has returned: the client polls for it. */
@@ -83,8 +78,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   }
 
   /** Withdraws a request whose answer did not reach the client. `hasLeft`: because the client has hung up. */
-  withdraw(key: string, id: string, how = { hasLeft: false }): Promise<void> {
-    return this.#callers.withdrawal(id, () => this.#parts.session.withdraw(id, key, how));
+  withdraw({ key, id, hasLeft = false }: Withdrawal): Promise<void> {
+    return this.#callers.withdrawal(id, () => this.#parts.session.withdraw(id, key, { hasLeft }));
   }
 
   override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
@@ -100,10 +95,10 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
     return this.#lifecycle.wake();
   }
 
-  deliver(notice: Notice): Promise<NoticeAnswer> {
+  async deliver(notice: Notice): Promise<{ readonly answer: NoticeAnswer }> {
     const { session, runner, polls } = this.#parts;
     const isThere = !polls.isClosing(notice.request);
-    return runner.notice((number) => session.notice(number, notice, isThere));
+    return { answer: await runner.notice((number) => session.notice(number, notice, isThere)) };
   }
 
   async lose(loss: Loss): Promise<void> {
@@ -114,8 +109,8 @@ export class HttpSessionObject extends DurableObject<Env> implements Listener {
   /** Nothing in this protocol asks for it. */
   async want(): Promise<void> {}
 
-  async isLive(): Promise<boolean> {
-    return this.#lifecycle.isLive();
+  async isLive(): Promise<{ readonly isLive: boolean }> {
+    return { isLive: this.#lifecycle.isLive() };
   }
 
   #pollClosed(socket: WebSocket, code: number): void {

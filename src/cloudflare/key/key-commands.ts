@@ -3,9 +3,14 @@ import {
   type CommandContext,
   FenceExhaustedError,
   fenceBefore,
+  type KeyCommandOf,
+  type KeyCommandType,
   KeyEngine,
+  type KeyOutcomeOf,
+  limitIfNew,
   nextFence,
-  type Refusal,
+  outcomeWithoutKey,
+  perform,
   type StoredKey,
   timeOfFence,
 } from "../../core/engine/index.ts";
@@ -92,9 +97,29 @@ export class KeyCommands {
     }
   }
 
+  /** Carries out a command. The key begins to exist if need be, and if the cap on keys allows it. */
+  async carryOut<Type extends KeyCommandType>(command: KeyCommandOf<Type>): Promise<KeyOutcomeOf<Type>> {
+    const limit = limitIfNew<Type>(command);
+    const decide: Decision<KeyOutcomeOf<Type>> = (engine, context) => perform<Type>(engine, command, context);
+    if (limit === undefined) return this.use(outcomeWithoutKey<Type>(command), decide);
+    const { listing, context } = this.#parts;
+    for (;;) {
+      while (this.#deleting) await this.#deleting;
+      try {
+        if (!this.#mustAsk) return this.#runOrFound(limit, decide);
+        const { now, fenceFloor } = context();
+        const fence = nextFence(this.#engine?.lastFence ?? 0n, fenceFloor, now);
+        if (!(await listing.admit(fence))) return outcomeWithoutKey<Type>(command);
+      } catch (error) {
+        if (error instanceof FenceExhaustedError) return outcomeWithoutKey<Type>(command, "fence_persistence");
+        throw error;
+      }
+    }
+  }
+
   /**
-   * Runs a command on a key that exists; returns `missing` for one that does not. It waits for the directory's answer to a
-   * request that came before it: a client that leaves must not overtake what it has asked for.
+   * Decides something about a key that exists; returns `missing` for one that does not. It waits for the directory's answer
+   * to a request that came before it: a client that leaves must not overtake what it has asked for.
    */
   async use<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     for (;;) {
@@ -108,29 +133,6 @@ export class KeyCommands {
   async look<Outcome>(missing: Outcome, decide: Decision<Outcome>): Promise<Outcome> {
     while (this.#deleting) await this.#deleting;
     return this.#useNow(missing, decide);
-  }
-
-  /**
-   * Runs a command on the key, which begins to exist with `limit` if need be and if the cap on keys allows it. Refuses if
-   * no fences are left to grant.
-   */
-  async useOrFound<Outcome>(
-    limit: number,
-    decide: Decision<Outcome>,
-  ): Promise<Outcome | Refusal<"max_locks" | "fence_persistence">> {
-    const { listing, context } = this.#parts;
-    for (;;) {
-      while (this.#deleting) await this.#deleting;
-      try {
-        if (!this.#mustAsk) return this.#runOrFound(limit, decide);
-        const { now, fenceFloor } = context();
-        const fence = nextFence(this.#engine?.lastFence ?? 0n, fenceFloor, now);
-        if (!(await listing.admit(fence))) return { status: "max_locks" };
-      } catch (error) {
-        if (error instanceof FenceExhaustedError) return { status: "fence_persistence" };
-        throw error;
-      }
-    }
   }
 
   /**

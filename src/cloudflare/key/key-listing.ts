@@ -3,11 +3,17 @@ import type { Fence } from "../../core/engine/index.ts";
 /** After a failed call, the key is listed again by the first command that comes this much later. */
 const RETRY_MS = 60_000;
 
+/** A key, and its last fence. */
+export interface KeyEntry {
+  readonly key: string;
+  readonly fence: Fence;
+}
+
 /** The shard of the directory that lists the key. */
 export interface KeyDirectory {
-  listKey(key: string, fence: Fence): Promise<void>;
-  admitKey(key: string, fence: Fence): Promise<boolean>;
-  unlistKey(key: string, fence: Fence): Promise<void>;
+  listKey(entry: KeyEntry): Promise<void>;
+  admitKey(entry: KeyEntry): Promise<{ readonly isAdmitted: boolean }>;
+  unlistKey(entry: KeyEntry): Promise<void>;
 }
 
 /** What the key object gives its listing to work with. */
@@ -86,7 +92,7 @@ export class KeyListing {
     const { name, directory, failed } = this.#parts;
     this.#set(false);
     try {
-      await directory().unlistKey(name, fence);
+      await directory().unlistKey({ key: name, fence });
       return true;
     } catch (error) {
       failed(error);
@@ -109,7 +115,7 @@ export class KeyListing {
   async #list(fence: Fence): Promise<void> {
     const { name, directory, failed, now, wakeBy } = this.#parts;
     try {
-      await directory().listKey(name, fence);
+      await directory().listKey({ key: name, fence });
       this.#set(true);
     } catch (error) {
       failed(error);
@@ -121,7 +127,8 @@ export class KeyListing {
   }
 
   async #ask(fence: Fence): Promise<boolean> {
-    const isAdmitted = await this.#parts.directory().admitKey(this.#parts.name, fence);
+    const { name, directory } = this.#parts;
+    const { isAdmitted } = await directory().admitKey({ key: name, fence });
     if (isAdmitted) {
       this.#set(true);
       this.#admitted = fence;

@@ -49,7 +49,7 @@ export class KeyNews {
         return;
       }
       const { type: _, session: __, ...notice } = event;
-      const answer = await session.deliver({ key, ...notice });
+      const { answer } = await session.deliver({ key, ...notice });
       meter.answered(answer);
       const { request, offer } = notice;
       this.#parts.run(engine, (_, context) => engine.answer(request, answer, context, offer?.token));

@@ -1,33 +1,11 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Config } from "../../core/config/config.ts";
 import {
-  type AcquireCommand,
-  type AcquireOutcome,
-  type CancelOptions,
-  type ClaimCommand,
-  type ClaimOutcome,
   type CommandContext,
-  type CurrentHold,
-  type EnqueueCommand,
-  type EnqueueOutcome,
   type Fence,
-  type FenceOutcome,
-  type HoldSelector,
   type KeyEngine,
   type KeyView,
-  type PickUpOutcome,
-  perform,
-  type RefreshCommand,
-  type RefreshOutcome,
-  type RelayAnswer,
-  type RelayQuestion,
-  type ReleaseOutcome,
-  type RemoveOutcome,
-  type RenewOutcome,
-  type RoundStep,
-  type StealOutcome,
-  type WaitCommand,
-  type WaitOutcome,
+  outcomeWithoutKey,
 } from "../../core/engine/index.ts";
 import { randomHex } from "../../core/hex.ts";
 import { KeyClock } from "../../core/key/clock.ts";
@@ -38,6 +16,7 @@ import { log, logged } from "../../log.ts";
 import { WakeUp } from "../alarms/wake-up.ts";
 import { NO_CLOSE } from "../calls/closing.ts";
 import { directoryOfKey } from "../calls/directories.ts";
+import type { KeyObjectAnswer, KeyObjectCommand, KeyObjectCommandOf } from "../calls/key-calls.ts";
 import { LISTENER_HEADER } from "../calls/replies.ts";
 import { configOf, type Env } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
@@ -55,7 +34,7 @@ export interface KeyDescription extends KeyView {
 
 /** How much detail to return about a key. */
 interface DescribeOptions {
-  readonly detail: boolean;
+  readonly detail?: boolean;
   readonly history?: boolean;
 }
 
@@ -95,7 +74,7 @@ export class KeyObject extends DurableObject<Env> {
     this.#config = configOf(env);
     this.#store = new KeyStore(ctx.storage);
     this.#wakeUp = new WakeUp(ctx.storage);
-    this.#listeners = new KeyListeners(ctx, this);
+    this.#listeners = new KeyListeners(ctx, { carryOut: (command) => this.#commands.carryOut(command) });
     this.#rounds = new RoundNews(env, this.#name);
     this.#reports = new Meter(env, (report) => ctx.waitUntil(report));
     this.#meter = new KeyMeter(this.#reports);
@@ -139,111 +118,9 @@ export class KeyObject extends DurableObject<Env> {
     });
   }
 
-  acquire(command: AcquireCommand): Promise<AcquireOutcome> {
-    if (command.quorum) this.#rounds.came(command.request);
-    return this.#commands.useOrFound(command.limit, (engine, context) => engine.acquire(command, context));
-  }
-
-  enqueue(command: EnqueueCommand): Promise<EnqueueOutcome> {
-    return this.#commands.useOrFound(command.limit, (engine, context) => engine.enqueue(command, context));
-  }
-
-  wait(command: WaitCommand): Promise<WaitOutcome> {
-    return this.#commands.use({ status: "not_enqueued" }, (engine, context) => engine.wait(command, context));
-  }
-
-  /** `id` names the call: the same one again, because its answer was lost, gets the same answer. */
-  release(token: string, session: string, id?: string): Promise<ReleaseOutcome> {
-    return this.#commands.use<ReleaseOutcome>({ status: "not_held" }, (engine, context) =>
-      engine.release(token, session, context, id),
-    );
-  }
-
-  giveBack(token: string, session: string, id?: string): Promise<ReleaseOutcome> {
-    return this.#commands.use<ReleaseOutcome>({ status: "not_held" }, (engine, context) =>
-      engine.giveBack(token, session, context, id),
-    );
-  }
-
-  async renew(token: string, leaseSeconds: number, isWatched = false): Promise<RenewOutcome> {
-    const missing: RenewOutcome = { status: "not_held" };
-    const outcome = await this.#commands.use(missing, (engine, context) =>
-      engine.renew(token, leaseSeconds, context, isWatched),
-    );
-    if (outcome === missing) this.#meter.renewedNothing();
-    return outcome;
-  }
-
-  /**
-   * Takes a hold away from its session, notifies the session, and grants the slot to the next waiter in the same step.
-   * `fence` is the first half of the hold's token.
-   */
-  steal(fence: string): Promise<StealOutcome> {
-    return this.#commands.use({ status: "not_held" }, (engine, context) => engine.steal(fence, context));
-  }
-
-  /** Takes a slot for a holder without a session. One that waits needs a listener: see `fetch`. */
-  claim(command: ClaimCommand): Promise<ClaimOutcome> {
-    return this.#commands.useOrFound(command.limit ?? 1, (engine, context) => engine.claim(command, context));
-  }
-
-  /** The outcome of a claim that was answered `queued`. */
-  collect(request: string): Promise<ClaimOutcome> {
-    return this.#commands.use<ClaimOutcome>({ status: "lease_expired" }, (engine, context) =>
-      engine.collect(request, context),
-    );
-  }
-
-  /** The hold with the highest fence, or null if the key is free. Changes nothing except what is due to expire. */
-  current(): Promise<CurrentHold | null> {
-    return this.#commands.use<CurrentHold | null>(null, (engine, context) => engine.current(context) ?? null);
-  }
-
-  refresh(command: RefreshCommand): Promise<RefreshOutcome> {
-    return this.#commands.use({ status: "not_held" }, (engine, context) => engine.refresh(command, context));
-  }
-
-  /** `id` as in `release`. */
-  remove(selector: HoldSelector, id?: string): Promise<RemoveOutcome> {
-    return this.#commands.use<RemoveOutcome>({ status: "not_held" }, (engine, context) =>
-      engine.remove(selector, context, id),
-    );
-  }
-
-  /** What the relay of another deployment asks. Null if the key can hold nothing for it. Only a proposal creates it. */
-  async relay(question: RelayQuestion): Promise<RelayAnswer | null> {
-    const ask = (engine: KeyEngine, context: CommandContext) => engine.relays.ask(question, context);
-    if (question.type !== "propose") return this.#commands.use({ status: "not_held", floor: 0n }, ask);
-    const answer = await this.#commands.useOrFound(1, ask);
-    return "floor" in answer ? answer : null;
-  }
-
-  /** A step of a round for a request that needs a quorum. False or undefined if the key has given the round up. */
-  round(step: RoundStep): Promise<bigint | boolean | undefined> {
-    return this.#commands.use<bigint | boolean | undefined>(false, (engine, context) =>
-      perform(engine, { type: "round", step }, context),
-    );
-  }
-
-  /** Like `renew`, for a hold that other deployments have agreed to: a majority of them has to keep it for longer. */
-  async prolong(token: string, session: string, leaseMs: number): Promise<ProlongOutcome> {
-    const askedAt = this.#clock.now();
-    const agreed = await this.#commands.use(undefined, (engine, context) =>
-      engine.rounds.agreed(token, session, context),
-    );
-    if (!agreed) return { status: "not_held" };
-    if (!(await this.#rounds.prolong(agreed, leaseMs))) return { status: "kept" };
-    const isLonger = await this.#commands.use(false, (engine, context) =>
-      engine.rounds.prolong(token, leaseMs, askedAt, context),
-    );
-    return { status: isLonger ? "prolonged" : "not_held" };
-  }
-
-  fenceOfHolder(): Promise<FenceOutcome> {
-    return this.#commands.use<FenceOutcome>({ status: "free" }, (engine, context) => {
-      const fence = engine.relays.fenceOfHolder(context);
-      return fence === undefined ? { status: "free" } : { status: "held", fence };
-    });
+  /** Carries out one command. */
+  async command(command: KeyObjectCommand): Promise<KeyObjectAnswer> {
+    return { outcome: await this.#outcomeOf(command) };
   }
 
   /**
@@ -266,34 +143,14 @@ export class KeyObject extends DurableObject<Env> {
     return this.#listeners.closed(socket, NO_CLOSE);
   }
 
-  pickUp(request: string): Promise<PickUpOutcome> {
-    return this.#commands.use({ status: "unknown" }, (engine, context) => engine.pickUp(request, context));
-  }
-
-  cancel(request: string, options: CancelOptions = {}): Promise<void> {
-    return this.#commands.use(undefined, (engine, context) => engine.cancel(request, context, options));
-  }
-
-  /** From now on the session hears at once when a lease of its own ends. */
-  watch(session: string): Promise<void> {
-    return this.#commands.use(undefined, (engine) => engine.watch(session));
-  }
-
-  leave(session: string, options: { keepsReported: boolean }): Promise<void> {
-    return this.#commands.use(undefined, (engine, context) => engine.leave(session, options, context));
-  }
-
   /**
    * The key as it is now, or null if it is not in use; with `detail` including its waiters, with `history` including its
    * newest grants. Changes nothing except what is due to expire.
    */
-  async describe(options: DescribeOptions = { detail: false }): Promise<KeyDescription | null> {
-    const { detail, history = false } = options;
-    const view = await this.#commands.use<KeyView | null>(null, (engine, context) => {
-      engine.tick(context);
-      return engine.isPrunable(context) ? null : engine.view({ detail });
-    });
-    return view && history ? { ...view, history: this.#history.at(this.#clock.now()) } : view;
+  async describe({ detail = false, history = false }: DescribeOptions = {}): Promise<KeyDescription | null> {
+    const view = await this.#commands.carryOut({ type: "describe", detail });
+    if (!view) return null;
+    return history ? { ...view, history: this.#history.at(this.#clock.now()) } : view;
   }
 
   /** The key as the directory sees it, which lists it. An idle key gives up its entry, and its place under a cap. */
@@ -309,7 +166,7 @@ export class KeyObject extends DurableObject<Env> {
   }
 
   /** Stores the labels of sessions in the history: the sessions may be gone the next time it is viewed. */
-  rememberLabels(labels: Labels): void {
+  rememberLabels({ labels }: { readonly labels: Labels }): void {
     this.#history.remember(labels);
   }
 
@@ -323,6 +180,24 @@ export class KeyObject extends DurableObject<Env> {
       log("error", "key_alarm_failed", { error: String(error) });
       this.#wakeUp.set(Date.now() + ALARM_RETRY_MS);
     }
+  }
+
+  async #outcomeOf(command: KeyObjectCommand): Promise<KeyObjectAnswer["outcome"]> {
+    if (command.type === "prolong") return this.#prolong(command);
+    if (command.type === "acquire" && command.command.quorum) this.#rounds.came(command.command.request);
+    const outcome = await this.#commands.carryOut(command);
+    if (command.type === "renew" && outcome === outcomeWithoutKey(command)) this.#meter.renewedNothing();
+    return outcome;
+  }
+
+  /** Like `renew`, for a hold that other deployments have agreed to: a majority of them has to keep it for longer. */
+  async #prolong({ token, session, leaseMs }: KeyObjectCommandOf<"prolong">): Promise<ProlongOutcome> {
+    const askedAt = this.#clock.now();
+    const agreed = await this.#commands.carryOut({ type: "agreedHold", token, session });
+    if (!agreed) return { status: "not_held" };
+    if (!(await this.#rounds.prolong(agreed, leaseMs))) return { status: "kept" };
+    const isLonger = await this.#commands.carryOut({ type: "prolongAgreed", token, leaseMs, askedAt });
+    return { status: isLonger ? "prolonged" : "not_held" };
   }
 
   get #name(): string {

@@ -1,4 +1,4 @@
-import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
+import type { ClaimCommand, ClaimOutcome, KeyCommandOf, KeyOutcomeOf } from "../../core/engine/index.ts";
 import { log } from "../../log.ts";
 import { answerClose, closeSocket } from "../calls/closing.ts";
 import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
@@ -11,9 +11,7 @@ const FAILED_CODE = 1011;
 
 /** The part of a key that listeners need. */
 interface Claims {
-  claim(command: ClaimCommand): Promise<ClaimOutcome>;
-  collect(request: string): Promise<ClaimOutcome>;
-  cancel(request: string): Promise<void>;
+  carryOut<Type extends "claim" | "collect" | "cancel">(command: KeyCommandOf<Type>): Promise<KeyOutcomeOf<Type>>;
 }
 
 interface Attachment {
@@ -71,9 +69,10 @@ export class KeyListeners {
   async heard(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
     try {
       const command = JSON.parse(String(message)) as ClaimCommand;
-      let outcome = await this.#claims.claim(command);
+      let outcome = await this.#claims.carryOut<"claim">({ type: "claim", command });
       // The claim may have been made before, on a socket that was cut, and be decided by now.
-      if (outcome.status === "queued") outcome = await this.#claims.collect(command.request);
+      if (outcome.status === "queued")
+        outcome = await this.#claims.carryOut<"collect">({ type: "collect", request: command.request });
       if (outcome.status !== "queued") this.answer(command.request, outcome);
     } catch (error) {
       log("error", "claim_failed", { error: String(error) });
@@ -87,7 +86,7 @@ export class KeyListeners {
     const { request, told } = attachmentOf(socket);
     const isUnheard = told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered);
     // A Worker that lost its socket may have reconnected by now.
-    if (isUnheard && !this.isWaiting(request)) await this.#claims.cancel(request);
+    if (isUnheard && !this.isWaiting(request)) await this.#claims.carryOut<"cancel">({ type: "cancel", request });
   }
 
   /** A socket that the Worker has closed stays listed until its close has been handled. */

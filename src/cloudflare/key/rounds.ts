@@ -45,7 +45,7 @@ export class RoundNews {
       return true;
     }
     const { leaseMs } = event;
-    if (this.#isDoubtful(request) && !(await sessionObject(this.#env, session).isLive())) return false;
+    if (this.#isDoubtful(request) && !(await sessionObject(this.#env, session).isLive()).isLive) return false;
     await this.#call((relay) => relay.begin({ ...turn, leaseMs }));
     return true;
   }
@@ -53,7 +53,8 @@ export class RoundNews {
   /** Whether a majority keeps the lock for this long. */
   async prolong(hold: AgreedHold, leaseMs: number): Promise<boolean> {
     const commitMs = commitMsFor(hold, leaseMs);
-    return this.#call((relay) => relay.prolong({ lock: this.#lock, fence: hold.fence, commitMs }));
+    const { isAgreed } = await this.#call((relay) => relay.prolong({ lock: this.#lock, fence: hold.fence, commitMs }));
+    return isAgreed;
   }
 
   #isDoubtful(request: string): boolean {

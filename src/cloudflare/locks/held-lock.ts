@@ -1,7 +1,7 @@
 import { RpcTarget } from "cloudflare:workers";
 import { newSessionlessOwner } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
-import type { SessionlessKeys } from "../calls/remote-keys.ts";
+import type { RemoteKeys } from "../calls/remote-keys.ts";
 import type { AcquiredLock } from "./binding.ts";
 
 /** Renewals within a lease. */
@@ -13,13 +13,13 @@ const MAX_RETRY_PAUSE_MS = 1_000;
 
 /** A lock while the callback of `request` runs. */
 export class HeldLock {
-  readonly #keys: SessionlessKeys;
+  readonly #keys: RemoteKeys;
   readonly #acquired: AcquiredLock;
   #expiresAt: number;
   /** The key has said that the token is not held. */
   #isLost = false;
 
-  constructor(keys: SessionlessKeys, acquired: AcquiredLock) {
+  constructor(keys: RemoteKeys, acquired: AcquiredLock) {
     this.#keys = keys;
     this.#acquired = acquired;
     this.#expiresAt = acquired.expiresAt;
@@ -105,13 +105,15 @@ export class LockTarget extends RpcTarget {
 }
 
 /** True if the token was held. */
-export async function releaseLock(keys: SessionlessKeys, key: string, token: string): Promise<boolean> {
-  return (await keys.release(key, token, newSessionlessOwner("worker"))).status === "released";
+export async function releaseLock(keys: RemoteKeys, key: string, token: string): Promise<boolean> {
+  const session = newSessionlessOwner("worker");
+  return (await keys.command(key, { type: "release", token, session })).status === "released";
 }
 
 /** True if the token is held. The lease starts again. */
-export async function renewLock(keys: SessionlessKeys, key: string, token: string, leaseMs: number): Promise<boolean> {
-  return (await keys.renew(key, token, leaseMs / 1000)).status === "renewed";
+export async function renewLock(keys: RemoteKeys, key: string, token: string, leaseMs: number): Promise<boolean> {
+  const leaseSeconds = leaseMs / 1000;
+  return (await keys.command(key, { type: "renew", token, leaseSeconds })).status === "renewed";
 }
 
 /** Resolves after a pause, or at once with false when the work has ended. */

@@ -77,7 +77,7 @@ export async function sendReport(env: Env): Promise<void> {
   const sent = events;
   events = 0;
   try {
-    await collectorOf(env, isolate).report(sums);
+    await collectorOf(env, isolate).report({ sums });
   } catch (error) {
     pending.merge(sums);
     events += sent;

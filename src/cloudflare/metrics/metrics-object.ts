@@ -34,7 +34,7 @@ export class MetricsObject extends DurableObject<Env> {
   }
 
   /** Adds what was counted since the caller's last report. */
-  report(sums: Sums): void {
+  report({ sums }: { readonly sums: Sums }): void {
     this.#tally.merge(sums);
     this.#isStored = false;
     this.#storeInTime();

@@ -11,12 +11,12 @@ export const RELAY_WINDOW_HEADER = "X-Holdfast-Relay-Window";
 /** What a key asks of the relay of its deployment. */
 export interface RelayStub {
   /** Peers heard from in the last seconds. */
-  present(): Promise<readonly string[]>;
+  present(): Promise<{ readonly ids: readonly string[] }>;
   /** All peers. Silent ones are asked for a sign of life first. */
-  peers(): Promise<readonly PeerView[]>;
+  peers(): Promise<{ readonly peers: readonly PeerView[] }>;
   begin(round: RoundId & { readonly leaseMs: number }): Promise<void>;
   over(round: RoundId): Promise<void>;
-  prolong(command: Omit<ProlongCommand, "call">): Promise<boolean>;
+  prolong(command: Omit<ProlongCommand, "call">): Promise<{ readonly isAgreed: boolean }>;
 }
 
 /** The one relay object of this deployment: all that it asks a peer goes over one connection, in order. */

@@ -58,7 +58,9 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
     });
     const keys = {
       relay: (lock: string, question: RelayQuestion, { done, failed }: Continuation<RelayAnswer | null>) =>
-        ctx.waitUntil(this.#keys.relay(lock, question).then(done, failed)),
+        ctx.waitUntil(
+          this.#keys.command(lock, { type: "relay", question }).then((answer) => done(answer ?? null), failed),
+        ),
     };
     this.#questions = new PeerQuestions(keys, this.#peers, CLOCK.now);
     this.#host = {
@@ -103,22 +105,22 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
     this.#run((now) => this.#relay.over(round, now));
   }
 
-  prolong(command: Omit<ProlongCommand, "call">): Promise<boolean> {
+  async prolong(command: Omit<ProlongCommand, "call">): Promise<{ readonly isAgreed: boolean }> {
     const call = String(++this.#calls);
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.#prolongations.set(call, resolve);
     this.#run((now) => this.#relay.prolong({ ...command, call }, now));
-    return promise;
+    return { isAgreed: await promise };
   }
 
   /** Peers heard from in the last seconds. */
-  async present(): Promise<readonly string[]> {
-    return this.#peers.present();
+  async present(): Promise<{ readonly ids: readonly string[] }> {
+    return { ids: this.#peers.present() };
   }
 
   /** All peers. Silent ones are asked for a sign of life first. */
-  peers(): Promise<readonly PeerView[]> {
-    return new Promise((resolve) => this.#peers.view(resolve));
+  async peers(): Promise<{ readonly peers: readonly PeerView[] }> {
+    return { peers: await new Promise((resolve) => this.#peers.view(resolve)) };
   }
 
   #on(socket: WebSocket): IncomingSocket {
@@ -160,7 +162,8 @@ export class RelayObject extends DurableObject<Env> implements RelayStub {
 
   async #atKey(effect: RoundEffect): Promise<void> {
     const { lock, type, ...step } = effect;
-    const outcome = await this.#keys.round(lock, { ...step, do: type } as RoundStep).catch((error: unknown) => {
+    const command = { type: "round", step: { ...step, do: type } as RoundStep } as const;
+    const outcome = await this.#keys.command(lock, command).catch((error: unknown) => {
       log("warn", "round_step_failed", { step: type, error: String(error) });
       return undefined;
     });

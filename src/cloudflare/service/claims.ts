@@ -1,7 +1,7 @@
 import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
 import { logged } from "../../log.ts";
 import type { ClaimEnd, Left } from "../../service.ts";
-import type { SessionlessKeys } from "../calls/remote-keys.ts";
+import type { RemoteKeys } from "../calls/remote-keys.ts";
 import type { WaitUntil } from "./cloudflare-service.ts";
 import { endOfPoll, reportHangUp } from "./poll.ts";
 
@@ -11,10 +11,10 @@ const WITHDRAWAL_PAUSES_MS = [100, 400, 1_600, 5_000];
 
 /** Claims of holders without a session, carried to the objects of their keys. A claim whose outcome stays unknown is withdrawn. */
 export class Claims {
-  readonly #keys: SessionlessKeys;
+  readonly #keys: Pick<RemoteKeys, "command" | "listen">;
   readonly #waitUntil: WaitUntil;
 
-  constructor(keys: SessionlessKeys, waitUntil: WaitUntil) {
+  constructor(keys: Pick<RemoteKeys, "command" | "listen">, waitUntil: WaitUntil) {
     this.#keys = keys;
     this.#waitUntil = waitUntil;
   }
@@ -29,9 +29,7 @@ export class Claims {
 
   /** Makes a claim without waiting, with one call. It may be made again, with `make`, if the answer is `would_wait`. */
   attempt(key: string, command: ClaimCommand): Promise<ClaimOutcome> {
-    const claiming = this.#orWithdraw(key, command.request, () =>
-      this.#keys.claim(key, { ...command, mayWait: false }),
-    );
+    const claiming = this.#orWithdraw(key, command.request, () => this.#claim(key, { ...command, mayWait: false }));
     this.#waitUntil(claiming.catch(() => {}));
     return claiming;
   }
@@ -40,7 +38,8 @@ export class Claims {
   async withdraw(key: string, request: string): Promise<void> {
     for (const pauseMs of [...WITHDRAWAL_PAUSES_MS, undefined]) {
       try {
-        return await this.#keys.cancel(key, request);
+        await this.#keys.command(key, { type: "cancel", request });
+        return;
       } catch (error) {
         if (pauseMs === undefined) logged("withdrawal_failed")(error);
         else await scheduler.wait(pauseMs);
@@ -52,7 +51,7 @@ export class Claims {
     const { request, waitMs } = command;
     const askedAt = Date.now();
     const end = await this.#orWithdraw(key, request, async () => {
-      const outcome = waitMs > 0 ? await this.#wait(key, command, signal) : await this.#keys.claim(key, command);
+      const outcome = waitMs > 0 ? await this.#wait(key, command, signal) : await this.#claim(key, command);
       if (outcome.status === "queued" || outcome.status === "would_wait")
         throw new Error(`a claim was told ${outcome.status} at its end`);
       if (waitMs === 0) await reportHangUp(askedAt);
@@ -61,6 +60,10 @@ export class Claims {
     if (!signal.aborted) return end;
     this.#waitUntil(this.withdraw(key, request));
     return { status: "left" };
+  }
+
+  #claim(key: string, command: ClaimCommand): Promise<ClaimOutcome> {
+    return this.#keys.command(key, { type: "claim", command });
   }
 
   async #orWithdraw<Outcome>(key: string, request: string, ask: () => Promise<Outcome>): Promise<Outcome> {

@@ -43,7 +43,12 @@ export class CloudflareService implements Service {
   }
 
   get group(): Group | undefined {
-    return this.config.ok && this.config.config.relay ? relayOf(this.#env) : undefined;
+    if (!this.config.ok || !this.config.config.relay) return undefined;
+    const relay = relayOf(this.#env);
+    return {
+      present: async () => (await relay.present()).ids,
+      peers: async () => (await relay.peers()).peers,
+    };
   }
 
   async retryAfter(address: string): Promise<number | undefined> {

@@ -63,7 +63,7 @@ async function ask(env: Env, listed: readonly number[], part: number): Promise<S
   const answers = await Promise.all(
     allDirectories(env).flatMap((directory, shard) => {
       const share = Math.floor((listed[shard] ?? 0) * part);
-      return share > 0 ? [directory.describeSome(share)] : [];
+      return share > 0 ? [directory.describeSome({ max: share })] : [];
     }),
   );
   for (const { keys, unreachable, asked } of answers) {

@@ -57,7 +57,7 @@ async function listKeys(env: Env, range: Range): Promise<string[]> {
 /** The current state of these keys. */
 async function describeKeys(env: Env, keys: readonly string[], detail: boolean): Promise<DescribedKeys> {
   const parts = await Promise.all(
-    byDirectory(env, keys).map((group) => group.directory.describe(group.keys, { detail })),
+    byDirectory(env, keys).map((group) => group.directory.describe({ keys: group.keys, detail })),
   );
   return {
     keys: parts.flatMap((part) => part.keys),

@@ -1,4 +1,4 @@
-import type { KeyCommandOf, KeyOutcomeOf, StealOutcome } from "../../core/engine/index.ts";
+import type { KeyCommandOf, KeyOutcomeOf } from "../../core/engine/index.ts";
 import { randomHex } from "../../core/hex.ts";
 import { hasNewLabels } from "../../core/key/history.ts";
 import { newSessionlessOwner } from "../../core/session-names.ts";
@@ -25,7 +25,7 @@ export class CloudflareKeys implements Keys {
   }
 
   ask<Type extends DirectCommand["type"]>(key: string, command: KeyCommandOf<Type>): Promise<KeyOutcomeOf<Type>> {
-    return this.#ask(key, command) as Promise<KeyOutcomeOf<Type>>;
+    return this.#keys.command(key, command) as Promise<KeyOutcomeOf<Type>>;
   }
 
   claim(key: string, { leaseSeconds, waitMs, sessionless }: Claim, signal: AbortSignal): Promise<ClaimEnd> {
@@ -34,7 +34,8 @@ export class CloudflareKeys implements Keys {
   }
 
   async steal(key: string, fence: string): ReturnType<Keys["steal"]> {
-    const stolen: StealOutcome = await keyObject(this.#env, key).steal(fence);
+    // Made again, it would not find the hold that the first call took.
+    const stolen = await this.#keys.command(key, { type: "steal", fence }, () => false);
     if (stolen.status === "not_held") return stolen;
     const labels = await labelsOf(this.#env, [stolen.session]).catch(() => undefined);
     const label = labels?.[stolen.session];
@@ -48,18 +49,7 @@ export class CloudflareKeys implements Keys {
     const labels = await labelsOf(env, membersOf(view));
     // Sessions that have ended have no label in the directory: store the labels known now with the key.
     if (view.history && hasNewLabels(view.history, labels))
-      await keyObject(env, key).rememberLabels(labels).catch(logged("key_unreachable"));
+      await keyObject(env, key).rememberLabels({ labels }).catch(logged("key_unreachable"));
     return withLabels(view, labels);
-  }
-
-  async #ask(key: string, command: DirectCommand): Promise<KeyOutcomeOf<DirectCommand["type"]>> {
-    switch (command.type) {
-      case "current":
-        return (await this.#keys.current(key)) ?? undefined;
-      case "refresh":
-        return this.#keys.refresh(key, command.command);
-      case "remove":
-        return this.#keys.remove(key, command.selector);
-    }
   }
 }

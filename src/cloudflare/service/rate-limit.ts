@@ -22,7 +22,7 @@ export async function retryAfter(env: Env, config: Config, address: string): Pro
   if (rate === 0) return undefined;
   try {
     if (await isStoppedByGuard(env, address)) return GUARD_RETRY_AFTER_S;
-    const taking = objectsOf(env, "RATE_LIMIT").getByName(address).take(rate, burst);
+    const taking = objectsOf(env, "RATE_LIMIT").getByName(address).take({ rate, burst });
     const take = await Promise.race([taking, scheduler.wait(ANSWERS_WITHIN_MS)]);
     return !take || take.isAllowed ? undefined : take.retryAfterS;
   } catch (error) {

@@ -49,5 +49,5 @@ async function send(env: Env): Promise<void> {
 
 async function tell(env: Env, session: string, released: readonly Released[]): Promise<void> {
   const object = objectsOf(env, "HTTP_SESSION").getByName(session);
-  await object.released(released).catch(logged("session_unreachable"));
+  await object.touch({ released }).catch(logged("session_unreachable"));
 }

@@ -43,18 +43,18 @@ export class CloudflareRestSessions implements RestSessions {
 
   async open(address: string, label: string | undefined): Promise<OpenedSession | SessionRefusal> {
     const id = newSessionId();
-    const admission = await this.#ask(httpSessionName(id), (session) => session.open(address, label));
-    if (admission === "admitted") return { status: "opened", id };
-    return { status: admission as SessionRefusal["status"] };
+    const { status } = await this.#ask(httpSessionName(id), (session) => session.open({ address, label }));
+    if (status === "admitted") return { status: "opened", id };
+    return { status: status as SessionRefusal["status"] };
   }
 
-  ping(id: string): Promise<boolean> {
-    return this.#ask(httpSessionName(id), (session) => session.touch());
+  async ping(id: string): Promise<boolean> {
+    return (await this.#ask(httpSessionName(id), (session) => session.touch())).isThere;
   }
 
-  end(id: string): Promise<boolean> {
+  async end(id: string): Promise<boolean> {
     const name = httpSessionName(id);
-    return this.#ask(name, (session) => session.end(takeReleases(name)));
+    return (await this.#ask(name, (session) => session.end({ released: takeReleases(name) }))).wasThere;
   }
 
   perform(
@@ -100,7 +100,8 @@ export class CloudflareRestSessions implements RestSessions {
   async #isGivenBack(session: string, { request, id, label }: Ask): Promise<boolean> {
     if (request.type !== "release" || label !== undefined) return false;
     const { key, token } = request;
-    const isGiven = await new RemoteKeys(this.#env).giveBack(key, token, session, id).then(
+    const command = { type: "giveBack", token, session, id } as const;
+    const isGiven = await new RemoteKeys(this.#env).command(key, command).then(
       ({ status }) => status === "released",
       () => false,
     );
@@ -111,7 +112,7 @@ export class CloudflareRestSessions implements RestSessions {
   /** Has a session withdraw a request, retrying if it cannot be reached. A `wait` that its client has left ends its place. */
   async #takeBack(session: string, { request, id }: Ask, isAborted: boolean): Promise<void> {
     const hasLeft = isAborted && request.type === "wait";
-    const withdraw = () => this.#ask(session, (object) => object.withdraw(request.key, id, { hasLeft }));
+    const withdraw = () => this.#ask(session, (object) => object.withdraw({ key: request.key, id, hasLeft }));
     for (const pauseMs of WITHDRAWAL_PAUSES_MS) {
       try {
         return await withdraw();

@@ -142,7 +142,7 @@ export class SessionRunner {
     const { context } = this.#machine;
     let answered: () => void;
     try {
-      const outcome = await this.#parts.keys.ask(key, ask, () => context.mayRepeatCall(call));
+      const outcome = await this.#parts.keys.command(key, ask, () => context.mayRepeatCall(call));
       answered = () => context.keyAnswered(call, outcome);
     } catch (error) {
       answered = () => context.keyFailed(call, String(error));

@@ -88,10 +88,10 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     if (!wasConnected) await this.#departure.settled();
   }
 
-  async deliver(notice: Notice): Promise<NoticeAnswer> {
+  async deliver(notice: Notice): Promise<{ readonly answer: NoticeAnswer }> {
     const { session, runner, keepalives } = this.#parts;
     if (session.conversation) keepalives.atWork();
-    return runner.notice((number) => session.notice(number, notice));
+    return { answer: await runner.notice((number) => session.notice(number, notice)) };
   }
 
   async lose(loss: Loss): Promise<void> {
@@ -104,9 +104,9 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     runner.run(() => session.want(want));
   }
 
-  async isLive(): Promise<boolean> {
+  async isLive(): Promise<{ readonly isLive: boolean }> {
     const { session, runner } = this.#parts;
     // Ending the session is not awaited: it calls the directory, which awaits this answer.
-    return runner.run(() => session.isLive());
+    return { isLive: runner.run(() => session.isLive()) };
   }
 }

@@ -251,13 +251,18 @@ export function limitIfNew<Type extends KeyCommandType>(command: KeyCommandOf<Ty
  * What a command is answered if its key does not exist: it creates none, or must not, because there are as many keys as
  * the service allows. A `renew` of a missing key counts as a failed renewal, which no engine observes.
  */
-export function outcomeWithoutKey<Type extends KeyCommandType>(command: KeyCommandOf<Type>): KeyOutcomeOf<Type> {
+export function outcomeWithoutKey<Type extends KeyCommandType>(
+  command: KeyCommandOf<Type>,
+  refusal: CreationRefusal = "max_locks",
+): KeyOutcomeOf<Type> {
   const { missing, refused } = ruleOf(command);
-  return refused && limitIfNew(command) !== undefined ? refused("max_locks") : missing;
+  return refused && limitIfNew(command) !== undefined ? refused(refusal) : missing;
 }
 
 function ruleOf<Type extends KeyCommandType>({ type }: KeyCommandOf<Type>): Rule<Type> {
-  return RULES[type as Type];
+  const rule: Rule<Type> | undefined = RULES[type as Type];
+  if (!rule) throw new Error(`unknown command ${type}`);
+  return rule;
 }
 
 function takeRoundStep({ rounds }: KeyEngine, step: RoundStep, context: CommandContext): Fence | boolean | undefined {

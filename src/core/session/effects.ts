@@ -38,13 +38,12 @@ export type Happening =
   | { readonly type: "protocol_error"; readonly code: number }
   | { readonly type: "auth_failed" };
 
-/** A hold of which a client is told. */
-export interface ToldGrant {
-  readonly key: string;
-  readonly token: string;
-  /** Says that the lease has ended. */
-  readonly lateLine: string;
-}
+/** A hold that a line tells its client of, and what happens if the lease has ended when the line is to be sent. */
+export type ToldGrant = { readonly key: string; readonly token: string } & (
+  | { readonly lateLine: string }
+  /** A command of the session, which answers the request in another way. */
+  | { readonly late: () => void }
+);
 
 /** Values that a session stores besides its keys. */
 export type RecordName = "ending" | "resumption" | "steals" | "losses" | "life";
@@ -68,7 +67,7 @@ export type Effect =
   | { readonly type: "put"; readonly name: RecordName; readonly value: unknown }
   /** Sets the alarm: `by`, to this time unless it is set to an earlier one; `at`, to exactly this time. */
   | { readonly type: "wake"; readonly by?: number; readonly at?: number }
-  /** `grant`: the line tells of a hold. A host that sends it after the lease has ended sends `lateLine` instead. */
+  /** `grant`: the line tells of a hold. Once the lease has ended, the host sends `lateLine` or runs `late` instead. */
   | { readonly type: "send"; readonly line: string; readonly grant?: ToldGrant }
   | { readonly type: "close"; readonly code: number }
   /** The client has proved who it is. */

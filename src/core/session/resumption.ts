@@ -62,11 +62,17 @@ export class Resumption {
     return this.#detachedAt === undefined ? Number.POSITIVE_INFINITY : this.#detachedAt + resumeGraceMs;
   }
 
-  /** Makes the session resumable: the credential for that, the same on every call. Undefined if resumption is off. */
+  /**
+   * Makes the session resumable: the credential for that, the same on every call. Undefined if resumption is off, or if
+   * nothing can be stored.
+   */
   enable(address: string): string | undefined {
-    const { session, config, random } = this.#context;
+    const { session, config, random, isStorageWell } = this.#context;
     if (config.resumeGraceMs === 0) return undefined;
-    if (!this.#stored) this.#store({ secret: random(), address, detachedAt: undefined });
+    if (!this.#stored) {
+      if (!isStorageWell()) return undefined;
+      this.#store({ secret: random(), address, detachedAt: undefined });
+    }
     return `${session}.${this.secret}`;
   }
 

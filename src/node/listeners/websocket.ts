@@ -76,6 +76,8 @@ export class WebSockets implements Sockets {
     this.#requests.delete(request);
     if (!upgrade) return { status: "unavailable" };
     const { socket } = upgrade;
+    // It has been closed while the app was deciding, and will not report that again.
+    if (socket.destroyed) return { status: "unavailable" };
     const leave = this.#shared.connections.admit(arrival.type === "client" ? arrival.entry.address : upgrade.address);
     if (typeof leave === "string") return { status: leave };
     socket.once("close", leave);
@@ -168,7 +170,12 @@ class WebSocketCarrier extends SocketCarrier {
     this.#ws
       .on("message", (data: Buffer, isBinary: boolean) => this.#received(data, isBinary))
       .on("ping", (payload: Buffer) => {
-        if (this.#closingWith === undefined) this.put(pongFrame(payload));
+        if (this.#closingWith !== undefined) return;
+        this.put(pongFrame(payload));
+        this.connection?.heard();
+      })
+      .on("pong", () => {
+        if (this.#closingWith === undefined) this.connection?.heard();
       })
       .on("error", (error: Error & { readonly code?: string }) => {
         this.#isFaulty = true;

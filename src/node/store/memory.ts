@@ -2,7 +2,8 @@ import type { Rows, Store } from "./store.ts";
 
 const NOTHING: Rows = {
   putKey() {},
-  deleteKey() {},
+  deleteKeys() {},
+  deleteParts() {},
   putSlot() {},
   putWaiter() {},
   deleteWaiter() {},
@@ -21,5 +22,6 @@ export const VOLATILE_STORE: Store = {
   loadSession: () => undefined,
   commit: (write) => write(NOTHING),
   hasRoom: () => true,
+  logBytes: () => undefined,
   close() {},
 };

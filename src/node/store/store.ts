@@ -26,8 +26,10 @@ export interface Contents {
 /** The rows that one commit writes. Ids are the host's: it counts them. */
 export interface Rows {
   putKey(id: number, name: string, head: string): void;
-  /** Also deletes the rows below the key, if there may be some. */
-  deleteKey(id: number, options: { readonly hasParts: boolean }): void;
+  /** All keys with these ids and those between them. */
+  deleteKeys(first: number, last: number): void;
+  /** The rows below a key. */
+  deleteParts(key: number): void;
   putSlot(key: number, slot: number, data: string): void;
   putWaiter(key: number, place: number, data: string): void;
   deleteWaiter(key: number, place: number): void;
@@ -50,5 +52,7 @@ export interface Store {
   commit(write: (rows: Rows) => void): void;
   /** Whether new keys fit. If not, what is left is for renewals and releases. */
   hasRoom(): boolean;
+  /** The size of the log that commits go to; undefined if there is none. */
+  logBytes(): number | undefined;
   close(): void;
 }

@@ -1,11 +1,10 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { KeyObjectCommand } from "../../../src/cloudflare/calls/key-calls.ts";
 import { RemoteKeys } from "../../../src/cloudflare/calls/remote-keys.ts";
 import type { Env } from "../../../src/cloudflare/env.ts";
-import { command, fresh, grantedToken, keyStub } from "../support.ts";
-
-type Method = (...args: unknown[]) => Promise<unknown>;
+import { askKey, command, fresh, grantedToken, keyStub } from "../support.ts";
 
 /** What happens to a call: it never arrives, or it is carried out and its answer is lost. */
 type Mishap = "lost" | "unanswered";
@@ -19,9 +18,9 @@ class Network {
   readonly arrived: string[] = [];
   /** Runs after a call whose answer is lost has been carried out. */
   afterUnanswered: () => Promise<unknown> = async () => {};
-  readonly #mishapOf: (method: string, key: string) => Mishap | undefined;
+  readonly #mishapOf: (type: string, key: string) => Mishap | undefined;
 
-  constructor(mishapOf: (method: string, key: string) => Mishap | undefined) {
+  constructor(mishapOf: (type: string, key: string) => Mishap | undefined) {
     this.#mishapOf = mishapOf;
   }
 
@@ -40,34 +39,26 @@ class Network {
     };
     // On one connection calls arrive one after the other.
     let way: Promise<unknown> = Promise.resolve();
-    const call = (method: string, args: unknown[]) => {
+    const call = (command: KeyObjectCommand) => {
       const carriedOut = way.then(async () => {
         if (isBroken) return undefined;
-        const mishap = this.#mishapOf(method, key);
+        const mishap = this.#mishapOf(command.type, key);
         if (mishap === "lost") {
           shatter();
           return undefined;
         }
-        this.arrived.push(method);
-        const outcome = await (keyStub(key) as unknown as Record<string, Method>)[method]?.(...args);
+        this.arrived.push(command.type);
+        const answer = await keyStub(key).command(command);
         if (mishap === "unanswered") {
           shatter();
           await this.afterUnanswered();
         }
-        return outcome;
+        return answer;
       });
       way = carriedOut.catch(() => {});
-      return Promise.race([broken.promise, carriedOut.then((outcome) => (isBroken ? broken.promise : outcome))]);
+      return Promise.race([broken.promise, carriedOut.then((answer) => (isBroken ? broken.promise : answer))]);
     };
-    return new Proxy(
-      {},
-      {
-        get:
-          (_, method: string) =>
-          (...args: unknown[]) =>
-            call(method, args),
-      },
-    );
+    return { command: call };
   }
 }
 
@@ -92,14 +83,14 @@ describe("calls of one session to one key", () => {
   ] as const)("arrive in order if %s", async (_, times) => {
     for (let round = 0; round < 5; round++) {
       const name = fresh("key");
-      await keyStub(name).acquire(command());
+      await askKey(keyStub(name), { type: "acquire", command: command() });
       const { keys, arrived } = failing(times);
       const { session, leaseSeconds, limit } = command();
       const place = { session, request: fresh("e"), limit, leaseSeconds };
       const wait = { session, request: fresh("w"), waitMs: 60_000, mayWait: true };
       const answers = await Promise.all([
-        keys.ask(name, { type: "enqueue", command: place }, always),
-        keys.ask(name, { type: "wait", command: wait }, always),
+        keys.command(name, { type: "enqueue", command: place }, always),
+        keys.command(name, { type: "wait", command: wait }, always),
       ]);
       expect(answers).toEqual([{ status: "queued" }, { status: "queued" }]);
       expect(arrived.indexOf("enqueue")).toBeLessThan(arrived.indexOf("wait"));
@@ -109,12 +100,12 @@ describe("calls of one session to one key", () => {
   it("wait for one that is being made again, also those that are made meanwhile", async () => {
     const name = fresh("key");
     const session = fresh("session");
-    const token = grantedToken(await keyStub(name).acquire(command({ session })));
+    const token = grantedToken(await askKey(keyStub(name), { type: "acquire", command: command({ session }) }));
     const network = failing({ renew: ["lost", "lost"] });
     const { keys } = network;
-    const renewing = keys.ask(name, { type: "renew", token, leaseSeconds: 60 }, always);
+    const renewing = keys.command(name, { type: "renew", token, leaseSeconds: 60 }, always);
     await scheduler.wait(5);
-    const releasing = keys.ask(name, { type: "release", token, session, id: fresh("id") }, always);
+    const releasing = keys.command(name, { type: "release", token, session, id: fresh("id") }, always);
     expect(await Promise.all([renewing, releasing])).toEqual([
       { status: "renewed", leaseSeconds: 60 },
       { status: "released" },
@@ -125,10 +116,10 @@ describe("calls of one session to one key", () => {
   it("go on when one has been given up", async () => {
     const name = fresh("key");
     const session = fresh("session");
-    const token = grantedToken(await keyStub(name).acquire(command({ session })));
+    const token = grantedToken(await askKey(keyStub(name), { type: "acquire", command: command({ session }) }));
     const { keys } = failing({ renew: ["lost", "lost", "lost"] });
-    const renewing = keys.ask(name, { type: "renew", token, leaseSeconds: 60 }, always);
-    const releasing = keys.ask(name, { type: "release", token, session, id: fresh("id") }, always);
+    const renewing = keys.command(name, { type: "renew", token, leaseSeconds: 60 }, always);
+    const releasing = keys.command(name, { type: "release", token, session, id: fresh("id") }, always);
     await expect(renewing).rejects.toThrow("Network connection lost.");
     expect(await releasing).toEqual({ status: "released" });
   });
@@ -137,8 +128,8 @@ describe("calls of one session to one key", () => {
     const name = fresh("key");
     const network = failing({ acquire: ["lost"] });
     const { keys } = network;
-    const acquiring = keys.ask(name, { type: "acquire", command: command() }, () => false);
-    const looking = keys.ask(name, { type: "fenceOfHolder" }, always);
+    const acquiring = keys.command(name, { type: "acquire", command: command() }, () => false);
+    const looking = keys.command(name, { type: "fenceOfHolder" }, always);
     await expect(acquiring).rejects.toThrow("Network connection lost.");
     expect(await looking).toEqual({ status: "free" });
     expect(network.arrived).toEqual(["fenceOfHolder"]);
@@ -153,7 +144,7 @@ describe("calls of one session to one key", () => {
     vi.spyOn(scheduler, "wait").mockImplementation((ms) => (ms > 50 ? pause.promise : wait(ms)));
     let [isDown, answered] = [true, 0];
     const { keys } = new Network((_, key) => (key === bad && isDown ? "lost" : undefined));
-    const look = (key: string) => keys.ask(key, { type: "fenceOfHolder" }, always);
+    const look = (key: string) => keys.command(key, { type: "fenceOfHolder" }, always);
     const troubled = Array.from({ length: 40 }, () => look(bad).finally(() => (answered += 1)));
     await look(good);
     expect(answered).toBe(0);
@@ -169,8 +160,8 @@ describe("a call whose answer is lost is made again, and gets the first one's an
   async function held() {
     const name = fresh("key");
     const session = fresh("session");
-    const token = grantedToken(await keyStub(name).acquire(command({ session })));
-    await keyStub(name).acquire(command({ waitMs: 60_000 }));
+    const token = grantedToken(await askKey(keyStub(name), { type: "acquire", command: command({ session }) }));
+    await askKey(keyStub(name), { type: "acquire", command: command({ waitMs: 60_000 }) });
     return { name, session, token };
   }
 
@@ -183,20 +174,22 @@ describe("a call whose answer is lost is made again, and gets the first one's an
     if (isEvicted) network.afterUnanswered = () => evictDurableObject(keyStub(name));
     const release = { type: "release", token, session } as const;
     const { keys } = network;
-    expect(await keys.ask(name, { ...release, id: fresh("id") }, always)).toEqual({ status: "released" });
+    expect(await keys.command(name, { ...release, id: fresh("id") }, always)).toEqual({ status: "released" });
     expect(network.arrived).toEqual(["release", "release", "release"]);
-    expect(await keys.ask(name, { ...release, id: fresh("id") }, always)).toEqual({ status: "not_held" });
+    expect(await keys.command(name, { ...release, id: fresh("id") }, always)).toEqual({ status: "not_held" });
   });
 
   it("a release of the only holder, stored as one record", async () => {
     const name = fresh("key");
-    const token = grantedToken(await keyStub(name).acquire(command({ session: "s" })));
+    const token = grantedToken(await askKey(keyStub(name), { type: "acquire", command: command({ session: "s" }) }));
     const network = failing({ giveBack: ["unanswered"] });
     network.afterUnanswered = () => evictDurableObject(keyStub(name));
     const id = fresh("id");
-    expect(await network.keys.giveBack(name, token, "s", id)).toEqual({ status: "released" });
+    expect(await network.keys.command(name, { type: "giveBack", token, session: "s", id })).toEqual({
+      status: "released",
+    });
     // The session tries, too, if it never hears that it was given back.
-    expect(await keyStub(name).release(token, "s", id)).toEqual({ status: "released" });
+    expect(await askKey(keyStub(name), { type: "release", token, session: "s", id })).toEqual({ status: "released" });
   });
 
   it("a removal of any hold, which the next holder survives", async () => {
@@ -204,7 +197,10 @@ describe("a call whose answer is lost is made again, and gets the first one's an
     const claim = () => {
       const owner = fresh("file");
       const sessionless = { kind: "file", note: owner };
-      return keyStub(name).claim({ session: owner, request: owner, leaseSeconds: 60, waitMs: 0, sessionless });
+      return askKey(keyStub(name), {
+        type: "claim",
+        command: { session: owner, request: owner, leaseSeconds: 60, waitMs: 0, sessionless },
+      });
     };
     await claim();
     const network = failing({ remove: ["unanswered"] });
@@ -212,8 +208,10 @@ describe("a call whose answer is lost is made again, and gets the first one's an
       await evictDurableObject(keyStub(name));
       expect((await claim()).status).toBe("granted");
     };
-    expect(await network.keys.remove(name, { kind: "file", which: { by: "any" } })).toEqual({ status: "removed" });
+    expect(
+      await network.keys.command(name, { type: "remove", selector: { kind: "file", which: { by: "any" } } }),
+    ).toEqual({ status: "removed" });
     expect(network.arrived).toEqual(["remove", "remove"]);
-    expect(await keyStub(name).current()).not.toBeNull();
+    expect(await askKey(keyStub(name), { type: "current" })).toBeDefined();
   });
 });

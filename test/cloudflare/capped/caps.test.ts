@@ -4,9 +4,10 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, directoryOfKey, ledgerOf } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { KeyObject, type KeyState } from "../../../src/cloudflare/key/key-object.ts";
+import { expectLog } from "../../support/expected-logs.ts";
 import { replaceNext } from "../spies.ts";
-import { command, fresh, grantedToken, isListed, keyStub, until } from "../support.ts";
+import { askKey, command, fresh, grantedToken, isListed, keyStub, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -29,9 +30,10 @@ async function emptyListings(): Promise<void> {
 }
 
 const contextOf = (object: unknown) => (object as { readonly ctx: DurableObjectState }).ctx;
-const tryLong = async (key: string) => keyStub(key).acquire({ ...LONG, request: fresh("request") });
+const tryLong = async (key: string) =>
+  askKey(keyStub(key), { type: "acquire", command: { ...LONG, request: fresh("request") } });
 const isGranted = async (key: string) => (await tryLong(key)).status === "granted";
-const free = (key: string) => keyStub(key).leave(LONG.session, { keepsReported: false });
+const free = (key: string) => askKey(keyStub(key), { type: "leave", session: LONG.session, keepsReported: false });
 
 /** As many held keys as the cap allows. */
 async function fill(): Promise<[string, string, string]> {
@@ -51,6 +53,16 @@ describe("at the cap on keys", () => {
     await until(() => isGranted(next), SOON);
     expect(await isListed(keys[0])).toBe(false);
     for (const key of [keys[1], keys[2], next]) await free(key);
+  });
+
+  it("a new key is refused in time although a key that is asked for its place does not answer", async () => {
+    const keys = await fill();
+    expectLog("key_unreachable", { key: keys[0], error: "Error: no answer within 5000 ms" });
+    const late = Promise.withResolvers<KeyState>();
+    replaceNext(KeyObject.prototype, "state", keys[0], () => late.promise);
+    expect((await tryLong(fresh("key"))).status).toBe("max_locks");
+    late.resolve({ status: "pending" });
+    for (const key of keys) await free(key);
   });
 
   it("a key that gave up its place asks for another, and its fence rises", async () => {
@@ -85,7 +97,7 @@ describe("at the cap on keys", () => {
     replaceNext(KeyObject.prototype, "state", keys[0], async function (this: KeyObject, options) {
       const answer = await state.call(this, options);
       // Used again before the directory hears the answer.
-      const acquired = this.acquire(LONG).then(({ status }) => {
+      const acquired = askKey(this, { type: "acquire", command: LONG }).then(({ status }) => {
         again = status;
       });
       contextOf(this).waitUntil(acquired);
@@ -107,13 +119,13 @@ describe("at the cap on keys", () => {
     const { admitKey } = DirectoryObject.prototype;
     const mayGoOn = Promise.withResolvers<void>();
     replaceNext(DirectoryObject.prototype, "admitKey", key, async function (this: DirectoryObject, ...args) {
-      const isAdmitted = await admitKey.apply(this, args);
+      const admission = await admitKey.apply(this, args);
       await mayGoOn.promise;
-      return isAdmitted;
+      return admission;
     });
-    const acquiring = keyStub(key).acquire(LONG);
+    const acquiring = askKey(keyStub(key), { type: "acquire", command: LONG });
     await until(() => isListed(key), SOON);
-    const leaving = keyStub(key).leave(LONG.session, { keepsReported: false });
+    const leaving = askKey(keyStub(key), { type: "leave", session: LONG.session, keepsReported: false });
     mayGoOn.resolve();
     await Promise.all([acquiring, leaving]);
     expect((await keyStub(key).describe())?.holderCount ?? 0).toBe(0);
@@ -124,9 +136,9 @@ describe("at the cap on keys", () => {
     const key = fresh("key");
     const { admitKey } = DirectoryObject.prototype;
     replaceNext(DirectoryObject.prototype, "admitKey", key, async function (this: DirectoryObject, ...args) {
-      const isAdmitted = await admitKey.apply(this, args);
-      await this.describe([key], { detail: false });
-      return isAdmitted;
+      const admission = await admitKey.apply(this, args);
+      await this.describe({ keys: [key], detail: false });
+      return admission;
     });
     await until(() => isGranted(key), SOON);
     expect(await isListed(key)).toBe(true);
@@ -136,7 +148,7 @@ describe("at the cap on keys", () => {
   it("an entry whose key knows nothing of it takes up no place for ever", async () => {
     await emptyListings();
     for (const ghost of [fresh("ghost"), fresh("ghost"), fresh("ghost")])
-      await directoryOfKey(env, ghost).listKey(ghost, 1n);
+      await directoryOfKey(env, ghost).listKey({ key: ghost, fence: 1n });
     const key = fresh("key");
     await until(() => isGranted(key), SOON);
     await free(key);
@@ -153,7 +165,7 @@ describe("at the cap on keys", () => {
     await expect((async () => tryLong(unknown))()).rejects.toThrow("unreachable");
     expect(await keyStub(unknown).describe()).toBeNull();
     expect(held).toBe(1);
-    expect(await keyStub(known).acquire(command())).toEqual({ status: "timeout" });
+    expect(await askKey(keyStub(known), { type: "acquire", command: command() })).toEqual({ status: "timeout" });
     grantedToken(await tryLong(unknown));
     for (const key of [known, unknown]) await free(key);
   });

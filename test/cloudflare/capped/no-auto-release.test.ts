@@ -1,8 +1,8 @@
 /** Under AUTO_RELEASE_ON_DISCONNECT=false. */
 import { afterEach, describe, it, vi } from "vitest";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { withholdOffers } from "../offers.ts";
+import { replaceNextCommand } from "../spies.ts";
 import { Client, fresh, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -17,10 +17,9 @@ describe("without auto-release", () => {
     waiter.send(`l\n${key}\n60\n`);
     await until(async () => (await sessionsOn(key)).length === 2, { timeout: 2_000, interval: 10 });
     withholdOffers();
-    const { pickUp } = KeyObject.prototype;
     let [isPickedUp, isLeft] = [false, false];
-    vi.spyOn(KeyObject.prototype, "pickUp").mockImplementationOnce(async function (this: KeyObject, request) {
-      const outcome = await pickUp.call(this, request);
+    replaceNextCommand("pickUp", key, async (_, carryOut) => {
+      const outcome = await carryOut();
       isPickedUp = true;
       await until(() => isLeft);
       return outcome;

@@ -1,8 +1,8 @@
 /** Under HTTP_MAX_SESSIONS=5, HTTP_MAX_SESSIONS_PER_IP=3, MAX_CONNECTIONS=8 and MAX_CONNECTIONS_PER_IP=4. */
-import { abortAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
+import { abortAllDurableObjects, evictDurableObject, reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, directoryOfAddress, ledgerOf } from "../../../src/cloudflare/calls/directories.ts";
+import { allDirectories, directoryOfSession, ledgerOf } from "../../../src/cloudflare/calls/directories.ts";
 import {
   DirectoryObject,
   type SessionAdmission,
@@ -12,7 +12,7 @@ import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-ses
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { pass, stopClock } from "../clock.ts";
-import { until } from "../support.ts";
+import { never, until } from "../support.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 
@@ -23,7 +23,7 @@ beforeEach(() => {
   stopClock();
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
-      return !dead.has(nameOf(this));
+      return { isLive: !dead.has(nameOf(this)) };
     });
   }
 });
@@ -42,11 +42,19 @@ interface Opened {
 
 async function open(address: string, transport: Transport = "http"): Promise<Opened> {
   const session = transport === "http" ? httpSessionName(newSessionId()) : newSessionId();
-  const admission = await directoryOfAddress(env, address).openSession(session, address, transport, "a label");
+  const { status: admission } = await directoryOfSession(env, { session, address }).openSession({
+    session,
+    address,
+    transport,
+    label: "a label",
+  });
   return { session, address, admission };
 }
 
-const close = ({ address, session }: Opened) => directoryOfAddress(env, address).closeSession(session);
+const close = (opened: Opened) => directoryOfSession(env, opened).closeSession({ session: opened.session });
+
+/** With a cap per address, it depends on the address only. */
+const shardOf = (address: string) => directoryOfSession(env, { session: newSessionId(), address }).id.toString();
 
 /** One address per shard and more: all parts of the directory are involved. */
 const addresses = Array.from({ length: 50 }, (_, index) => `192.0.2.${index}`);
@@ -71,7 +79,7 @@ describe("the cap on HTTP sessions", () => {
   });
 
   it("refuses nobody while there is room: of one from each shard at once, so many get in", async () => {
-    const shards = new Map(addresses.map((address) => [directoryOfAddress(env, address).id.toString(), address]));
+    const shards = new Map(addresses.map((address) => [shardOf(address), address]));
     const all = await Promise.all(Array.from(shards.values(), (address) => open(address)));
     expect(all).toHaveLength(8);
     expect(admitted(all)).toHaveLength(5);
@@ -92,7 +100,7 @@ describe("the cap on HTTP sessions", () => {
   it("holds while a place that has been granted is not taken yet", async () => {
     await Promise.all(addresses.slice(0, 4).map((address) => open(address)));
     const [slow, quick] = ["198.51.100.1", "198.51.100.2"] as const;
-    expect(directoryOfAddress(env, slow).id.equals(directoryOfAddress(env, quick).id)).toBe(false);
+    expect(shardOf(slow)).not.toBe(shardOf(quick));
     const { claim } = DirectoryObject.prototype;
     let isGranted = false;
     vi.spyOn(DirectoryObject.prototype, "claim").mockImplementationOnce(async function (this: DirectoryObject, asked) {
@@ -203,10 +211,32 @@ describe("the cap on HTTP sessions of one address", () => {
     expect(await rows("sessions")).toBe(3);
   });
 
+  it("finds a few of many dead sessions each time somebody is refused, and waits for none that is slow", async () => {
+    const address = "192.0.2.1";
+    const sessions = Array.from({ length: 300 }, () => httpSessionName(newSessionId()));
+    const shard = directoryOfSession(env, { session: "", address });
+    await runInDurableObject(shard, (_, { storage }) => {
+      for (const session of sessions) storage.sql.exec("INSERT INTO sessions VALUES (?, ?, 'http')", session, address);
+    });
+    await evictDurableObject(shard);
+    const asked: string[] = [];
+    vi.spyOn(HttpSessionObject.prototype, "isLive").mockImplementation(async function (this: unknown) {
+      asked.push(nameOf(this));
+      return nameOf(this) === sessions[0] ? never() : { isLive: false };
+    });
+    for (let n = 1; (await open(address)).admission !== "admitted"; n++) {
+      // Those of this address, and those that the whole service has.
+      expect(asked.length).toBeLessThanOrEqual(n * 2 * 32);
+      pass(1_100);
+    }
+    expect(asked.length).toBeGreaterThanOrEqual(300 - 2 - 1);
+  });
+
   it("admits a session that asks twice once", async () => {
     const { session, address } = await open("192.0.2.1");
     for (let n = 0; n < 5; n++) {
-      expect(await directoryOfAddress(env, address).openSession(session, address, "http")).toBe("admitted");
+      const directory = directoryOfSession(env, { session, address });
+      expect(await directory.openSession({ session, address, transport: "http" })).toEqual({ status: "admitted" });
     }
     expect(await rows("sessions")).toBe(1);
   });

@@ -24,7 +24,7 @@ async function useEveryShard(): Promise<void> {
 }
 
 async function count(life: Life): Promise<CountedLife> {
-  const counting = await Counting.begin(life.shardMs);
+  const counting = await Counting.begin({ shardMs: life.shardMs ?? 0 });
   try {
     await useEveryShard();
     const { work, end } = await life.prepare(counting);

@@ -32,8 +32,8 @@ it("a call is counted whether its object is found by a name or by an id", async 
   const counting = await Counting.begin();
   try {
     const before = counting.read();
-    expect(await keyStub(fresh("key")).current()).toBeNull();
-    expect(await sessionStub(newSession()).isLive()).toBe(false);
+    expect(await keyStub(fresh("key")).describe()).toBeNull();
+    expect(await sessionStub(newSession()).isLive()).toEqual({ isLive: false });
     expect(difference(counting.read(), before).calls).toBe(2);
   } finally {
     counting.end();

@@ -48,6 +48,8 @@ interface HasContext {
 /** Nothing must happen for so many looks in a row before the service counts as quiet. */
 const QUIET_LOOKS = 4;
 const LOOK_EVERY_MS = 4;
+/** How long a pause is that takes its time on the machine's clock, unless the caller of `begin` wants another. */
+const SHORT_MS = 100;
 /** Events may wait for a timer that another one has set: then nothing happens either, for longer. */
 const LOOKS_WHILE_OTHERS_WAIT = 12;
 /** A timer that is due ends within a look or two, unless its object is gone. */
@@ -63,7 +65,7 @@ const isThenable = (value: unknown): value is PromiseLike<unknown> =>
 export class Counting {
   readonly #running = new AsyncLocalStorage<Running>();
   readonly #inFlight = new Set<Running>();
-  readonly #timers = new Timers(this.#running, () => this.#changed());
+  readonly #timers: Timers;
   readonly #cursors: { readonly rowsRead: number; readonly rowsWritten: number }[] = [];
   readonly #alarms = new Map<DurableObjectStorage, number>();
   readonly #owners = new Map<DurableObjectStorage, { readonly kind: Kind; readonly id: string }>();
@@ -79,13 +81,14 @@ export class Counting {
   /** How long the directory and the metrics take to answer. An object that waits for them is awake. */
   readonly #shardMs: number;
 
-  private constructor(shardMs: number) {
+  private constructor(shortMs: number, shardMs: number) {
+    this.#timers = new Timers(this.#running, () => this.#changed(), shortMs);
     this.#shardMs = shardMs;
   }
 
   /** Stops the clock and counts from here on. */
-  static async begin(shardMs = 0): Promise<Counting> {
-    const counting = new Counting(shardMs);
+  static async begin({ shortMs = SHORT_MS, shardMs = 0 } = {}): Promise<Counting> {
+    const counting = new Counting(shortMs, shardMs);
     vi.useFakeTimers({ toFake: ["Date"], now: STARTS_AT });
     counting.#repeatChance();
     counting.#watchCalls();
@@ -117,15 +120,30 @@ export class Counting {
   async pass(ms: number): Promise<void> {
     const until = Date.now() + ms;
     await this.quiet();
-    for (;;) {
-      const [storage, alarmAt = Number.POSITIVE_INFINITY] = [...this.#alarms].sort(([, a], [, b]) => a - b)[0] ?? [];
-      const at = Math.min(alarmAt, this.#timers.nextAt);
-      if (at > until) break;
-      if (at > Date.now()) vi.setSystemTime(at);
-      if (storage && alarmAt <= this.#timers.nextAt) await this.#fire(storage);
-      await this.quiet();
-    }
+    while (await this.next(until)) {}
     vi.setSystemTime(until);
+  }
+
+  /** Lets time pass until the next timer or alarm is due, and runs it. False if none is due by then. */
+  async next(until = Number.POSITIVE_INFINITY): Promise<boolean> {
+    const [storage, alarmAt = Number.POSITIVE_INFINITY] = [...this.#alarms].sort(([, a], [, b]) => a - b)[0] ?? [];
+    const at = Math.min(alarmAt, this.#timers.nextAt);
+    if (at > until || at === Number.POSITIVE_INFINITY) return false;
+    if (at > Date.now()) vi.setSystemTime(at);
+    if (storage && alarmAt <= this.#timers.nextAt) await this.#fire(storage);
+    await this.quiet();
+    return true;
+  }
+
+  /** Something has been sent that no stub carries (1), or has arrived (-1). */
+  onItsWay(by: 1 | -1): void {
+    this.#calls += by;
+    this.#changed();
+  }
+
+  /** Runs a request to the Worker: its waiting is not charged. */
+  inWorker(work: () => unknown): unknown {
+    return this.#run(undefined, work);
   }
 
   /** Ends a client's connection. Its close is on its way for a while before any object runs for it. */
@@ -144,7 +162,7 @@ export class Counting {
       seen = this.#changes;
       const isAsleep = this.#isAsleep;
       // An object that is called for the first time takes its time to start.
-      const isSettled = isAsleep || (!this.#isCallOnItsWay && this.#timers.nextAt < Number.POSITIVE_INFINITY);
+      const isSettled = isAsleep || (!this.#isCallOnItsWay && this.#isWaiting);
       if (looks >= (isAsleep ? QUIET_LOOKS : LOOKS_WHILE_OTHERS_WAIT) && isSettled && !this.#timers.isDue) return;
       if (looks === LOOKS_OF_THE_DEAD) this.#timers.dropDead();
     }
@@ -154,6 +172,12 @@ export class Counting {
   /** All that runs waits for a timer, or for others that do. */
   get #isAsleep(): boolean {
     return !this.#isCallOnItsWay && [...this.#inFlight].every(({ timers, calls }) => timers + calls > 0);
+  }
+
+  /** Something is to happen later, or only requests to the Worker wait, for what a socket will bring them. */
+  get #isWaiting(): boolean {
+    const isObjectAwake = [...this.#inFlight].some(({ object, timers, calls }) => object && timers + calls === 0);
+    return this.#timers.nextAt < Number.POSITIVE_INFINITY || !isObjectAwake;
   }
 
   /** A call on its way, there or back, is nowhere running. */
@@ -180,8 +204,11 @@ export class Counting {
     this.#alarms.delete(storage);
     if (!owner) throw new Error("an alarm of an unknown object");
     this.#isFiring = true;
-    await runDurableObjectAlarm(this.#stub(owner.kind, owner.id));
-    this.#isFiring = false;
+    const fired = runDurableObjectAlarm(this.#stub(owner.kind, owner.id)).finally(() => {
+      this.#isFiring = false;
+    });
+    // Only until it runs: it may wait for time to pass.
+    while (this.#isFiring) await Promise.race([fired, this.#timers.realWait(LOOK_EVERY_MS)]);
   }
 
   #stub(kind: Kind, id: string): DurableObjectStub<undefined> {

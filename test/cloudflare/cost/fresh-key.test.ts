@@ -29,7 +29,7 @@ afterEach(() => {
 
 /** What is billed as a request: calls between objects, and runs of alarms. Metrics have a budget of their own. */
 const REQUESTS = [
-  ...(["acquire", "release", "leave", "alarm"] as const).map((name) => () => vi.spyOn(KeyObject.prototype, name)),
+  ...(["command", "alarm"] as const).map((name) => () => vi.spyOn(KeyObject.prototype, name)),
   ...(["listKey", "unlistKey", "admitKey", "alarm"] as const).map(
     (name) => () => vi.spyOn(DirectoryObject.prototype, name),
   ),

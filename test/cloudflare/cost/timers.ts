@@ -16,9 +16,6 @@ interface Held {
 }
 
 const LOOK_EVERY_MS = 2;
-/** Pauses up to this length take their time on the machine's clock: requests wait for them, and nobody moves `Date` meanwhile. */
-const SHORT_MS = 100;
-
 /**
  * Timers of the service, which follow `Date`, wherever that is set. A timer asks the machine's clock again and again whether
  * it is due, in the context of the request that set it: no other may end its waiting.
@@ -26,15 +23,18 @@ const SHORT_MS = 100;
 export class Timers {
   readonly #context: AsyncLocalStorage<Running>;
   readonly #changed: () => void;
+  readonly #shortMs: number;
   readonly #pending = new Set<Timer>();
   readonly #held = new Map<string, Held[]>();
   readonly #setTimeout = globalThis.setTimeout;
   readonly #clearTimeout = globalThis.clearTimeout;
   readonly #wait = scheduler.wait.bind(scheduler);
 
-  constructor(context: AsyncLocalStorage<Running>, changed: () => void) {
+  /** Pauses of up to `shortMs` take their time on the machine's clock: requests wait for them, and nobody moves `Date` meanwhile. */
+  constructor(context: AsyncLocalStorage<Running>, changed: () => void, shortMs: number) {
     this.#context = context;
     this.#changed = changed;
+    this.#shortMs = shortMs;
   }
 
   /** When the next one is due; Infinity if there is none. */
@@ -105,19 +105,19 @@ export class Timers {
     this.#changed();
     const look = () => {
       if (!this.#pending.has(timer)) return;
-      if (ms > SHORT_MS && Date.now() < timer.due) timer.handle = this.#setTimeout(look, LOOK_EVERY_MS);
+      if (ms > this.#shortMs && Date.now() < timer.due) timer.handle = this.#setTimeout(look, LOOK_EVERY_MS);
       else {
         this.#end(timer);
         work();
       }
     };
-    timer.handle = this.#setTimeout(look, ms > SHORT_MS ? 0 : ms);
+    timer.handle = this.#setTimeout(look, ms > this.#shortMs ? 0 : ms);
     return timer;
   }
 
   async #sleep(running: Running, ms: number): Promise<void> {
     const timer = this.#start(running, ms, () => {});
-    if (ms <= SHORT_MS) {
+    if (ms <= this.#shortMs) {
       await this.#wait(ms);
       this.#end(timer);
     }
@@ -127,7 +127,7 @@ export class Timers {
   #end(timer: Timer): void {
     if (!this.#pending.delete(timer)) return;
     this.#clearTimeout(timer.handle ?? null);
-    timer.span.to = timer.due - timer.span.from <= SHORT_MS ? timer.due : Math.min(timer.due, Date.now());
+    timer.span.to = timer.due - timer.span.from <= this.#shortMs ? timer.due : Math.min(timer.due, Date.now());
     timer.running.timers -= 1;
     this.#changed();
   }

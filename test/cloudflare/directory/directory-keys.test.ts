@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { allDirectories, byDirectory, directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
 import { gatherStats, type Stats, type StatsOptions } from "../../../src/reports/stats.ts";
-import { command, grantedToken, keyStub, listed, service } from "../support.ts";
+import { askKey, command, grantedToken, keyStub, listed, service } from "../support.ts";
 
 afterEach(async () => {
   await reset();
@@ -44,7 +44,9 @@ const ODD_KEYS = [
 ];
 
 async function hold(keys: readonly string[]): Promise<void> {
-  await Promise.all(keys.map(async (key) => grantedToken(await keyStub(key).acquire(command()))));
+  await Promise.all(
+    keys.map(async (key) => grantedToken(await askKey(keyStub(key), { type: "acquire", command: command() }))),
+  );
   await listed(...keys);
 }
 
@@ -88,7 +90,7 @@ describe("the list of keys", () => {
 
   it("fills a page although keys between have been forgotten, and ends when none follows", async () => {
     await hold(["a", "d", "e"]);
-    for (const ghost of ["b", "c", "f", "g"]) await directoryOfKey(env, ghost).listKey(ghost, 1n);
+    for (const ghost of ["b", "c", "f", "g"]) await directoryOfKey(env, ghost).listKey({ key: ghost, fence: 1n });
     const page = await gatherStats(service(), { limit: 2 });
     expect(page.locks.map(({ key }) => key)).toEqual(["a", "d"]);
     expect(page.next_cursor).toBe("d");

@@ -1,14 +1,15 @@
 import { evictDurableObject, reset, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, directoryOfAddress, labelsOf } from "../../../src/cloudflare/calls/directories.ts";
+import { allDirectories, directoryOfSession, labelsOf } from "../../../src/cloudflare/calls/directories.ts";
+import type { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { gatherStats } from "../../../src/reports/stats.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
-import { service, until } from "../support.ts";
+import { never, service, until } from "../support.ts";
 
 const nameOf = (object: unknown) => (object as { ctx: DurableObjectState }).ctx.id.name ?? "";
 
@@ -21,7 +22,7 @@ beforeEach(() => {
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
       asked.push(nameOf(this));
-      return !dead.has(nameOf(this));
+      return { isLive: !dead.has(nameOf(this)) };
     });
   }
 });
@@ -30,10 +31,12 @@ afterEach(async () => {
   vi.restoreAllMocks();
   vi.useRealTimers();
   await reset();
-});
+  // A test may leave a thousand objects behind.
+}, 60_000);
 
 const ADDRESS = "192.0.2.1";
-const directory = () => directoryOfAddress(env, ADDRESS);
+/** One shard: these sessions are all counted there, whatever their names. */
+const directory = () => allDirectories(env)[0] as ReturnType<typeof directoryOfSession>;
 
 function labelRows(): Promise<number> {
   return runInDurableObject(
@@ -48,7 +51,7 @@ describe("a label", () => {
     for (const [index, session] of sessions.entries()) {
       const address = `192.0.2.${index}`;
       const label = index === 0 ? undefined : `worker ${index} ☃`;
-      await directoryOfAddress(env, address).openSession(session, address, "ws", label);
+      await directoryOfSession(env, { session, address }).openSession({ session, address, transport: "ws", label });
     }
     const labels = await labelsOf(env, [...sessions, newSessionId(), ...sessions]);
     expect(Object.keys(labels)).toHaveLength(19);
@@ -58,20 +61,20 @@ describe("a label", () => {
 
   it("can be changed and taken away", async () => {
     const session = httpSessionName(newSessionId());
-    await directory().openSession(session, ADDRESS, "http", "before");
-    await directory().relabel(session, "after");
+    await directory().openSession({ session, address: ADDRESS, transport: "http", label: "before" });
+    await directory().relabel({ session, label: "after" });
     expect(await labelsOf(env, [session])).toEqual({ [session]: "after" });
-    await directory().relabel(session, "");
+    await directory().relabel({ session, label: "" });
     expect(await labelsOf(env, [session])).toEqual({});
   });
 
   it("goes with its session, and is not given to one that has gone", async () => {
     const [closed, lost] = [newSessionId(), httpSessionName(newSessionId())];
-    await directory().openSession(closed, ADDRESS, "tcp", "closed");
-    await directory().openSession(lost, ADDRESS, "http", "lost");
+    await directory().openSession({ session: closed, address: ADDRESS, transport: "tcp", label: "closed" });
+    await directory().openSession({ session: lost, address: ADDRESS, transport: "http", label: "lost" });
     expect(await labelRows()).toBe(2);
-    await directory().closeSession(closed);
-    await directory().relabel(closed, "again");
+    await directory().closeSession({ session: closed });
+    await directory().relabel({ session: closed, label: "again" });
     expect(await labelRows()).toBe(1);
     dead.add(lost);
     await evictDurableObject(directory());
@@ -81,7 +84,7 @@ describe("a label", () => {
 
   it("is looked up for thousands of sessions at once", async () => {
     const session = newSessionId();
-    await directory().openSession(session, ADDRESS, "ws", "needle");
+    await directory().openSession({ session, address: ADDRESS, transport: "ws", label: "needle" });
     const many = Array.from({ length: 25_000 }, (_, index) => `other-${index}`);
     expect(await labelsOf(env, [...many, session])).toEqual({ [session]: "needle" });
   });
@@ -89,10 +92,10 @@ describe("a label", () => {
 
 describe("sessions are counted", () => {
   it("by transport, and all together as connections", async () => {
-    await directory().openSession(newSessionId(), ADDRESS, "tcp");
-    await directory().openSession(newSessionId(), ADDRESS, "ws");
-    await directory().openSession(newSessionId(), ADDRESS, "ws");
-    await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    await directory().openSession({ session: newSessionId(), address: ADDRESS, transport: "tcp" });
+    await directory().openSession({ session: newSessionId(), address: ADDRESS, transport: "ws" });
+    await directory().openSession({ session: newSessionId(), address: ADDRESS, transport: "ws" });
+    await directory().openSession({ session: httpSessionName(newSessionId()), address: ADDRESS, transport: "http" });
     const { sessions } = await directory().census();
     expect(sessions).toEqual({ tcp: 1, ws: 2, http: 1 });
     expect((await gatherStats(service())).connections).toBe(4);
@@ -100,9 +103,9 @@ describe("sessions are counted", () => {
 
   it("without those that ended without a word, which are asked by their own kind", async () => {
     const [socket, silent, lively] = [newSessionId(), httpSessionName(newSessionId()), httpSessionName(newSessionId())];
-    await directory().openSession(socket, ADDRESS, "ws");
-    await directory().openSession(silent, ADDRESS, "http");
-    await directory().openSession(lively, ADDRESS, "http");
+    await directory().openSession({ session: socket, address: ADDRESS, transport: "ws" });
+    await directory().openSession({ session: silent, address: ADDRESS, transport: "http" });
+    await directory().openSession({ session: lively, address: ADDRESS, transport: "http" });
     dead.add(socket).add(silent);
     expect((await gatherStats(service())).connections).toBe(3);
     expect(asked).toEqual([]);
@@ -115,7 +118,7 @@ describe("sessions are counted", () => {
   });
 
   it("without being asked again in the same second", async () => {
-    await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    await directory().openSession({ session: httpSessionName(newSessionId()), address: ADDRESS, transport: "http" });
     pass(10_000);
     for (let n = 0; n < 5; n++) await gatherStats(service());
     expect(asked).toHaveLength(1);
@@ -126,7 +129,9 @@ describe("sessions are counted", () => {
 
   it("in the end without any that were lost in a restart, a few at a time for those who ask", async () => {
     const sessions = Array.from({ length: 210 }, () => newSessionId());
-    await Promise.all(sessions.map((session) => directory().openSession(session, ADDRESS, "ws")));
+    await Promise.all(
+      sessions.map((session) => directory().openSession({ session, address: ADDRESS, transport: "ws" })),
+    );
     for (const session of sessions) dead.add(session);
     await evictDurableObject(directory());
     expect((await gatherStats(service())).connections).toBe(206);
@@ -148,9 +153,77 @@ describe("sessions are counted", () => {
   it("with those that cannot be reached", async () => {
     expectLog("session_unreachable", { error: "Error: unreachable" });
     vi.spyOn(HttpSessionObject.prototype, "isLive").mockRejectedValue(new Error("unreachable"));
-    await directory().openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    await directory().openSession({ session: httpSessionName(newSessionId()), address: ADDRESS, transport: "http" });
     pass(10_000);
     expect((await gatherStats(service())).connections).toBe(1);
+  });
+});
+
+describe("many dead sessions", () => {
+  const left = () =>
+    runInDurableObject(directory(), (_, { storage }) =>
+      storage.sql
+        .exec<{ session: string }>("SELECT session FROM sessions")
+        .toArray()
+        .map(({ session }) => session),
+    );
+
+  /** Lists them as if they were from before a restart. Returns one in the middle of them; if it is slow, it never answers. */
+  async function listDead(count: number, { isOneSlow }: { readonly isOneSlow: boolean }): Promise<string> {
+    const sessions = Array.from({ length: count }, () => newSessionId()).toSorted();
+    const slow = sessions[count / 2] ?? "";
+    await runInDurableObject(directory(), (_, { storage }) => {
+      for (const session of sessions) storage.sql.exec("INSERT INTO sessions VALUES (?, ?, 'ws')", session, ADDRESS);
+    });
+    await evictDurableObject(directory());
+    vi.spyOn(SessionObject.prototype, "isLive").mockImplementation(async function (this: unknown) {
+      asked.push(nameOf(this));
+      return isOneSlow && nameOf(this) === slow ? never() : { isLive: false };
+    });
+    return slow;
+  }
+
+  it("are removed by alarms of at most two hundred probes each, and a slow one among them holds up none", async () => {
+    const slow = await listDead(1_000, { isOneSlow: true });
+    await directory().census();
+    let alarms = 0;
+    while ((await left()).length > 1) {
+      const before = asked.length;
+      pass(5_000);
+      await runDurableObjectAlarm(directory());
+      expect(asked.length - before).toBeLessThanOrEqual(200);
+      alarms += 1;
+      expect(alarms).toBeLessThanOrEqual(6);
+    }
+    expect(await left()).toEqual([slow]);
+    expect(new Set(asked).size).toBe(1_000);
+  });
+
+  it("are removed although the directory restarts between the alarms, which do not begin again each time", async () => {
+    await listDead(500, { isOneSlow: false });
+    await directory().census();
+    for (let n = 0; n < 3; n++) {
+      pass(5_000);
+      await runDurableObjectAlarm(directory());
+      await evictDurableObject(directory());
+    }
+    expect(await left()).toEqual([]);
+    expect(asked).toHaveLength(500);
+  });
+
+  it("are looked for once an hour, without anybody who asks", async () => {
+    const slow = await listDead(250, { isOneSlow: true });
+    await runInDurableObject(directory(), (_, { storage }) => storage.setAlarm(Date.now() + 3_600_000));
+    await evictDurableObject(directory());
+    // The turn of this shard comes somewhere in this hour; an alarm that comes within a minute of it begins the round.
+    for (let minute = 0; minute < 61 && asked.length === 0; minute++) {
+      pass(60_000);
+      await runInDurableObject(directory(), (object) => (object as DirectoryObject).alarm());
+    }
+    expect(asked).toHaveLength(200);
+    pass(5_000);
+    await runDurableObjectAlarm(directory());
+    expect(await left()).toEqual([slow]);
   });
 });
 
@@ -166,19 +239,32 @@ describe("a directory from before there were labels", () => {
       storage.sql.exec("INSERT INTO sessions VALUES (?, ?, ?)", old, ADDRESS, "ws");
     });
     await evictDurableObject(directory());
-    expect(await directory().openSession(young, ADDRESS, "http", "young")).toBe("admitted");
-    await directory().relabel(old, "old");
+    expect(
+      await directory().openSession({ session: young, address: ADDRESS, transport: "http", label: "young" }),
+    ).toEqual({ status: "admitted" });
+    await directory().relabel({ session: old, label: "old" });
     expect(await labelsOf(env, [old, young])).toEqual({ [old]: "old", [young]: "young" });
     expect((await gatherStats(service())).connections).toBe(2);
-    await directory().closeSession(old);
+    await directory().closeSession({ session: old });
     expect((await gatherStats(service())).connections).toBe(1);
   });
 });
 
 describe("a shard", () => {
-  it("is the same for an address as ever", () => {
-    const indexOf = (address: string) =>
-      allDirectories(env).findIndex(({ id }) => id.equals(directoryOfAddress(env, address).id));
-    expect(["192.0.2.1", "2001:db8::1", "unknown"].map(indexOf)).toEqual([0, 7, 1]);
+  const shardOf = (session: string, address: string) =>
+    allDirectories(env).findIndex(({ id }) => id.equals(directoryOfSession(env, { session, address }).id));
+
+  it("is the same for a session as ever", () => {
+    const names = ["00", "f7", "http:1a"].map((name) => name.padEnd(32, "0"));
+    expect(names.map((name) => shardOf(name, ADDRESS))).toEqual([5, 2, 5]);
+  });
+
+  it("counts about as many sessions as any other, though all share one address", () => {
+    const counts = Array<number>(8).fill(0);
+    for (let n = 0; n < 4_000; n++) {
+      const shard = shardOf(n % 2 === 0 ? newSessionId() : httpSessionName(newSessionId()), ADDRESS);
+      counts[shard] = (counts[shard] ?? 0) + 1;
+    }
+    for (const count of counts) expect(count).toBeGreaterThan(300);
   });
 });

@@ -3,11 +3,10 @@
 import { env, exports } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { httpSessionName } from "../../../src/core/session-names.ts";
 import { errorBody } from "../../../src/http/reply/errors.ts";
 import { expectLog } from "../../support/expected-logs.ts";
-import { callsAbout, replaceNext } from "../spies.ts";
+import { callsAbout, replaceCommand, replaceNextCommand } from "../spies.ts";
 import { fresh, until } from "../support.ts";
 
 const call = (method: string, path: string, session = "", body?: object) =>
@@ -38,9 +37,9 @@ it("a release does not call the session, and a session that ends after it does n
   const perform = vi.spyOn(HttpSessionObject.prototype, "perform");
   expect((await release(key, session, token)).status).toBe(204);
   expect(callsAbout(perform, key)).toEqual([]);
-  const leave = vi.spyOn(KeyObject.prototype, "leave");
+  const leaves = replaceCommand("leave");
   expect((await call("DELETE", `/v1/sessions/${session}`, session)).status).toBe(204);
-  expect(callsAbout(leave, key)).toEqual([]);
+  expect(leaves(key)).toEqual([]);
 });
 
 it("the session learns of it with its next request", async () => {
@@ -55,21 +54,20 @@ it("the session learns of it with its next request", async () => {
 it("the session learns of it within about a second when nothing else is asked", async () => {
   const [session, key] = [await newSession(), fresh("key")];
   const token = await lock(key, session);
-  const released = vi.spyOn(HttpSessionObject.prototype, "released");
+  const touch = vi.spyOn(HttpSessionObject.prototype, "touch");
   await release(key, session, token);
-  await until(() => callsAbout(released, session).length > 0, { timeout: 3_000, interval: 20 });
-  expect(callsAbout(released, session)).toEqual([[[{ key, token }]]]);
-  const leave = vi.spyOn(KeyObject.prototype, "leave");
-  expect(await env.HTTP_SESSION.getByName(httpSessionName(session)).end()).toBe(true);
-  expect(callsAbout(leave, key)).toEqual([]);
+  await until(() => callsAbout(touch, session).length > 0, { timeout: 3_000, interval: 20 });
+  expect(callsAbout(touch, session)).toEqual([[{ released: [{ key, token }] }]]);
+  const leaves = replaceCommand("leave");
+  expect(await env.HTTP_SESSION.getByName(httpSessionName(session)).end()).toEqual({ wasThere: true });
+  expect(leaves(key)).toEqual([]);
 });
 
 it("a release that was carried out, and not heard of, is answered as carried out when the session is asked", async () => {
   const [session, key] = [await newSession(), fresh("key")];
   const token = await lock(key, session);
-  const { giveBack } = KeyObject.prototype;
-  replaceNext(KeyObject.prototype, "giveBack", key, async function (...args) {
-    expect(await giveBack.apply(this, args)).toEqual({ status: "released" });
+  replaceNextCommand("giveBack", key, async (_, carryOut) => {
+    expect(await carryOut()).toEqual({ status: "released" });
     throw new Error("the answer is lost");
   });
   expect((await release(key, session, token)).status).toBe(204);

@@ -2,10 +2,9 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { WakeTimer } from "../../../src/cloudflare/alarms/wake-timer.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { withholdOffers } from "../offers.ts";
 import { call, RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
-import { callsAbout, replaceNext } from "../spies.ts";
+import { callsAbout, replaceCommand, replaceNext, replaceNextCommand } from "../spies.ts";
 import { fresh, keyStub, sessionsOn } from "../support.ts";
 
 afterEach(() => {
@@ -22,14 +21,13 @@ const fateOf = (reply: Promise<RestReply>) => reply.then(wordOf, () => "left");
 
 /** Makes keys answer only when the story says so, after (or before) they have decided. */
 function holdBack(method: "acquire" | "enqueue", when: "decided" | "undecided") {
-  const original = KeyObject.prototype[method] as (command: never) => Promise<never>;
   const [reached, mayGoOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  vi.spyOn(KeyObject.prototype, method).mockImplementation(async function (this: KeyObject, command: never) {
-    const outcome = when === "decided" ? await original.call(this, command) : undefined;
+  replaceCommand(method, async (_, carryOut) => {
+    const outcome = when === "decided" ? await carryOut() : undefined;
     reached.resolve();
     await mayGoOn.promise;
-    return outcome ?? original.call(this, command);
-  } as never);
+    return outcome ?? carryOut();
+  });
   return { reached: reached.promise, goOn: () => mayGoOn.resolve() };
 }
 
@@ -47,9 +45,8 @@ const MOMENTS: Readonly<Record<string, (key: string, leave: () => void) => void>
   },
   "when its session has just got the token": (key, leave) => {
     withholdOffers();
-    const { pickUp } = KeyObject.prototype;
-    replaceNext(KeyObject.prototype, "pickUp", key, async function (this: KeyObject, request) {
-      const outcome = await pickUp.call(this, request);
+    replaceNextCommand("pickUp", key, async (_, carryOut) => {
+      const outcome = await carryOut();
       leave();
       await scheduler.wait(50);
       return outcome;

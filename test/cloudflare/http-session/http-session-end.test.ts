@@ -6,12 +6,12 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { allDirectories } from "../../../src/cloudflare/calls/directories.ts";
 import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { PolledSession } from "../../../src/core/session/polled-session.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { errorBody } from "../../../src/http/reply/errors.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "../rest.ts";
+import { replaceCommand } from "../spies.ts";
 import { fresh, keyStub, never, sessionsOn, until } from "../support.ts";
 
 afterEach(() => {
@@ -67,12 +67,11 @@ describe("a session that is deleted", () => {
 
   it("gets nothing from a request that was on its way to its key", async () => {
     const [key, client] = [fresh("key"), await RestClient.open()];
-    const { acquire } = KeyObject.prototype;
     const [reached, hasEnded] = [Promise.withResolvers<void>(), watchEnds()];
-    vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(async function (this: KeyObject, command) {
+    replaceCommand("acquire", async (_, carryOut) => {
       reached.resolve();
       await soon(hasEnded);
-      return acquire.call(this, command);
+      return carryOut();
     });
     const acquiring = client.acquire(key);
     await reached.promise;
@@ -85,10 +84,9 @@ describe("a session that is deleted", () => {
   it("gets no place from a request that has only just been queued", async () => {
     const [key, client, holder] = [fresh("key"), await RestClient.open(), await RestClient.open()];
     await holder.hold(key);
-    const { acquire } = KeyObject.prototype;
     const [queued, hasEnded] = [Promise.withResolvers<void>(), watchEnds()];
-    vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(async function (this: KeyObject, command) {
-      const outcome = await acquire.call(this, command);
+    replaceCommand("acquire", async (_, carryOut) => {
+      const outcome = await carryOut();
       queued.resolve();
       await soon(hasEnded);
       return outcome;
@@ -132,22 +130,21 @@ describe("a session that is deleted", () => {
   it("is ended by one of two calls that come in the same moment", async () => {
     const client = await RestClient.open();
     const ends = await runInDurableObject(client.object, (session) => Promise.all([session.end(), session.end()]));
-    expect(ends.sort()).toEqual([false, true]);
+    expect(ends.map(({ wasThere }) => wasThere).sort()).toEqual([false, true]);
   });
 
   it("touches no newer holder when its cleanup comes late, or twice", async () => {
     expectLog("key_unreachable", { error: "Error: the answer is lost" });
     const [key, client, other] = [fresh("key"), await RestClient.open(), await RestClient.open()];
     await client.hold(key);
-    const { leave } = KeyObject.prototype;
     let visits = 0;
-    vi.spyOn(KeyObject.prototype, "leave").mockImplementation(async function (this: KeyObject, session, options) {
+    replaceCommand("leave", async (_, carryOut) => {
       visits += 1;
       if (visits === 1) {
-        await leave.call(this, session, options);
+        await carryOut();
         throw new Error("the answer is lost");
       }
-      return leave.call(this, session, options);
+      return carryOut();
     });
     expect((await client.end()).status).toBe(204);
     const token = await other.hold(key);
@@ -163,11 +160,10 @@ describe("a session that is deleted", () => {
     const keys = Array.from({ length: 200 }, () => fresh("key"));
     const unreachable = keys[77] ?? "";
     await Promise.all(keys.map((key) => client.hold(key)));
-    const { leave } = KeyObject.prototype;
     let isReachable = false;
-    vi.spyOn(KeyObject.prototype, "leave").mockImplementation(function (this: KeyObject, session, options) {
+    replaceCommand("leave", function (_, carryOut) {
       if (nameOf(this) === unreachable && !isReachable) throw new Error("unreachable");
-      return leave.call(this, session, options);
+      return carryOut();
     });
     expect((await client.end()).status).toBe(204);
     for (const key of keys) expect([key, await isFree(key)]).toEqual([key, key !== unreachable]);
@@ -195,11 +191,11 @@ describe("a session that never was", () => {
     const session = env.HTTP_SESSION.getByName(httpSessionName(newSessionId()));
     const key = fresh("key");
     for (const kind of ["granted", "promoted", "timeout", "lease_expired"] as const) {
-      expect(await session.deliver({ key, request: "r", kind })).toBe("gone");
+      expect(await session.deliver({ key, request: "r", kind })).toEqual({ answer: "gone" });
     }
     await session.lose({ key, token: "0".repeat(32), reason: "expired" });
-    await session.withdraw(key, "r");
-    expect(await session.isLive()).toBe(false);
+    await session.withdraw({ key, id: "r" });
+    expect(await session.isLive()).toEqual({ isLive: false });
     expect(await session.perform({ id: "r", request: { type: "release", key, token: "t" }, label: "me" })).toEqual({
       type: "gone",
     });
@@ -217,7 +213,7 @@ describe("a session that cannot be made", () => {
     const listing = vi.spyOn(DirectoryObject.prototype, "openSession");
     expect(await call("POST", "/v1/sessions")).toEqual({ status: 500, body: errorBody("session_create_failed") });
     expect(opening).toHaveBeenCalledOnce();
-    const session = await until(() => listing.mock.calls[0]?.[0]);
+    const session = await until(() => listing.mock.calls[0]?.[0].session);
     vi.restoreAllMocks();
     expect(await storedBy(env.HTTP_SESSION.getByName(session))).toEqual(NOTHING_STORED);
     await until(async () => !(await listedSessions()).includes(session));

@@ -4,12 +4,12 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { errorBody } from "../../../src/http/reply/errors.ts";
 import { pass, stopClock } from "../clock.ts";
 import { call, NOTHING_STORED, RestClient, soon, storedBy, tokenIn, wordOf } from "../rest.ts";
-import { fresh, keyStub, liveSessions, sessionsOn } from "../support.ts";
+import { replaceCommand } from "../spies.ts";
+import { askKey, fresh, keyStub, liveSessions, sessionsOn } from "../support.ts";
 
 beforeEach(stopClock);
 afterEach(() => {
@@ -24,7 +24,7 @@ const passes = (seconds: number) => pass(seconds * 1000);
 
 const isReapedNow = async (client: RestClient) => {
   await runDurableObjectAlarm(client.object);
-  return !(await client.object.isLive());
+  return !(await client.object.isLive()).isLive;
 };
 
 /** Call this before a poll ends; what it returns resolves once the session has handled the end. */
@@ -76,17 +76,17 @@ describe("a silent session", () => {
     const session = env.HTTP_SESSION.getByName(httpSessionName(newSessionId()));
     await runInDurableObject(session, async (_, state) => {
       const patient = new HttpSessionObject(state, { ...env, HTTP_SESSION_IDLE_S: "3600" } as typeof env);
-      expect(await patient.open("192.0.2.1", undefined)).toBe("admitted");
+      expect(await patient.open({ address: "192.0.2.1" })).toEqual({ status: "admitted" });
       passes(10);
-      expect(await patient.touch()).toBe(true);
+      expect(await patient.touch()).toEqual({ isThere: true });
       const seenAt = Date.now();
       passes(7_200 - 9);
       await patient.alarm();
-      expect(await patient.isLive()).toBe(true);
+      expect(await patient.isLive()).toEqual({ isLive: true });
       expect(await state.storage.getAlarm()).toBeLessThanOrEqual(seenAt + 7_200_000 + 31_000);
       passes(10);
       await patient.alarm();
-      expect(await patient.isLive()).toBe(false);
+      expect(await patient.isLive()).toEqual({ isLive: false });
     });
   });
 });
@@ -151,12 +151,11 @@ describe("a request with a slow body", () => {
 describe("a request in flight", () => {
   it("is finished before its session can be silent, however slow its key is", async () => {
     const [client, key] = [await RestClient.open(), fresh("key")];
-    const { acquire } = KeyObject.prototype;
     const [reached, mayGoOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(async function (this: KeyObject, command) {
+    replaceCommand("acquire", async (_, carryOut) => {
       reached.resolve();
       await mayGoOn.promise;
-      return acquire.call(this, command);
+      return carryOut();
     });
     const acquiring = client.acquire(key);
     await reached.promise;
@@ -180,7 +179,7 @@ describe("a session that polls", () => {
     passes(29.9);
     expect(await isReapedNow(client)).toBe(false);
     const pollHasEnded = watchPollEnd();
-    await keyStub(key).leave(holder.name, { keepsReported: false });
+    await askKey(keyStub(key), { type: "leave", session: holder.name, keepsReported: false });
     tokenIn(await poll.reply);
     await pollHasEnded();
     passes(39);

@@ -3,13 +3,12 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { POLL_HEADER } from "../../../src/cloudflare/http-session/asks.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { withholdOffers } from "../offers.ts";
 import { RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
-import { callsAbout, replaceNext } from "../spies.ts";
-import { Client, fresh, keyStub, sessionsOn, tokenOf } from "../support.ts";
+import { callsAbout, replaceCommand, replaceNext, replaceNextCommand } from "../spies.ts";
+import { askKey, Client, fresh, keyStub, sessionsOn, tokenOf } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -45,13 +44,12 @@ const reset = (client: RestClient) => runInDurableObject(client.object, (_, stat
 /** Calls of keys that fail, first before and then after they have done their work. */
 function failPickUps(key: string, { unheard = 0, unanswered = 0 }): void {
   withholdOffers();
-  const { pickUp } = KeyObject.prototype;
   let calls = 0;
-  vi.spyOn(KeyObject.prototype, "pickUp").mockImplementation(async function (this: KeyObject, request) {
-    if ((this as unknown as { ctx: DurableObjectState }).ctx.id.name !== key) return pickUp.call(this, request);
+  replaceCommand("pickUp", async function (_, carryOut) {
+    if ((this as unknown as { ctx: DurableObjectState }).ctx.id.name !== key) return carryOut();
     calls += 1;
     if (calls <= unheard) throw new Error("unreachable");
-    const outcome = await pickUp.call(this, request);
+    const outcome = await carryOut();
     if (calls <= unheard + unanswered) throw new Error("the answer is lost");
     return outcome;
   });
@@ -145,9 +143,8 @@ describe("a poll whose session's object is lost", () => {
     expectLog("session_unreachable", { error: "Error: Application called abort() to reset Durable Object." });
     const { key, waiter, reply, release } = await contention();
     withholdOffers();
-    const { pickUp } = KeyObject.prototype;
-    replaceNext(KeyObject.prototype, "pickUp", key, async function (this: KeyObject, request) {
-      const outcome = await pickUp.call(this, request);
+    replaceNextCommand("pickUp", key, async (_, carryOut) => {
+      const outcome = await carryOut();
       await reset(waiter);
       return outcome;
     });
@@ -162,9 +159,8 @@ describe("a session whose object is lost while a request is on its way", () => {
   it("answers 503, and what the key grants is taken back", async () => {
     expectLog("session_unreachable", { error: "Error: Application called abort() to reset Durable Object." });
     const [key, client] = [fresh("key"), await RestClient.open()];
-    const { acquire } = KeyObject.prototype;
-    replaceNext(KeyObject.prototype, "acquire", key, async function (this: KeyObject, command) {
-      const outcome = await acquire.call(this, command);
+    replaceNextCommand("acquire", key, async (_, carryOut) => {
+      const outcome = await carryOut();
       await reset(client);
       return outcome;
     });
@@ -180,7 +176,10 @@ describe("a wait that was cut off with the whole service", () => {
     const token = await holder.hold(key);
     await waiter.enqueue(key);
     // What a session has put to a key before it was lost, and its Worker with it.
-    await keyStub(key).wait({ session: waiter.name, request: "forgotten", waitMs: 60_000, mayWait: true });
+    await askKey(keyStub(key), {
+      type: "wait",
+      command: { session: waiter.name, request: "forgotten", waitMs: 60_000, mayWait: true },
+    });
     const behind = await (await RestClient.open()).queue(key);
     const waiting = waiter.wait(key, 60);
     await soon(async () => !(await requestsOn(key)).includes("forgotten"));
@@ -195,7 +194,10 @@ describe("a wait that was cut off with the whole service", () => {
     const token = await holder.hold(key);
     await waiter.enqueue(key);
     const deliver = vi.spyOn(HttpSessionObject.prototype, "deliver");
-    await keyStub(key).wait({ session: waiter.name, request: "forgotten", waitMs: 200, mayWait: true });
+    await askKey(keyStub(key), {
+      type: "wait",
+      command: { session: waiter.name, request: "forgotten", waitMs: 200, mayWait: true },
+    });
     const behind = await (await RestClient.open()).queue(key);
     await soon(() => callsAbout(deliver, key).some(([{ kind }]) => kind === "timeout"));
     await soon(async () => (await sessionsOn(key))[1] === waiter.name);
@@ -211,8 +213,14 @@ describe("a wait that was cut off with the whole service", () => {
     const [key, holder, waiter] = [fresh("key"), await RestClient.open(), await RestClient.open()];
     const token = await holder.hold(key);
     stopClock();
-    await keyStub(key).enqueue({ session: waiter.name, request: "place", limit: 1, leaseSeconds: 20 });
-    await keyStub(key).wait({ session: waiter.name, request: "forgotten", waitMs: 60_000, mayWait: true });
+    await askKey(keyStub(key), {
+      type: "enqueue",
+      command: { session: waiter.name, request: "place", limit: 1, leaseSeconds: 20 },
+    });
+    await askKey(keyStub(key), {
+      type: "wait",
+      command: { session: waiter.name, request: "forgotten", waitMs: 60_000, mayWait: true },
+    });
     const behind = await (await RestClient.open()).queue(key);
     await holder.release(key, token);
     await soon(async () => (await keyStub(key).describe())?.holders[0]?.session === waiter.name);
@@ -229,11 +237,10 @@ describe("a key that is lost in the middle of an acquire", () => {
     expectLog("operation_failed", { error: "Error: lost" });
     const [key, client] = [fresh("key"), await RestClient.open()];
     await client.release(key, await client.hold(key));
-    const { acquire } = KeyObject.prototype;
-    replaceNext(KeyObject.prototype, "acquire", key, async function (this: KeyObject, command) {
+    replaceNextCommand("acquire", key, async function (_, carryOut) {
       const { ctx } = this as unknown as { ctx: DurableObjectState };
       if (moment === "after") {
-        await acquire.call(this, command);
+        await carryOut();
         await ctx.storage.sync();
       }
       ctx.abort("lost");
@@ -252,10 +259,9 @@ describe("a notice", () => {
   it("that overtakes the answer to its request is waited for, and the grant used", async () => {
     const [key, holder, waiter] = [fresh("key"), await RestClient.open(), await RestClient.open()];
     const token = await holder.hold(key);
-    const { acquire } = KeyObject.prototype;
     const deliver = vi.spyOn(HttpSessionObject.prototype, "deliver");
-    vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(async function (this: KeyObject, command) {
-      const outcome = await acquire.call(this, command);
+    replaceCommand("acquire", async ({ command }, carryOut) => {
+      const outcome = await carryOut();
       if (!command.mayWait || command.session !== waiter.name) return outcome;
       await holder.release(key, token);
       await soon(() => callsAbout(deliver, key).length > 0);
@@ -277,7 +283,7 @@ describe("a notice", () => {
     ) {
       if (notice.key !== key) return deliver.call(this, notice);
       const both = await Promise.all([deliver.call(this, notice), deliver.call(this, notice)]);
-      answers.push(...both);
+      answers.push(...both.map(({ answer }) => answer));
       return both[0];
     });
     await release();
@@ -289,7 +295,7 @@ describe("a notice", () => {
     const other = await RestClient.open();
     const held = await other.hold(key);
     vi.restoreAllMocks();
-    expect(await waiter.object.deliver({ key, request, kind: "granted" })).toBe("gone");
+    expect(await waiter.object.deliver({ key, request, kind: "granted" })).toEqual({ answer: "gone" });
     expect((await other.renew(key, held)).status).toBe(200);
   });
 
@@ -310,7 +316,7 @@ describe("a notice", () => {
     const token = tokenIn(await reply);
     await soon(() => callsAbout(notices, key).length === 2);
     const second = notices.mock.calls.findLastIndex(([notice]) => notice.key === key);
-    expect(await notices.mock.results[second]?.value).toBe("taken");
+    expect(await notices.mock.results[second]?.value).toEqual({ answer: "taken" });
     expect((await waiter.renew(key, token)).status).toBe(200);
   });
 
@@ -326,7 +332,7 @@ describe("a notice", () => {
     expect(wordOf(await first)).toBe("timeout");
     const second = await waiter.queue(key);
     for (const kind of ["granted", "timeout", "lease_expired"] as const) {
-      expect(await waiter.object.deliver({ key, request, kind })).toBe("gone");
+      expect(await waiter.object.deliver({ key, request, kind })).toEqual({ answer: "gone" });
     }
     expect(await isOpen(second.reply)).toBe(true);
     await holder.release(key, token);
@@ -341,7 +347,7 @@ describe("a notice", () => {
     await holder.release(key, token);
     await soon(() => callsAbout(deliver, key).length === 1);
     const call = deliver.mock.calls.findIndex(([notice]) => notice.key === key);
-    expect(await deliver.mock.results[call]?.value).toBe("noted");
+    expect(await deliver.mock.results[call]?.value).toEqual({ answer: "noted" });
     tokenIn(await waiter.wait(key));
   });
 });

@@ -3,10 +3,9 @@ import { runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { RemoteKeys } from "../../../src/cloudflare/calls/remote-keys.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { RestClient, type RestReply, soon, tokenIn, wordOf } from "../rest.ts";
-import { callsAbout, replaceNext } from "../spies.ts";
+import { callsAbout, replaceCommand, replaceNext, replaceNextCommand } from "../spies.ts";
 import { fresh, keyStub, sessionsOn } from "../support.ts";
 
 afterEach(() => {
@@ -37,11 +36,11 @@ describe("a client that leaves its `wait`", () => {
   it("before that has reached its key keeps no place: the next one gets the lock", async () => {
     expectLog("operation_failed", { error: "Error: lost on its way" });
     const { key, holder, client, next, behind, release } = await placed();
-    const cancels = vi.spyOn(KeyObject.prototype, "cancel");
+    const cancels = replaceCommand("cancel");
     const leaving = new AbortController();
-    replaceNext(KeyObject.prototype, "wait", key, async () => {
+    replaceNextCommand("wait", key, async () => {
       leaving.abort();
-      await soon(() => callsAbout(cancels, key).length > 0);
+      await soon(() => cancels(key).length > 0);
       throw new Error("lost on its way");
     });
     expect(await fateOf(client.wait(key, 60, leaving.signal))).toBe("left");
@@ -55,13 +54,13 @@ describe("a client that leaves its `wait`", () => {
   it("before that has reached its key does not hold what its place has become", async () => {
     expectLog("operation_failed", { error: "Error: lost on its way" });
     const { key, client, behind, release } = await placed();
-    const cancels = vi.spyOn(KeyObject.prototype, "cancel");
+    const cancels = replaceCommand("cancel");
     const leaving = new AbortController();
-    replaceNext(KeyObject.prototype, "wait", key, async () => {
+    replaceNextCommand("wait", key, async () => {
       await release();
       expect((await keyStub(key).describe())?.holders[0]?.session).toBe(client.name);
       leaving.abort();
-      await soon(() => callsAbout(cancels, key).length > 0);
+      await soon(() => cancels(key).length > 0);
       throw new Error("lost on its way");
     });
     expect(await fateOf(client.wait(key, 60, leaving.signal))).toBe("left");
@@ -72,15 +71,20 @@ describe("a client that leaves its `wait`", () => {
     expectLog("operation_failed", { error: "Error: lost on its way" });
     const [client, key] = [await RestClient.open(), fresh("key")];
     const token = tokenIn(await client.enqueue(key));
-    const cancels = vi.spyOn(KeyObject.prototype, "cancel");
+    let isWithdrawn = false;
+    const cancels = replaceCommand("cancel", async (_, carryOut) => {
+      const outcome = await carryOut();
+      isWithdrawn = true;
+      return outcome;
+    });
     const leaving = new AbortController();
-    replaceNext(KeyObject.prototype, "wait", key, async () => {
+    replaceNextCommand("wait", key, async () => {
       leaving.abort();
-      await soon(() => callsAbout(cancels, key).length > 0);
+      await soon(() => cancels(key).length > 0);
       throw new Error("lost on its way");
     });
     expect(await fateOf(client.wait(key, 60, leaving.signal))).toBe("left");
-    await soon(() => cancels.mock.settledResults.length > 0 && cancels.mock.settledResults[0]?.type === "fulfilled");
+    await soon(() => isWithdrawn);
     expect((await client.renew(key, token)).status).toBe(200);
     expect(tokenIn(await client.wait(key))).toBe(token);
   });
@@ -88,7 +92,7 @@ describe("a client that leaves its `wait`", () => {
   it("when its session's object is lost before that has reached its key keeps no place", async () => {
     const { key, holder, client, next } = await placed();
     const leaving = new AbortController();
-    replaceNext(KeyObject.prototype, "wait", key, async () => {
+    replaceNextCommand("wait", key, async () => {
       leaving.abort();
       await reset(client);
       throw new Error("lost on its way");
@@ -112,9 +116,8 @@ describe("a client that leaves its `wait`", () => {
         return withdraw.apply(this, args);
       },
     );
-    const { wait } = KeyObject.prototype;
-    replaceNext(KeyObject.prototype, "wait", key, async function (this: KeyObject, command) {
-      const outcome = await wait.call(this, command);
+    replaceNextCommand("wait", key, async (_, carryOut) => {
+      const outcome = await carryOut();
       leaving.abort();
       await soon(() => callsAbout(withdrawals, key).length > 0);
       return outcome;
@@ -129,13 +132,13 @@ describe("a client that leaves its `wait`", () => {
 
 /** Loses the next call to the key on its way. It is made again when the story says so, unless it may no longer be. */
 function loseNextCall(key: string) {
-  const { ask } = RemoteKeys.prototype;
+  const { command } = RemoteKeys.prototype;
   const [lost, isDue] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  replaceNext(RemoteKeys.prototype, "ask", key, async function (this: RemoteKeys, name, call, mayRepeat) {
+  replaceNext(RemoteKeys.prototype, "command", key, async function (this: RemoteKeys, name, call, mayRepeat) {
     lost.resolve();
     await isDue.promise;
-    if (!mayRepeat()) throw new Error("lost on its way");
-    return ask.call(this, name, call, mayRepeat);
+    if (!mayRepeat?.()) throw new Error("lost on its way");
+    return command.call(this, name, call, mayRepeat);
   });
   return { lost: lost.promise, repeat: () => isDue.resolve() };
 }

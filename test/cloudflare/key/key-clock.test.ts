@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { KeyClock } from "../../../src/core/key/clock.ts";
-import { command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
+import { askKey, command, fresh, grantedToken, keyStub, WAIT } from "../support.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -18,19 +18,19 @@ const pass = (ms: number) => vi.setSystemTime(Date.now() + ms);
 describe("when the machine's clock is set back, a key that is awake", () => {
   it("ends a lease no later than if it had not been", async () => {
     const stub = keyStub(fresh("key"));
-    const held = grantedToken(await stub.acquire(command({ leaseSeconds: 30 })));
+    const held = grantedToken(await askKey(stub, { type: "acquire", command: command({ leaseSeconds: 30 }) }));
     pass(-HOUR_MS);
-    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
+    expect(await askKey(stub, { type: "acquire", command: command() })).toEqual({ status: "timeout" });
     pass(29_000);
-    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
+    expect(await askKey(stub, { type: "acquire", command: command() })).toEqual({ status: "timeout" });
     pass(1_000);
-    expect(await stub.renew(held, 30)).toEqual({ status: "not_held" });
+    expect(await askKey(stub, { type: "renew", token: held, leaseSeconds: 30 })).toEqual({ status: "not_held" });
   });
 
   it("ends a wait no later, and wakes up for that in time", async () => {
     const stub = keyStub(fresh("key"));
-    await stub.acquire(command({ leaseSeconds: 600 }));
-    await stub.acquire(command({ ...WAIT, waitMs: 20_000, session: "w", request: "w" }));
+    await askKey(stub, { type: "acquire", command: command({ leaseSeconds: 600 }) });
+    await askKey(stub, { type: "acquire", command: command({ ...WAIT, waitMs: 20_000, session: "w", request: "w" }) });
     pass(-HOUR_MS);
     await stub.describe();
     await runInDurableObject(stub, async (_, { storage }) => {
@@ -42,26 +42,26 @@ describe("when the machine's clock is set back, a key that is awake", () => {
 
   it("still grants rising fences, and no two of them at a time", async () => {
     const stub = keyStub(fresh("key"));
-    const first = grantedToken(await stub.acquire(command()));
+    const first = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
     pass(-HOUR_MS);
-    expect(await stub.release(first, "")).toEqual({ status: "released" });
-    const second = grantedToken(await stub.acquire(command()));
+    expect(await askKey(stub, { type: "release", token: first, session: "" })).toEqual({ status: "released" });
+    const second = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
     expect(second > first).toBe(true);
-    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
+    expect(await askKey(stub, { type: "acquire", command: command() })).toEqual({ status: "timeout" });
   });
 });
 
 describe("when the clock is set back while a key sleeps", () => {
   it("its lease lasts longer by the step: what is stored is a time of the day", async () => {
     const stub = keyStub(fresh("key"));
-    const held = grantedToken(await stub.acquire(command({ leaseSeconds: 30 })));
+    const held = grantedToken(await askKey(stub, { type: "acquire", command: command({ leaseSeconds: 30 }) }));
     await evictDurableObject(stub);
     pass(-HOUR_MS);
-    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
+    expect(await askKey(stub, { type: "acquire", command: command() })).toEqual({ status: "timeout" });
     pass(HOUR_MS);
-    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
+    expect(await askKey(stub, { type: "acquire", command: command() })).toEqual({ status: "timeout" });
     pass(30_000);
-    expect(await stub.renew(held, 5)).toEqual({ status: "not_held" });
+    expect(await askKey(stub, { type: "renew", token: held, leaseSeconds: 5 })).toEqual({ status: "not_held" });
   });
 });
 

@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { eager, scriptSessions } from "../listeners.ts";
-import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
+import { askKey, command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -11,14 +11,19 @@ afterEach(() => {
 describe("a key that is dropped from memory", () => {
   it("still has its holder, its limit and its fence", async () => {
     const stub = keyStub(fresh("key"));
-    const a = grantedToken(await stub.acquire(command({ limit: 2 })));
+    const a = grantedToken(await askKey(stub, { type: "acquire", command: command({ limit: 2 }) }));
     await evictDurableObject(stub);
-    expect(await stub.acquire(command({ limit: 1 }))).toEqual({ status: "limit_mismatch" });
-    const b = grantedToken(await stub.acquire(command({ limit: 2 })));
+    expect(await askKey(stub, { type: "acquire", command: command({ limit: 1 }) })).toEqual({
+      status: "limit_mismatch",
+    });
+    const b = grantedToken(await askKey(stub, { type: "acquire", command: command({ limit: 2 }) }));
     expect(a < b).toBe(true);
-    expect(await stub.acquire(command({ limit: 2 }))).toEqual({ status: "timeout" });
-    expect(await stub.renew(a, 9)).toEqual({ status: "renewed", leaseSeconds: 9 });
-    expect(await stub.release(a, "")).toEqual({ status: "released" });
+    expect(await askKey(stub, { type: "acquire", command: command({ limit: 2 }) })).toEqual({ status: "timeout" });
+    expect(await askKey(stub, { type: "renew", token: a, leaseSeconds: 9 })).toEqual({
+      status: "renewed",
+      leaseSeconds: 9,
+    });
+    expect(await askKey(stub, { type: "release", token: a, session: "" })).toEqual({ status: "released" });
   });
 
   it("serves its waiters in the same order", async () => {
@@ -26,16 +31,18 @@ describe("a key that is dropped from memory", () => {
     const name = fresh("key");
     const stub = keyStub(name);
     const granted: string[] = [];
-    let held = grantedToken(await stub.acquire(command()));
+    let held = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
     for (const waiter of ["one", "two", "three"]) {
       scripts.set(waiter, eager(name, waiter, granted));
-      expect((await stub.acquire(command({ ...WAIT, session: waiter }))).status).toBe("queued");
+      expect((await askKey(stub, { type: "acquire", command: command({ ...WAIT, session: waiter }) })).status).toBe(
+        "queued",
+      );
       await evictDurableObject(stub);
     }
     for (let n = 0; n < 3; n++) {
       await stub.describe();
       await evictDurableObject(stub);
-      await stub.release(held, "");
+      await askKey(stub, { type: "release", token: held, session: "" });
       await until(() => granted.length > n, { timeout: 5_000, interval: 5 });
       held = granted[n]?.split(":")[1] ?? "";
     }
@@ -49,40 +56,49 @@ describe("a key that is dropped from memory", () => {
     for (const session of ["first", "second"])
       scripts.set(session, { deliver: () => "later", want: ({ token }) => told.push(`${session} ${token}`) });
     const stub = keyStub(fresh("key"));
-    const held = grantedToken(await stub.acquire(command({ ...asks, session: "first" })));
+    const held = grantedToken(await askKey(stub, { type: "acquire", command: command({ ...asks, session: "first" }) }));
     await evictDurableObject(stub);
-    await stub.acquire(command({ ...asks, session: "second", request: "r2" }));
+    await askKey(stub, { type: "acquire", command: command({ ...asks, session: "second", request: "r2" }) });
     await until(() => told.length === 1, { timeout: 5_000, interval: 5 });
     await evictDurableObject(stub);
-    expect(await stub.renew(held, 9)).toEqual({ status: "renewed", leaseSeconds: 9, isWanted: true });
-    await stub.release(held, "first");
-    const next = grantedToken(await stub.pickUp("r2"));
+    expect(await askKey(stub, { type: "renew", token: held, leaseSeconds: 9 })).toEqual({
+      status: "renewed",
+      leaseSeconds: 9,
+      isWanted: true,
+    });
+    await askKey(stub, { type: "release", token: held, session: "first" });
+    const next = grantedToken(await askKey(stub, { type: "pickUp", request: "r2" }));
     await evictDurableObject(stub);
-    await stub.acquire(command({ ...WAIT, session: "third" }));
+    await askKey(stub, { type: "acquire", command: command({ ...WAIT, session: "third" }) });
     await until(() => told.length === 2, { timeout: 5_000, interval: 5 });
     expect(told).toEqual([`first ${held}`, `second ${next}`]);
   });
 
   it("remembers that a client knew its hold before it sent the wait that is withdrawn", async () => {
     const stub = keyStub(fresh("key"));
-    const token = grantedToken(await stub.enqueue(command({ session: "s" })));
+    const token = grantedToken(await askKey(stub, { type: "enqueue", command: command({ session: "s" }) }));
     const wait = { session: "s", waitMs: 0, mayWait: true };
-    await stub.wait({ ...wait, request: "w1" });
+    await askKey(stub, { type: "wait", command: { ...wait, request: "w1" } });
     await evictDurableObject(stub);
-    await stub.cancel("w1", { sparesKnown: true });
+    await askKey(stub, { type: "cancel", request: "w1", sparesKnown: true });
     await evictDurableObject(stub);
-    expect(await stub.wait({ ...wait, request: "w2" })).toMatchObject({ status: "granted", token });
-    await stub.cancel("w2");
-    expect(await stub.wait({ ...wait, request: "w3" })).toEqual({ status: "not_enqueued" });
+    expect(await askKey(stub, { type: "wait", command: { ...wait, request: "w2" } })).toMatchObject({
+      status: "granted",
+      token,
+    });
+    await askKey(stub, { type: "cancel", request: "w2" });
+    expect(await askKey(stub, { type: "wait", command: { ...wait, request: "w3" } })).toEqual({
+      status: "not_enqueued",
+    });
   });
 
   it("gives up a place for a wait that never arrived", async () => {
     const stub = keyStub(fresh("key"));
-    const held = grantedToken(await stub.acquire(command()));
-    await stub.enqueue(command({ session: "s", request: "e" }));
+    const held = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
+    await askKey(stub, { type: "enqueue", command: command({ session: "s", request: "e" }) });
     await evictDurableObject(stub);
-    await stub.cancel("w", { placeOf: "s" });
-    await stub.release(held, "");
+    await askKey(stub, { type: "cancel", request: "w", placeOf: "s" });
+    await askKey(stub, { type: "release", token: held, session: "" });
     expect((await stub.describe())?.holders).toEqual([]);
   });
 
@@ -90,18 +106,26 @@ describe("a key that is dropped from memory", () => {
     const scripts = scriptSessions();
     scripts.set("s", { deliver: () => "noted" });
     const stub = keyStub(fresh("key"));
-    const held = grantedToken(await stub.acquire(command()));
+    const held = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
     // Longer than an eviction takes, which waits for what the object has under way.
-    await stub.enqueue(command({ session: "s", leaseSeconds: 4 }));
+    await askKey(stub, { type: "enqueue", command: command({ session: "s", leaseSeconds: 4 }) });
     await evictDurableObject(stub);
-    expect(await stub.enqueue(command({ session: "s" }))).toEqual({ status: "already_enqueued" });
-    await stub.release(held, "");
+    expect(await askKey(stub, { type: "enqueue", command: command({ session: "s" }) })).toEqual({
+      status: "already_enqueued",
+    });
+    await askKey(stub, { type: "release", token: held, session: "" });
     await evictDurableObject(stub);
-    expect(await stub.enqueue(command({ session: "s" }))).toEqual({ status: "already_enqueued" });
+    expect(await askKey(stub, { type: "enqueue", command: command({ session: "s" }) })).toEqual({
+      status: "already_enqueued",
+    });
     await until(async () => (await stub.describe())?.holders.length === 0, { timeout: 8_000, interval: 20 });
     await evictDurableObject(stub);
     const wait = { session: "s", waitMs: 0, mayWait: true };
-    expect(await stub.wait({ ...wait, request: "w1" })).toEqual({ status: "lease_expired" });
-    expect(await stub.wait({ ...wait, request: "w2" })).toEqual({ status: "not_enqueued" });
+    expect(await askKey(stub, { type: "wait", command: { ...wait, request: "w1" } })).toEqual({
+      status: "lease_expired",
+    });
+    expect(await askKey(stub, { type: "wait", command: { ...wait, request: "w2" } })).toEqual({
+      status: "not_enqueued",
+    });
   });
 });

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } fr
 import type { AcquireCommand } from "../../../src/core/engine/index.ts";
 import { scriptSessions } from "../listeners.ts";
 import {
+  askKey,
   command,
   fresh,
   grantedToken,
@@ -50,19 +51,24 @@ class Story {
   }
 
   async hold(session: string, options: Partial<AcquireCommand> = {}): Promise<string> {
-    return grantedToken(await this.stub.acquire(command({ limit: this.#limit, session, ...options })));
+    return grantedToken(
+      await askKey(this.stub, { type: "acquire", command: command({ limit: this.#limit, session, ...options }) }),
+    );
   }
 
   /** Joins the queue. Its grant is left lying until the story picks it up. */
   async join(session: string, options: Partial<AcquireCommand> = {}): Promise<void> {
     this.#scripts.set(session, { deliver: () => "later" });
     const request = `${session}-l`;
-    const outcome = await this.stub.acquire(command({ ...WAIT, limit: this.#limit, session, request, ...options }));
+    const outcome = await askKey(this.stub, {
+      type: "acquire",
+      command: command({ ...WAIT, limit: this.#limit, session, request, ...options }),
+    });
     expect(outcome.status).toBe("queued");
   }
 
   async pickUp(session: string): Promise<string> {
-    return grantedToken(await this.stub.pickUp(`${session}-l`));
+    return grantedToken(await askKey(this.stub, { type: "pickUp", request: `${session}-l` }));
   }
 
   /** The grants that are told of, the bystanders' left out. */
@@ -80,7 +86,7 @@ describe.each([
 
   it("is told to who asks for it, with the key's own time", async () => {
     const { stub, name } = await story();
-    await stub.acquire(command({ limit }));
+    await askKey(stub, { type: "acquire", command: command({ limit }) });
     expect(await stub.describe({ detail: true })).not.toHaveProperty("history");
     at(3);
     expect((await stub.describe(WHOLE))?.history).toMatchObject({ now: start + 3_000 });
@@ -93,7 +99,7 @@ describe.each([
     const grant = { fence: fenceOf(token), session: "a", grantedAt: start, waitedMs: 0, end: undefined };
     expect(await key.grants()).toEqual([grant]);
     at(4);
-    await key.stub.release(token, "a");
+    await askKey(key.stub, { type: "release", token, session: "a" });
     expect(await key.grants()).toEqual([{ ...grant, end: { reason: "released", heldMs: 4_000 } }]);
   });
 
@@ -103,7 +109,7 @@ describe.each([
     at(1);
     await key.join("b");
     at(3);
-    await key.stub.release(first, "a");
+    await askKey(key.stub, { type: "release", token: first, session: "a" });
     const [released] = (await key.grants()) ?? [];
     expect(released).toMatchObject({ session: "a", end: { reason: "released", heldMs: 3_000 } });
     at(3.5);
@@ -124,13 +130,13 @@ describe.each([
     const key = await story();
     const stolen = await key.hold("a");
     at(1);
-    await key.stub.steal(fenceOf(stolen));
+    await askKey(key.stub, { type: "steal", fence: fenceOf(stolen) });
     await key.hold("b");
     at(3);
-    await key.stub.leave("b", { keepsReported: false });
+    await askKey(key.stub, { type: "leave", session: "b", keepsReported: false });
     await key.hold("c", { request: "c-l" });
     at(6);
-    await key.stub.cancel("c-l");
+    await askKey(key.stub, { type: "cancel", request: "c-l" });
     expect(await key.grants()).toMatchObject([
       { session: "a", end: { reason: "stolen", heldMs: 1_000 } },
       { session: "b", end: { reason: "disconnect", heldMs: 2_000 } },
@@ -143,8 +149,8 @@ describe.each([
     const first = await key.hold("a");
     await key.join("b");
     await key.join("c");
-    await key.stub.release(first, "a");
-    await key.stub.leave("b", { keepsReported: false });
+    await askKey(key.stub, { type: "release", token: first, session: "a" });
+    await askKey(key.stub, { type: "leave", session: "b", keepsReported: false });
     await key.pickUp("c");
     expect(await key.grants()).toMatchObject([
       { session: "a" },
@@ -156,14 +162,14 @@ describe.each([
   it("tells nothing of a grant that could not be stored", async () => {
     const key = await story();
     const token = await key.hold("a");
-    await key.stub.release(token, "a");
+    await askKey(key.stub, { type: "release", token, session: "a" });
     await runInDurableObject(key.stub, async (object, { storage }) => {
       const full = () => {
         throw new Error("disk full");
       };
       const write = limit === 1 ? vi.spyOn(storage.kv, "put") : vi.spyOn(storage.sql, "exec");
       (write as MockInstance).mockImplementationOnce(full);
-      await expect(object.acquire(command({ limit }))).rejects.toThrow("disk full");
+      await expect(askKey(object, { type: "acquire", command: command({ limit }) })).rejects.toThrow("disk full");
       write.mockRestore();
     });
     expect(await key.grants()).toMatchObject([{ fence: fenceOf(token), end: { reason: "released" } }]);
@@ -174,7 +180,7 @@ describe.each([
     const first = await key.hold("a");
     await key.join("b", { leaseSeconds: 600 });
     at(2);
-    await key.stub.release(first, "a");
+    await askKey(key.stub, { type: "release", token: first, session: "a" });
     const token = await key.pickUp("b");
     await evictDurableObject(key.stub);
     at(3);
@@ -186,13 +192,13 @@ describe.each([
     const known = { fence: fenceOf(token), session: "b", grantedAt: start + 2_000, waitedMs: undefined };
     expect(await key.grants()).toEqual([{ ...known, end: undefined }]);
     at(7);
-    await key.stub.release(token, "b");
+    await askKey(key.stub, { type: "release", token, session: "b" });
     expect(await key.grants()).toEqual([{ ...known, end: { reason: "released", heldMs: 5_000 } }]);
   });
 
   it("begins again when the key is forgotten", async () => {
     const key = new Story(limit);
-    await key.stub.release(await key.hold("a"), "a");
+    await askKey(key.stub, { type: "release", token: await key.hold("a"), session: "a" });
     await listed(key.name);
     at(PRUNED_AFTER_MS / 1000);
     await runAlarm(key.name);
@@ -208,9 +214,9 @@ describe("no more than two hundred grants are remembered, the newest", () => {
     const { stub } = new Story(1);
     const fences: string[] = [];
     for (let cycle = 0; cycle < 203; cycle += 1) {
-      const token = grantedToken(await stub.acquire(command()));
+      const token = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
       fences.push(fenceOf(token));
-      await stub.release(token, "");
+      await askKey(stub, { type: "release", token, session: "" });
     }
     const { history } = (await stub.describe(WHOLE)) ?? {};
     expect(history?.grants.map(({ fence }) => fence)).toEqual(fences.slice(3));
@@ -229,7 +235,7 @@ describe("no more than two hundred grants are remembered, the newest", () => {
     await evictDurableObject(key.stub);
     expect(await sessions()).toEqual(newest);
     // One that was forgotten ends, and one that was not.
-    for (const n of [0, 3]) await key.stub.release(tokens[n] ?? "", "");
+    for (const n of [0, 3]) await askKey(key.stub, { type: "release", token: tokens[n] ?? "", session: "" });
     expect(await sessions()).toEqual(newest);
     expect((await key.grants())?.filter(({ end }) => end)).toMatchObject([{ session: "s3" }]);
   });
@@ -237,9 +243,9 @@ describe("no more than two hundred grants are remembered, the newest", () => {
 
 it("labels are remembered when they are brought, for the grants that are known", async () => {
   const key = new Story(2);
-  await key.stub.release(await key.hold("a"), "a");
+  await askKey(key.stub, { type: "release", token: await key.hold("a"), session: "a" });
   await key.hold("b");
-  await key.stub.rememberLabels({ a: "nightly", somebody: "else" });
+  await key.stub.rememberLabels({ labels: { a: "nightly", somebody: "else" } });
   await key.hold("a");
   expect((await key.grants())?.map(({ session, label }) => [session, label])).toEqual([
     ["a", "nightly"],

@@ -4,7 +4,7 @@ import type { NoticeAnswer } from "../../../src/core/engine/index.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { eager, type FakeSession, scriptSessions } from "../listeners.ts";
-import { command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
+import { askKey, command, fresh, grantedToken, keyStub, until, WAIT } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -17,10 +17,10 @@ describe("notices to sessions", () => {
     const name = fresh("key");
     const stub = keyStub(name);
     const seen: string[] = [];
-    const held = grantedToken(await stub.acquire(command()));
+    const held = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
     scripts.set("w", script(name, seen));
-    await stub.acquire(command({ ...WAIT, session: "w", request: "the request" }));
-    await stub.release(held, "");
+    await askKey(stub, { type: "acquire", command: command({ ...WAIT, session: "w", request: "the request" }) });
+    await askKey(stub, { type: "release", token: held, session: "" });
     return { stub, seen, scripts, name };
   };
 
@@ -34,7 +34,7 @@ describe("notices to sessions", () => {
       async deliver({ request }): Promise<NoticeAnswer> {
         calls += 1;
         if (calls === 1) throw new Error("lost on the way");
-        await keyStub(name).pickUp(request);
+        await askKey(keyStub(name), { type: "pickUp", request });
         return "taken";
       },
     }));
@@ -52,36 +52,42 @@ describe("notices to sessions", () => {
     // Nothing that waits for a time to come can help.
     stopClock();
     const { stub } = await handOver(() => ({ deliver: () => "gone" }));
-    await until(async () => (await stub.acquire(command())).status === "granted");
+    await until(async () => (await askKey(stub, { type: "acquire", command: command() })).status === "granted");
   });
 
   it("`gone` that comes late, after the pick-up, takes nothing away", async () => {
     const { stub } = await handOver((name) => ({
       async deliver({ request }): Promise<NoticeAnswer> {
-        await keyStub(name).pickUp(request);
+        await askKey(keyStub(name), { type: "pickUp", request });
         return "gone";
       },
     }));
     await until(async () => (await stub.describe())?.holders[0]?.session === "w");
-    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
+    expect(await askKey(stub, { type: "acquire", command: command() })).toEqual({ status: "timeout" });
   });
 
   it("one whose answer is lost does no harm: the pick-up counts", async () => {
     expectLog("session_unreachable", { error: "Error: the answer is lost" });
     const { stub, seen } = await handOver((name, seen) => ({
       async deliver({ request }): Promise<NoticeAnswer> {
-        seen.push(grantedToken(await keyStub(name).pickUp(request)));
+        seen.push(grantedToken(await askKey(keyStub(name), { type: "pickUp", request })));
         throw new Error("the answer is lost");
       },
     }));
     await until(() => seen.length === 1);
-    expect(await stub.renew(seen[0] ?? "", 7)).toEqual({ status: "renewed", leaseSeconds: 7 });
+    expect(await askKey(stub, { type: "renew", token: seen[0] ?? "", leaseSeconds: 7 })).toEqual({
+      status: "renewed",
+      leaseSeconds: 7,
+    });
   });
 
   it("two pick-ups of one request get one token", async () => {
     const { stub, seen } = await handOver((name, seen) => ({
       async deliver({ request }): Promise<NoticeAnswer> {
-        const outcomes = await Promise.all([keyStub(name).pickUp(request), keyStub(name).pickUp(request)]);
+        const outcomes = await Promise.all([
+          askKey(keyStub(name), { type: "pickUp", request }),
+          askKey(keyStub(name), { type: "pickUp", request }),
+        ]);
         seen.push(...outcomes.map(grantedToken));
         return "taken";
       },
@@ -97,12 +103,12 @@ describe("notices to sessions", () => {
     const name = fresh("key");
     const stub = keyStub(name);
     const granted: string[] = [];
-    const held = grantedToken(await stub.acquire(command()));
+    const held = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
     scripts.set("lost", { deliver: () => Promise.reject(new Error("unreachable")) });
     scripts.set("next", eager(name, "next", granted));
-    await stub.acquire(command({ ...WAIT, session: "lost", leaseSeconds: 1 }));
-    await stub.acquire(command({ ...WAIT, session: "next" }));
-    await stub.release(held, "");
+    await askKey(stub, { type: "acquire", command: command({ ...WAIT, session: "lost", leaseSeconds: 1 }) });
+    await askKey(stub, { type: "acquire", command: command({ ...WAIT, session: "next" }) });
+    await askKey(stub, { type: "release", token: held, session: "" });
     await until(() => granted.length === 1, { timeout: 7_000, interval: 10 });
   });
 
@@ -112,12 +118,12 @@ describe("notices to sessions", () => {
     const name = fresh("key");
     const stub = keyStub(name);
     const granted: string[] = [];
-    const held = grantedToken(await stub.acquire(command()));
+    const held = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
     let isLost = true;
     const session = eager(name, "w", granted);
     scripts.set("w", { deliver: (notice) => (isLost ? Promise.reject(new Error("lost")) : session.deliver(notice)) });
-    await stub.acquire(command({ ...WAIT, session: "w" }));
-    await stub.release(held, "");
+    await askKey(stub, { type: "acquire", command: command({ ...WAIT, session: "w" }) });
+    await askKey(stub, { type: "release", token: held, session: "" });
     await evictDurableObject(stub);
     isLost = false;
     await until(() => granted.length === 1, { timeout: 3_000, interval: 10 });
@@ -128,7 +134,7 @@ describe("notices to sessions", () => {
     const name = fresh("key");
     const stub = keyStub(name);
     const heard: string[] = [];
-    const held = grantedToken(await stub.acquire(command()));
+    const held = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
     scripts.set("slow", {
       deliver({ kind }): NoticeAnswer {
         if (kind === "granted") return "later";
@@ -136,10 +142,10 @@ describe("notices to sessions", () => {
         return "taken";
       },
     });
-    await stub.acquire(command({ ...WAIT, session: "slow", leaseSeconds: 1 }));
-    await stub.release(held, "");
+    await askKey(stub, { type: "acquire", command: command({ ...WAIT, session: "slow", leaseSeconds: 1 }) });
+    await askKey(stub, { type: "release", token: held, session: "" });
     await until(() => heard.length > 0, { timeout: 3_000, interval: 10 });
     expect(heard[0]).toBe("lease_expired");
-    expect((await stub.acquire(command())).status).toBe("granted");
+    expect((await askKey(stub, { type: "acquire", command: command() })).status).toBe("granted");
   });
 });

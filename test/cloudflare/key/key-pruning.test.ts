@@ -8,6 +8,7 @@ import { pass, stopClock } from "../clock.ts";
 import { scriptSessions } from "../listeners.ts";
 import { replaceNext } from "../spies.ts";
 import {
+  askKey,
   command,
   fresh,
   grantedToken,
@@ -31,9 +32,9 @@ const alarmOf = (name: string) => runInDurableObject(keyStub(name), (_, { storag
 
 /** A key that has been used once and is listed. Returns the token. */
 async function used(name: string): Promise<string> {
-  const token = grantedToken(await keyStub(name).acquire(command()));
+  const token = grantedToken(await askKey(keyStub(name), { type: "acquire", command: command() }));
   await listed(name);
-  await keyStub(name).release(token, "");
+  await askKey(keyStub(name), { type: "release", token, session: "" });
   return token;
 }
 
@@ -50,10 +51,12 @@ describe("a key's own alarm", () => {
 
   it("finds a key that was used for minutes old enough, and is set once for its whole life", async () => {
     const name = fresh("key");
-    grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 600, session: "s" })));
+    grantedToken(
+      await askKey(keyStub(name), { type: "acquire", command: command({ leaseSeconds: 600, session: "s" }) }),
+    );
     const alarm = await alarmOf(name);
     pass(300_000);
-    await keyStub(name).leave("s", { keepsReported: false });
+    await askKey(keyStub(name), { type: "leave", session: "s", keepsReported: false });
     expect(await alarmOf(name)).toBe(alarm);
     vi.setSystemTime(alarm ?? 0);
     await runAlarm(name);
@@ -62,7 +65,7 @@ describe("a key's own alarm", () => {
 
   it("is there for a held key that nobody watches or waits for, which goes in the end", async () => {
     const name = fresh("key");
-    grantedToken(await keyStub(name).acquire(command({ leaseSeconds: 86_400 })));
+    grantedToken(await askKey(keyStub(name), { type: "acquire", command: command({ leaseSeconds: 86_400 }) }));
     for (let looks = 0; (await storedIn(keyStub(name))).length > 0; looks++) {
       expect(looks).toBeLessThan(30);
       const alarm = await alarmOf(name);
@@ -82,7 +85,7 @@ describe("a key's own alarm", () => {
     await runAlarm(name);
     expect(await storedIn(keyStub(name))).toEqual([]);
     pass(-HOUR_MS);
-    expect(first < grantedToken(await keyStub(name).acquire(command()))).toBe(true);
+    expect(first < grantedToken(await askKey(keyStub(name), { type: "acquire", command: command() }))).toBe(true);
   });
 
   it("keeps the rows while the clock is behind the key's fence", async () => {
@@ -91,20 +94,20 @@ describe("a key's own alarm", () => {
     const first = await used(name);
     await evictDurableObject(keyStub(name));
     pass(-30 * HOUR_MS);
-    const second = grantedToken(await keyStub(name).acquire(command()));
+    const second = grantedToken(await askKey(keyStub(name), { type: "acquire", command: command() }));
     expect(first < second).toBe(true);
-    await keyStub(name).release(second, "");
+    await askKey(keyStub(name), { type: "release", token: second, session: "" });
     pass(PRUNED_AFTER_MS);
     await runAlarm(name);
     expect(await storedIn(keyStub(name))).not.toEqual([]);
     expect(await alarmOf(name)).toBeGreaterThan(Date.now());
-    expect(second < grantedToken(await keyStub(name).acquire(command()))).toBe(true);
+    expect(second < grantedToken(await askKey(keyStub(name), { type: "acquire", command: command() }))).toBe(true);
   });
 
   it("never touches a key with a holder or a waiter", async () => {
     scriptSessions();
     const name = fresh("key");
-    await keyStub(name).acquire(command({ leaseSeconds: 1_000_000 }));
+    await askKey(keyStub(name), { type: "acquire", command: command({ leaseSeconds: 1_000_000 }) });
     pass(900_000_000);
     await runAlarm(name);
     expect((await keyStub(name).describe())?.holderCount).toBe(1);
@@ -113,12 +116,16 @@ describe("a key's own alarm", () => {
   it("is not put off by wrong tokens, mismatches and descriptions", async () => {
     const name = fresh("key");
     const stub = keyStub(name);
-    await stub.release(grantedToken(await stub.acquire(command({ limit: 2 }))), "");
+    await askKey(stub, {
+      type: "release",
+      token: grantedToken(await askKey(stub, { type: "acquire", command: command({ limit: 2 }) })),
+      session: "",
+    });
     await listed(name);
     pass(50_000);
-    await stub.release("0".repeat(32), "");
-    await stub.renew("0".repeat(32), 10);
-    await stub.acquire(command({ limit: 1 }));
+    await askKey(stub, { type: "release", token: "0".repeat(32), session: "" });
+    await askKey(stub, { type: "renew", token: "0".repeat(32), leaseSeconds: 10 });
+    await askKey(stub, { type: "acquire", command: command({ limit: 1 }) });
     await stub.describe();
     pass(HOUR_MS);
     await runAlarm(name);
@@ -132,7 +139,7 @@ describe("an idle key", () => {
     const first = await used(name);
     pass(120_000);
     expect(await keyStub(name).describe()).toBeNull();
-    const second = grantedToken(await keyStub(name).acquire(command({ limit: 3 })));
+    const second = grantedToken(await askKey(keyStub(name), { type: "acquire", command: command({ limit: 3 }) }));
     expect(first < second).toBe(true);
     expect(await keyStub(name).describe()).toMatchObject({ limit: 3, holderCount: 1 });
   });
@@ -147,10 +154,13 @@ describe("a key that is used while it prunes itself", () => {
     const { unlistKey } = DirectoryObject.prototype;
     replaceNext(DirectoryObject.prototype, "unlistKey", name, async function (this: DirectoryObject, ...args) {
       await unlistKey.apply(this, args);
-      granted = grantedToken(await keyStub(name).acquire(command()));
+      granted = grantedToken(await askKey(keyStub(name), { type: "acquire", command: command() }));
     });
     await runAlarm(name);
-    expect(await keyStub(name).renew(granted, 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
+    expect(await askKey(keyStub(name), { type: "renew", token: granted, leaseSeconds: 5 })).toEqual({
+      status: "renewed",
+      leaseSeconds: 5,
+    });
     await listed(name);
   });
 
@@ -160,7 +170,7 @@ describe("a key that is used while it prunes itself", () => {
     pass(PRUNED_AFTER_MS);
     const { unlistKey } = DirectoryObject.prototype;
     replaceNext(DirectoryObject.prototype, "unlistKey", name, async function (this: DirectoryObject, ...args) {
-      grantedToken(await keyStub(name).acquire(command()));
+      grantedToken(await askKey(keyStub(name), { type: "acquire", command: command() }));
       await listed(name);
       await scheduler.wait(50);
       await unlistKey.apply(this, args);
@@ -175,10 +185,13 @@ describe("a key that is used while it prunes itself", () => {
     const stub = keyStub(name);
     const first = await used(name);
     pass(PRUNED_AFTER_MS);
-    const [, outcome] = await Promise.all([runAlarm(name), stub.acquire(command())]);
+    const [, outcome] = await Promise.all([runAlarm(name), askKey(stub, { type: "acquire", command: command() })]);
     expect(first < grantedToken(outcome)).toBe(true);
-    expect(await stub.acquire(command())).toEqual({ status: "timeout" });
-    expect(await stub.renew(grantedToken(outcome), 5)).toEqual({ status: "renewed", leaseSeconds: 5 });
+    expect(await askKey(stub, { type: "acquire", command: command() })).toEqual({ status: "timeout" });
+    expect(await askKey(stub, { type: "renew", token: grantedToken(outcome), leaseSeconds: 5 })).toEqual({
+      status: "renewed",
+      leaseSeconds: 5,
+    });
     await listed(name);
   });
 });
@@ -210,7 +223,7 @@ describe("a fault while a key prunes itself", () => {
         const put = vi.spyOn(storage.kv, "put").mockImplementationOnce(() => {
           throw new Error("broken");
         });
-        await expect(key.acquire(command())).rejects.toThrow("broken");
+        await expect(askKey(key, { type: "acquire", command: command() })).rejects.toThrow("broken");
         put.mockRestore();
       });
     });
@@ -241,9 +254,9 @@ describe("a fault while a key prunes itself", () => {
     const name = fresh("key");
     const first = await used(name);
     pass(PRUNED_AFTER_MS);
-    await directoryOfKey(env, name).unlistKey(name, (1n << 64n) - 1n);
+    await directoryOfKey(env, name).unlistKey({ key: name, fence: (1n << 64n) - 1n });
     await evictDurableObject(keyStub(name));
-    expect(first < grantedToken(await keyStub(name).acquire(command()))).toBe(true);
+    expect(first < grantedToken(await askKey(keyStub(name), { type: "acquire", command: command() }))).toBe(true);
     await listed(name);
   });
 });

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import type { ClaimCommand } from "../../../src/core/engine/index.ts";
 import { newSessionlessOwner } from "../../../src/core/session-names.ts";
 import { expectLog } from "../../support/expected-logs.ts";
-import { fresh, keyStub, rowsWritten, until } from "../support.ts";
+import { askKey, fresh, keyStub, rowsWritten, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -83,12 +83,19 @@ describe("a key whose object is evicted", () => {
 
   it("passes over a claim whose listener is gone, after giving it time to return", async () => {
     const stub = keyStub(fresh("key"));
-    await stub.claim(claim());
-    expect(await stub.claim(claim({ waitMs: 60_000, sessionless: { kind: "file", note: "0" } }))).toEqual({
+    await askKey(stub, { type: "claim", command: claim() });
+    expect(
+      await askKey(stub, {
+        type: "claim",
+        command: claim({ waitMs: 60_000, sessionless: { kind: "file", note: "0" } }),
+      }),
+    ).toEqual({
       status: "queued",
     });
-    expect((await stub.remove({ kind: "file", which: { by: "any" } })).status).toBe("removed");
-    await until(async () => (await stub.current()) === null, { timeout: 8_000, interval: 20 });
+    expect((await askKey(stub, { type: "remove", selector: { kind: "file", which: { by: "any" } } })).status).toBe(
+      "removed",
+    );
+    await until(async () => (await askKey(stub, { type: "current" })) === undefined, { timeout: 8_000, interval: 20 });
   });
 });
 
@@ -97,12 +104,12 @@ describe("what a file costs", () => {
     const stub = keyStub(fresh("key"));
     const sessionsBefore =
       (await listDurableObjectIds(env.HTTP_SESSION)).length + (await listDurableObjectIds(env.SESSION)).length;
-    await stub.claim(claim());
-    await stub.remove({ kind: "file", which: { by: "any" } });
+    await askKey(stub, { type: "claim", command: claim() });
+    await askKey(stub, { type: "remove", selector: { kind: "file", which: { by: "any" } } });
     await runInDurableObject(stub, async (instance, ctx) => {
       const cycle = async () => {
-        await instance.claim(claim());
-        await instance.remove({ kind: "file", which: { by: "any" } });
+        await askKey(instance, { type: "claim", command: claim() });
+        await askKey(instance, { type: "remove", selector: { kind: "file", which: { by: "any" } } });
       };
       expect(await rowsWritten(ctx, cycle)).toBe(2);
     });

@@ -2,34 +2,34 @@
 import { createExecutionContext, evictDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import type {
+  KeyObjectCommand,
+  KeyObjectCommandOf,
+  KeyObjectCommandType,
+} from "../../../src/cloudflare/calls/key-calls.ts";
 import type { Env } from "../../../src/cloudflare/env.ts";
 import type { LocksBinding, LocksProps } from "../../../src/cloudflare/locks/binding.ts";
 import { Locks } from "../../../src/cloudflare/locks/locks.ts";
-import type { ClaimCommand } from "../../../src/core/engine/index.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { fresh, keyStub, until } from "../support.ts";
 
 const binding = exports.Locks as unknown as LocksBinding;
 
-type Method = (...args: unknown[]) => Promise<unknown>;
-
-/** An entrypoint whose calls are carried out, and then so many answers to this method are lost. */
-function losing(method: string, times: number) {
-  const made: unknown[][] = [];
+/** An entrypoint whose commands are carried out, and then so many answers to those of this type are lost. */
+function losing<Type extends KeyObjectCommandType>(type: Type, times: number) {
+  const made: KeyObjectCommandOf<Type>[] = [];
   let left = times;
-  const stub = (key: string) =>
-    new Proxy(keyStub(key), {
-      get:
-        (real, name: string) =>
-        async (...args: unknown[]) => {
-          const answer = await (real as unknown as Record<string, Method>)[name]?.(...args);
-          if (name !== method) return answer;
-          made.push(args);
-          left -= 1;
-          if (left < 0) return answer;
-          throw Object.assign(new Error("Network connection lost."), { retryable: true });
-        },
-    });
+  const stub = (key: string) => ({
+    fetch: (input: string, init: RequestInit) => keyStub(key).fetch(input, init),
+    command: async (command: KeyObjectCommand) => {
+      const answer = await keyStub(key).command(command);
+      if (command.type !== type) return answer;
+      made.push(command as KeyObjectCommandOf<Type>);
+      left -= 1;
+      if (left < 0) return answer;
+      throw Object.assign(new Error("Network connection lost."), { retryable: true });
+    },
+  });
   const ctx = createExecutionContext() as ExecutionContext<LocksProps>;
   const locks = new Locks(ctx, { ...env, KEY: { getByName: stub } } as unknown as Env);
   return { locks, made, ended: () => waitOnExecutionContext(ctx) };
@@ -43,7 +43,7 @@ describe("an acquire whose answer is lost", () => {
     const { locks, made } = losing("claim", 2);
     const acquired = await locks.acquire(key, { limit: 5 });
     expect(acquired?.token).toHaveLength(32);
-    expect(new Set(made.map(([command]) => (command as ClaimCommand).request)).size).toBe(1);
+    expect(new Set(made.map(({ command }) => command.request)).size).toBe(1);
     expect([made.length, await holdersOf(key)]).toEqual([3, 1]);
   });
 

@@ -40,9 +40,9 @@ function open() {
 function watchReports(): Sums[] {
   const reports: Sums[] = [];
   const report = MetricsObject.prototype.report;
-  vi.spyOn(MetricsObject.prototype, "report").mockImplementation(function (this: MetricsObject, sums) {
-    reports.push(sums);
-    return report.call(this, sums);
+  vi.spyOn(MetricsObject.prototype, "report").mockImplementation(function (this: MetricsObject, counted) {
+    reports.push(counted.sums);
+    return report.call(this, counted);
   });
   return reports;
 }

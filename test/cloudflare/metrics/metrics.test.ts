@@ -21,8 +21,8 @@ describe("a collector", () => {
   it("adds up what it is told", async () => {
     const stub = collector();
     const before = Date.now();
-    await stub.report({ "grants_total|lock|immediate": 2, keys_pruned_total: 1 });
-    await stub.report({ "grants_total|lock|immediate": 3, "lock_wait_seconds|lock|sum": 0.25 });
+    await stub.report({ sums: { "grants_total|lock|immediate": 2, keys_pruned_total: 1 } });
+    await stub.report({ sums: { "grants_total|lock|immediate": 3, "lock_wait_seconds|lock|sum": 0.25 } });
     const { sums, startedAt } = await stub.read();
     expect(sums).toEqual({
       "grants_total|lock|immediate": 5,
@@ -39,14 +39,14 @@ describe("a collector", () => {
 
   it("takes in nothing that the service does not measure", async () => {
     const stub = collector();
-    await stub.report({ "grants_total|secret|immediate": 2, nope: 1, keys: 5 });
+    await stub.report({ sums: { "grants_total|secret|immediate": 2, nope: 1, keys: 5 } });
     expect((await stub.read()).sums).toEqual({});
   });
 
   it("loses nothing when it is dropped from memory", async () => {
     const stub = collector();
-    await stub.report(pruned(1));
-    await stub.report(pruned(1));
+    await stub.report({ sums: pruned(1) });
+    await stub.report({ sums: pruned(1) });
     await evictDurableObject(stub);
     expect((await stub.read()).sums).toEqual(pruned(2));
   });
@@ -55,7 +55,7 @@ describe("a collector", () => {
     const name = fresh("collector");
     const stub = () => env.METRICS.getByName(name);
     for (let life = 1; life <= 3; life++) {
-      for (let n = 0; n < 4; n++) await stub().report(pruned(1));
+      for (let n = 0; n < 4; n++) await stub().report({ sums: pruned(1) });
       expect((await stub().read()).sums).toEqual(pruned(4 * life));
       await abortAllDurableObjects();
       expect((await stub().read()).sums).toEqual(pruned(4 * life));
@@ -65,8 +65,8 @@ describe("a collector", () => {
   it("loses at a crash only what came in since it last stored", async () => {
     const name = fresh("collector");
     const stub = () => env.METRICS.getByName(name);
-    await stub().report(pruned(1));
-    await stub().report(pruned(10));
+    await stub().report({ sums: pruned(1) });
+    await stub().report({ sums: pruned(10) });
     await abortAllDurableObjects();
     expect((await stub().read()).sums).toEqual(pruned(1));
   });
@@ -75,7 +75,7 @@ describe("a collector", () => {
     const stub = env.METRICS.getByName(fresh("collector"));
     await runInDurableObject(stub, async (object, state) => {
       const reportOften = () => {
-        for (let n = 0; n < 100; n++) object.report(pruned(1));
+        for (let n = 0; n < 100; n++) object.report({ sums: pruned(1) });
       };
       expect(await rowsWritten(state, reportOften)).toBe(1);
       expect(await rowsWritten(state, () => object.read())).toBe(1);
@@ -87,9 +87,9 @@ describe("a collector", () => {
     vi.useFakeTimers({ toFake: ["Date"] });
     const name = fresh("collector");
     const stub = () => env.METRICS.getByName(name);
-    await stub().report(pruned(1));
+    await stub().report({ sums: pruned(1) });
     vi.setSystemTime(Date.now() + 6_000);
-    await stub().report(pruned(1));
+    await stub().report({ sums: pruned(1) });
     await abortAllDurableObjects();
     expect((await stub().read()).sums).toEqual(pruned(2));
   });
@@ -97,9 +97,9 @@ describe("a collector", () => {
   it("stores within 5 s, also when the clock is set back", async () => {
     vi.useFakeTimers({ toFake: ["Date"] });
     const stub = collector();
-    await stub.report(pruned(1));
+    await stub.report({ sums: pruned(1) });
     vi.setSystemTime(Date.now() - 3_600_000);
-    await stub.report(pruned(1));
+    await stub.report({ sums: pruned(1) });
     await until(async () => (await storedSums(stub)).keys_pruned_total === 2, { timeout: 7_000, interval: 50 });
   });
 });

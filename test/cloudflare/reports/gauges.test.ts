@@ -1,17 +1,17 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
+import { directoryOfSession } from "../../../src/cloudflare/calls/directories.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
 import { stopClock } from "../clock.ts";
-import { command, grantedToken, keyStub, service, WAIT } from "../support.ts";
+import { askKey, command, grantedToken, keyStub, service, WAIT } from "../support.ts";
 
 const ADDRESS = "192.0.2.1";
 
 beforeEach(() => {
   stopClock();
-  vi.spyOn(SessionObject.prototype, "isLive").mockResolvedValue(true);
+  vi.spyOn(SessionObject.prototype, "isLive").mockResolvedValue({ isLive: true });
 });
 
 afterEach(async () => {
@@ -41,13 +41,24 @@ describe("the gauges", () => {
   });
 
   it("tell locks from semaphores and count slots, waiters, keys and sessions", async () => {
-    for (const key of ["a", "b"]) await keyStub(key).acquire(command());
-    for (let n = 0; n < 3; n++) await keyStub("a").acquire(command(WAIT));
-    for (let n = 0; n < 4; n++) await keyStub("pool").acquire(command({ limit: 2, ...WAIT }));
-    await keyStub("idle").release(grantedToken(await keyStub("idle").acquire(command())), "");
-    const directory = directoryOfAddress(env, ADDRESS);
-    await directory.openSession(newSessionId(), ADDRESS, "ws");
-    await directory.openSession(httpSessionName(newSessionId()), ADDRESS, "http");
+    for (const key of ["a", "b"]) await askKey(keyStub(key), { type: "acquire", command: command() });
+    for (let n = 0; n < 3; n++) await askKey(keyStub("a"), { type: "acquire", command: command(WAIT) });
+    for (let n = 0; n < 4; n++)
+      await askKey(keyStub("pool"), { type: "acquire", command: command({ limit: 2, ...WAIT }) });
+    await askKey(keyStub("idle"), {
+      type: "release",
+      token: grantedToken(await askKey(keyStub("idle"), { type: "acquire", command: command() })),
+      session: "",
+    });
+    for (const [session, transport] of [
+      [newSessionId(), "ws"] as const,
+      [httpSessionName(newSessionId()), "http"] as const,
+    ])
+      await directoryOfSession(env, { session, address: ADDRESS }).openSession({
+        session,
+        address: ADDRESS,
+        transport,
+      });
     expect(await service().directory.gauges({ mayEstimate: true })).toEqual({
       sessions: { tcp: 0, ws: 1, http: 1 },
       keys: 4,

@@ -2,7 +2,7 @@
 import { reset, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { allDirectories, byDirectory, directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
+import { allDirectories, byDirectory, directoryOfSession } from "../../../src/cloudflare/calls/directories.ts";
 import type { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { HttpSessionObject } from "../../../src/cloudflare/http-session/http-session-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
@@ -44,7 +44,7 @@ beforeEach(() => {
   for (const { prototype } of [HttpSessionObject, SessionObject]) {
     vi.spyOn(prototype, "isLive").mockImplementation(async function (this: unknown) {
       woken.add(nameOf(this));
-      return true;
+      return { isLive: true };
     });
   }
 });
@@ -68,7 +68,8 @@ async function listSessions(count: number): Promise<void> {
   const open = (index: number) => {
     const address = `192.0.2.${index % 250}`;
     const name = index % 2 === 0 ? httpSessionName(newSessionId()) : newSessionId();
-    return directoryOfAddress(env, address).openSession(name, address, index % 2 === 0 ? "http" : "ws");
+    const directory = directoryOfSession(env, { session: name, address });
+    return directory.openSession({ session: name, address, transport: index % 2 === 0 ? "http" : "ws" });
   };
   await Promise.all(Array.from({ length: count }, (_, index) => open(index)));
   pass(3_600_000);

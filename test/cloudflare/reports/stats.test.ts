@@ -1,26 +1,28 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { directoryOfAddress } from "../../../src/cloudflare/calls/directories.ts";
+import { directoryOfSession } from "../../../src/cloudflare/calls/directories.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId, ownerIdOf } from "../../../src/core/session-names.ts";
 import { gatherKey, gatherStats } from "../../../src/reports/stats.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
-import { Client, command, grantedToken, keyStub, service, storedIn, tokenOf, WAIT } from "../support.ts";
+import { askKey, Client, command, grantedToken, keyStub, service, storedIn, tokenOf, WAIT } from "../support.ts";
 
 const ADDRESS = "192.0.2.1";
 
+const listing = (session: string) => directoryOfSession(env, { session, address: ADDRESS });
+
 async function open(transport: "ws" | "http", label?: string): Promise<string> {
   const session = transport === "http" ? httpSessionName(newSessionId()) : newSessionId();
-  await directoryOfAddress(env, ADDRESS).openSession(session, ADDRESS, transport, label);
+  await listing(session).openSession({ session, address: ADDRESS, transport, label });
   return session;
 }
 
 beforeEach(() => {
   stopClock();
-  vi.spyOn(SessionObject.prototype, "isLive").mockResolvedValue(true);
+  vi.spyOn(SessionObject.prototype, "isLive").mockResolvedValue({ isLive: true });
 });
 
 afterEach(async () => {
@@ -40,14 +42,14 @@ describe("the document without pages", () => {
     const client = await Client.open();
     tokenOf(await client.ask("l\nheld\n0\n"));
     const { session } = (await keyStub("held").describe())?.holders[0] ?? { session: "" };
-    await keyStub("held").acquire(command(WAIT));
+    await askKey(keyStub("held"), { type: "acquire", command: command(WAIT) });
     tokenOf(await client.ask("sl\npool\n0 3\n"));
     for (const [key, limit] of [
       ["idle", 1],
       ["idle-pool", 2],
     ] as const) {
-      const token = grantedToken(await keyStub(key).acquire(command({ limit })));
-      await keyStub(key).release(token, "");
+      const token = grantedToken(await askKey(keyStub(key), { type: "acquire", command: command({ limit }) }));
+      await askKey(keyStub(key), { type: "release", token, session: "" });
     }
     const line = await client.ask("stats\n_\n_\n");
     const shape = line.replace(/"(lease_expires_in_s|idle_s)":[0-9.]+/g, '"$1":0');
@@ -62,10 +64,18 @@ describe("the document without pages", () => {
 
 describe("a page", () => {
   it("counts all four lists together and says where the next one begins", async () => {
-    await keyStub("a").acquire(command());
-    await keyStub("b").acquire(command({ limit: 2 }));
-    await keyStub("c").release(grantedToken(await keyStub("c").acquire(command())), "");
-    await keyStub("d").release(grantedToken(await keyStub("d").acquire(command({ limit: 2 }))), "");
+    await askKey(keyStub("a"), { type: "acquire", command: command() });
+    await askKey(keyStub("b"), { type: "acquire", command: command({ limit: 2 }) });
+    await askKey(keyStub("c"), {
+      type: "release",
+      token: grantedToken(await askKey(keyStub("c"), { type: "acquire", command: command() })),
+      session: "",
+    });
+    await askKey(keyStub("d"), {
+      type: "release",
+      token: grantedToken(await askKey(keyStub("d"), { type: "acquire", command: command({ limit: 2 }) })),
+      session: "",
+    });
     await open("ws");
     const first = await gatherStats(service(), { limit: 3 });
     expect([first.locks, first.semaphores, first.idle_locks, first.idle_semaphores].map((list) => list.length)).toEqual(
@@ -92,9 +102,11 @@ describe("detail", () => {
       await open("http", "deploy"),
       await open("ws"),
     ];
-    const token = grantedToken(await keyStub("k").acquire(command({ session: holder, leaseSeconds: 60 })));
-    await keyStub("k").acquire(command({ session: waiter, waitMs: 30_000 }));
-    await keyStub("k").enqueue(command({ session: enqueued }));
+    const token = grantedToken(
+      await askKey(keyStub("k"), { type: "acquire", command: command({ session: holder, leaseSeconds: 60 }) }),
+    );
+    await askKey(keyStub("k"), { type: "acquire", command: command({ session: waiter, waitMs: 30_000 }) });
+    await askKey(keyStub("k"), { type: "enqueue", command: command({ session: enqueued }) });
     const stats = await gatherStats(service(), { detail: true });
     const [lock] = stats.locks;
     expect(lock).toEqual({
@@ -155,8 +167,15 @@ describe("detail", () => {
 
   it("shows all holders of a semaphore, and none of an idle key", async () => {
     for (let n = 0; n < 3; n++)
-      await keyStub("pool").acquire(command({ limit: 5, session: await open("ws", `w${n}`) }));
-    await keyStub("idle").release(grantedToken(await keyStub("idle").acquire(command())), "");
+      await askKey(keyStub("pool"), {
+        type: "acquire",
+        command: command({ limit: 5, session: await open("ws", `w${n}`) }),
+      });
+    await askKey(keyStub("idle"), {
+      type: "release",
+      token: grantedToken(await askKey(keyStub("idle"), { type: "acquire", command: command() })),
+      session: "",
+    });
     const { semaphores, idle_locks } = await gatherStats(service(), { detail: true });
     expect(semaphores[0]?.held_by?.map(({ label }) => label)).toEqual(["w0", "w1", "w2"]);
     expect(semaphores[0]?.queue).toEqual([]);
@@ -167,7 +186,7 @@ describe("detail", () => {
 describe("one key", () => {
   it("is told with its members, in a fixed order", async () => {
     const session = await open("http", "me");
-    await keyStub("pool").acquire(command({ limit: 2, session }));
+    await askKey(keyStub("pool"), { type: "acquire", command: command({ limit: 2, session }) });
     const detail = await gatherKey(service(), "pool");
     expect(detail).toMatchObject({ key: "pool", kind: "semaphore", limit: 2, holders: 1, waiters: 0, queue: [] });
     expect(detail?.held_by).toMatchObject([{ owner_conn_id: ownerIdOf(session), label: "me" }]);
@@ -175,7 +194,11 @@ describe("one key", () => {
   });
 
   it("says how long it has been idle, if it is", async () => {
-    await keyStub("k").release(grantedToken(await keyStub("k").acquire(command())), "");
+    await askKey(keyStub("k"), {
+      type: "release",
+      token: grantedToken(await askKey(keyStub("k"), { type: "acquire", command: command() })),
+      session: "",
+    });
     const detail = await gatherKey(service(), "k");
     expect(detail).toMatchObject({ kind: "lock", limit: 1, holders: 0, held_by: [], idle_s: 0 });
     expect(Object.keys(detail ?? {})).toEqual([
@@ -191,15 +214,15 @@ describe("one key", () => {
   });
 
   it("shows the lease of each grant, or what is left of a longer one that it was renewed with", async () => {
-    const token = grantedToken(await keyStub("k").acquire(command({ leaseSeconds: 60 })));
+    const token = grantedToken(await askKey(keyStub("k"), { type: "acquire", command: command({ leaseSeconds: 60 }) }));
     const leases = async () => {
       const [holder] = (await gatherKey(service(), "k"))?.held_by ?? [];
       return [holder?.lease_s, holder?.lease_expires_in_s];
     };
-    await keyStub("k").renew(token, 600);
+    await askKey(keyStub("k"), { type: "renew", token, leaseSeconds: 600 });
     pass(100_000);
     expect(await leases()).toEqual([500, 500]);
-    await keyStub("k").renew(token, 20);
+    await askKey(keyStub("k"), { type: "renew", token, leaseSeconds: 20 });
     expect(await leases()).toEqual([60, 20]);
   });
 
@@ -215,10 +238,12 @@ describe("the history of a key", () => {
     // Not in the past: alarms would fire at once, again and again, and an alarm during `reset` keeps its object alive.
     vi.setSystemTime(Date.parse("2096-11-16T08:30:00Z"));
     const [first, second] = [await open("ws", "nightly build"), await open("http")];
-    const token = grantedToken(await keyStub("k").acquire(command({ session: first })));
+    const token = grantedToken(await askKey(keyStub("k"), { type: "acquire", command: command({ session: first }) }));
     pass(1_500);
-    await keyStub("k").release(token, first);
-    const standing = grantedToken(await keyStub("k").acquire(command({ session: second })));
+    await askKey(keyStub("k"), { type: "release", token, session: first });
+    const standing = grantedToken(
+      await askKey(keyStub("k"), { type: "acquire", command: command({ session: second }) }),
+    );
     pass(500);
     const detail = await gatherKey(service(), "k", { history: true });
     expect(Object.keys(detail ?? {}).at(-1)).toBe("history");
@@ -250,19 +275,19 @@ describe("the history of a key", () => {
   it("names who has left as when somebody last looked, and who has not by its newest name", async () => {
     const labels = async () =>
       (await gatherKey(service(), "k", { history: true }))?.history?.grants.map(({ label }) => label);
-    const directory = directoryOfAddress(env, ADDRESS);
     const [seen, unseen, renamed] = [await open("ws", "seen"), await open("ws", "unseen"), await open("ws", "old")];
-    for (const session of [seen, renamed]) await keyStub("k").acquire(command({ session, limit: 3 }));
+    for (const session of [seen, renamed])
+      await askKey(keyStub("k"), { type: "acquire", command: command({ session, limit: 3 }) });
     expect(await labels()).toEqual(["seen", "old"]);
-    await keyStub("k").acquire(command({ session: unseen, limit: 3 }));
-    for (const session of [seen, unseen]) await directory.closeSession(session);
-    await directory.relabel(renamed, "new");
+    await askKey(keyStub("k"), { type: "acquire", command: command({ session: unseen, limit: 3 }) });
+    for (const session of [seen, unseen]) await listing(session).closeSession({ session });
+    await listing(renamed).relabel({ session: renamed, label: "new" });
     expect(await labels()).toEqual(["seen", "new", undefined]);
   });
 
   it("is told also when its labels cannot be left with the key, which is asked to only when there are new ones", async () => {
     expectLog("key_unreachable", { error: "Error: unreachable" });
-    await keyStub("k").acquire(command({ session: await open("ws", "me") }));
+    await askKey(keyStub("k"), { type: "acquire", command: command({ session: await open("ws", "me") }) });
     const remember = vi.spyOn(KeyObject.prototype, "rememberLabels").mockImplementationOnce(() => {
       throw new Error("unreachable");
     });

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { expect, it, vi } from "vitest";
 import { resumable } from "../resuming.ts";
-import { fresh, keyStub, sessionStub, tokenOf, until } from "../support.ts";
+import { askKey, fresh, keyStub, sessionStub, tokenOf, until } from "../support.ts";
 
 it("the platform answers no keep-alives while something is pushed to a client, and does again soon after", async () => {
   const key = fresh("key");
@@ -12,7 +12,7 @@ it("the platform answers no keep-alives while something is pushed to a client, a
   expect(await client.ask("@w watch\n_\nlost\n")).toBe("@w ok");
   await until(isAutomatic, { timeout: 10_000, interval: 50 });
   const set = await runInDurableObject(session, (_, ctx) => vi.spyOn(ctx, "setWebSocketAutoResponse"));
-  await keyStub(key).steal(token.slice(0, 16));
+  await askKey(keyStub(key), { type: "steal", fence: token.slice(0, 16) });
   expect(await client.line()).toMatch(/^! lost /);
   expect(set.mock.calls[0]).toEqual([]);
   await until(isAutomatic);

@@ -1,10 +1,10 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionSocket } from "../../../src/cloudflare/session/session-socket.ts";
 import { SessionRows } from "../../../src/cloudflare/session-common/session-rows.ts";
 import { SessionStore } from "../../../src/cloudflare/session-common/session-store.ts";
 import { expectLog } from "../../support/expected-logs.ts";
+import { replaceCommand } from "../spies.ts";
 import { Client, fresh, keyStub, sessionStub, sessionsOn, storedIn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -66,10 +66,9 @@ describe("the keys of a session that ends with its socket", () => {
     const { client, key, session } = await holder();
     const object = sessionStub(session);
     await evictDurableObject(object, { webSockets: "hibernate" });
-    const { leave: leaveKey } = KeyObject.prototype;
     let attempts = 0;
-    const leave = vi.spyOn(KeyObject.prototype, "leave").mockImplementation(function (this: KeyObject, ...args) {
-      if (args[0] !== session) return leaveKey.apply(this, args);
+    replaceCommand("leave", (left, carryOut) => {
+      if (left.session !== session) return carryOut();
       attempts += 1;
       throw new Error("unreachable");
     });
@@ -77,7 +76,7 @@ describe("the keys of a session that ends with its socket", () => {
     await until(() => attempts > 0, { timeout: 8_000 });
     const hasGone = () => evictDurableObject(object).then(...([() => true, () => false] as const));
     await until(hasGone);
-    leave.mockRestore();
+    vi.restoreAllMocks();
     await until(async () => (await keyStub(key).describe())?.holders.length === 0, { timeout: 8_000 });
   });
 

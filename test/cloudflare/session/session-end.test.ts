@@ -1,9 +1,10 @@
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { ownerIdOf } from "../../../src/core/session-names.ts";
 import { expectLog } from "../../support/expected-logs.ts";
+import { replaceCommand, replaceNextCommand } from "../spies.ts";
 import {
+  askKey,
   Client,
   command,
   fresh,
@@ -33,7 +34,7 @@ describe("a client that leaves", () => {
     await soon(async () => (await keyStub(key).describe())?.holders.length === 0);
     expect((await keyStub(key).describe())?.waiters).toBe(0);
     await soon(async () => (await storedIn(sessionStub(session))).length === 0);
-    expect(await sessionStub(session).isLive()).toBe(false);
+    expect(await sessionStub(session).isLive()).toEqual({ isLive: false });
   });
 
   it("is cleaned up everywhere although one key cannot be reached, and there later", async () => {
@@ -42,12 +43,11 @@ describe("a client that leaves", () => {
     const unreachable = keys[7] ?? "";
     const client = await Client.open();
     for (const key of keys) await client.ask(`l\n${key}\n0\n`);
-    const { leave } = KeyObject.prototype;
     let refusals = 0;
-    vi.spyOn(KeyObject.prototype, "leave").mockImplementation(function (this: KeyObject, session, options) {
+    replaceCommand("leave", function (_, carryOut) {
       const { id } = (this as unknown as { ctx: DurableObjectState }).ctx;
       if (id.name === unreachable && refusals++ === 0) throw new Error("unreachable");
-      return leave.call(this, session, options);
+      return carryOut();
     });
     client.close();
     for (const key of keys) await soon(async () => (await keyStub(key).describe())?.holders.length === 0);
@@ -62,8 +62,8 @@ describe("a client that leaves", () => {
     await client.ask(`r\n${key}\n${token}\n`);
     const held = tokenOf(await other.ask(`l\n${key}\n0\n`));
     client.close();
-    await keyStub(key).leave(session, { keepsReported: false });
-    await keyStub(key).leave(session, { keepsReported: false });
+    await askKey(keyStub(key), { type: "leave", session, keepsReported: false });
+    await askKey(keyStub(key), { type: "leave", session, keepsReported: false });
     expect(await other.ask(`n\n${key}\n${held} 5\n`)).toBe("ok 5");
   });
 
@@ -71,9 +71,9 @@ describe("a client that leaves", () => {
     const key = fresh("key");
     const [one, two] = [`${"0".repeat(63)}7`, `${"0".repeat(50)}7${"0".repeat(13)}`];
     expect(ownerIdOf(one)).toBe(ownerIdOf(two));
-    await keyStub(key).acquire(command({ limit: 2, session: one }));
-    await keyStub(key).acquire(command({ limit: 2, session: two }));
-    await keyStub(key).leave(one, { keepsReported: false });
+    await askKey(keyStub(key), { type: "acquire", command: command({ limit: 2, session: one }) });
+    await askKey(keyStub(key), { type: "acquire", command: command({ limit: 2, session: two }) });
+    await askKey(keyStub(key), { type: "leave", session: one, keepsReported: false });
     expect((await keyStub(key).describe())?.holders.map(({ session }) => session)).toEqual([two]);
   });
 });
@@ -97,7 +97,7 @@ describe("a session lost by a fault of the service", () => {
     expect(await renewer.ask(`l\n${held}\n0\n`)).toBe("timeout");
     expect(await renewer.ask(`n\n${held}\n${token} 40\n`)).toBe("ok 40");
     expect(await renewer.ask(`r\n${held}\n${token}\n`)).toBe("ok");
-    expect(await sessionStub(session).isLive()).toBe(false);
+    expect(await sessionStub(session).isLive()).toEqual({ isLive: false });
   });
 
   it("is not counted as connected any more", async () => {
@@ -112,7 +112,7 @@ describe("a session lost by a fault of the service", () => {
 
   it("stores nothing when a key calls on it", async () => {
     const stub = sessionStub(newSession());
-    expect(await stub.deliver({ key: "k", request: "r", kind: "granted" })).toBe("gone");
+    expect(await stub.deliver({ key: "k", request: "r", kind: "granted" })).toEqual({ answer: "gone" });
     await stub.lose({ key: "k", token: "t", reason: "expired" });
     expect(await storedIn(stub)).toEqual([]);
   });
@@ -123,9 +123,8 @@ describe("a request whose outcome is unknown", () => {
     expectLog("operation_failed", { error: "Error: the answer is lost" });
     const key = fresh("key");
     const client = await Client.open();
-    const { acquire } = KeyObject.prototype;
-    vi.spyOn(KeyObject.prototype, "acquire").mockImplementationOnce(async function (this: KeyObject, request) {
-      await acquire.call(this, request);
+    replaceNextCommand("acquire", key, async (_, carryOut) => {
+      await carryOut();
       throw new Error("the answer is lost");
     });
     expect(await client.ask(`l\n${key}\n0\n`)).toBe("error");
@@ -137,7 +136,7 @@ describe("a request whose outcome is unknown", () => {
     expectLog("operation_failed", { error: "Error: unreachable" });
     const [bad, good] = [fresh("key"), fresh("key")];
     const client = await Client.open();
-    vi.spyOn(KeyObject.prototype, "acquire").mockRejectedValueOnce(new Error("unreachable"));
+    replaceNextCommand("acquire", bad, () => Promise.reject(new Error("unreachable")));
     expect(await client.ask(`l\n${bad}\n0\n`)).toBe("error");
     tokenOf(await client.ask(`l\n${good}\n0\n`));
     tokenOf(await client.ask(`l\n${bad}\n0\n`));

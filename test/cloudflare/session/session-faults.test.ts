@@ -1,11 +1,10 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionStore } from "../../../src/cloudflare/session-common/session-store.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
 import { withholdOffers } from "../offers.ts";
-import { replaceNext } from "../spies.ts";
+import { replaceCommand, replaceNextCommand } from "../spies.ts";
 import { Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -33,9 +32,8 @@ describe("a grant whose pick-up was counted but not heard", () => {
     const key = fresh("key");
     const { waiter, release } = await contention(key);
     withholdOffers();
-    const { pickUp } = KeyObject.prototype;
-    replaceNext(KeyObject.prototype, "pickUp", key, async function (this: KeyObject, request) {
-      await pickUp.call(this, request);
+    replaceNextCommand("pickUp", key, async (_, carryOut) => {
+      await carryOut();
       throw new Error("the answer is lost");
     });
     await release();
@@ -53,10 +51,9 @@ describe("a session that the server ends", () => {
     const session = sessionStub((await sessionsOn(keys[0] ?? ""))[0] ?? "");
     client.send("ping\n_");
     await evictDurableObject(session, { webSockets: "hibernate" });
-    const { leave } = KeyObject.prototype;
-    vi.spyOn(KeyObject.prototype, "leave").mockImplementation(async function (this: KeyObject, name, options) {
+    replaceCommand("leave", async (_, carryOut) => {
       await scheduler.wait(100);
-      return leave.call(this, name, options);
+      return carryOut();
     });
     stopClock();
     pass(24_000);

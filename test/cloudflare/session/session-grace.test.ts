@@ -34,7 +34,7 @@ describe("a session whose grace is over", () => {
     await take(client, key);
     await cut(client);
     pass(GRACE_MS + 1);
-    expect(await objectOf(credential).isLive()).toBe(false);
+    expect(await objectOf(credential).isLive()).toEqual({ isLive: false });
     await isFree(key);
   });
 
@@ -75,7 +75,7 @@ describe("a session whose object was lost with its socket", () => {
     await take(client, key);
     await crash(credential);
     const found = Date.now();
-    expect(await objectOf(credential).isLive()).toBe(true);
+    expect(await objectOf(credential).isLive()).toEqual({ isLive: true });
     // Not before half of the grace is over does it cost a write.
     await until(async () => (await absenceOf(credential)).since !== undefined, {
       timeout: GRACE_MS,
@@ -94,9 +94,9 @@ describe("a session whose object was lost with its socket", () => {
     await cut(client);
     const before = await absenceOf(credential);
     await crash(credential);
-    expect(await objectOf(credential).isLive()).toBe(true);
+    expect(await objectOf(credential).isLive()).toEqual({ isLive: true });
     expect(await absenceOf(credential)).toEqual(before);
     pass(GRACE_MS + 1);
-    expect(await objectOf(credential).isLive()).toBe(false);
+    expect(await objectOf(credential).isLive()).toEqual({ isLive: false });
   });
 });

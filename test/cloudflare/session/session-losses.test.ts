@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, type MockInstance, vi } from "vitest";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { crash, cut, plain, resumable, resume, storedIn } from "../resuming.ts";
-import { Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
+import { askKey, Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 const WATCH = "@w watch\n_\nlost\n";
 const PING = "@p ping\n_\n_\n";
@@ -26,7 +26,7 @@ async function take(client: Client, key: string, tag: string): Promise<string> {
 }
 
 async function steal(key: string, token: string): Promise<void> {
-  expect(await keyStub(key).steal(token.slice(0, 16))).toMatchObject({ status: "stolen" });
+  expect(await askKey(keyStub(key), { type: "steal", fence: token.slice(0, 16) })).toMatchObject({ status: "stolen" });
 }
 
 describe("a loss while its client has no socket", () => {

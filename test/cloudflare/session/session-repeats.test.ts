@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { Meter } from "../../../src/cloudflare/metrics/meter.ts";
 import { crash, cut, plain, resumable, resume } from "../resuming.ts";
-import { callsAbout } from "../spies.ts";
+import { replaceCommand } from "../spies.ts";
 import { Client, fresh, keyStub, never, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
@@ -47,10 +46,10 @@ describe.each([["stays"], ["is lost with its memory"]])("a steal that is sent ag
     const holder = await Client.open();
     const held = tokenOf(await holder.ask(`l\n${key}\n0\n`));
     const { client, credential } = await resumable();
-    const acquire = vi.spyOn(KeyObject.prototype, "acquire").mockImplementation(never);
+    const acquires = replaceCommand("acquire", never);
     client.send(stealOf(key));
-    await until(() => callsAbout(acquire, key).length === 1, { timeout: 3_000, interval: 5 });
-    acquire.mockRestore();
+    await until(() => acquires(key).length === 1, { timeout: 3_000, interval: 5 });
+    vi.restoreAllMocks();
     await cut(client);
     if (fate !== "stays") await crash(credential);
     const back = await resume(credential);

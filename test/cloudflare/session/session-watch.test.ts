@@ -1,9 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
-import { callsAbout, replaceNext } from "../spies.ts";
-import { Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
+import { callsAbout, replaceCommand, replaceNextCommand } from "../spies.ts";
+import { askKey, Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -35,7 +34,7 @@ describe("a client that watches its leases hears at once of the end of one it ha
 
   it("if the key could not be told at first", async () => {
     const { key, client, token } = await holder();
-    replaceNext(KeyObject.prototype, "watch", key, () => {
+    replaceNextCommand("watch", key, () => {
       throw new Error("lost");
     });
     expect(await client.ask(WATCH)).toBe("@w ok");
@@ -52,7 +51,7 @@ it("a client that watches what others take from it wakes no key for the end of i
   tokenOf(await client.ask(`l\n${key}\n0 1\n`));
   expect(await wakesAt()).toBeGreaterThan(Date.now() + 600_000);
   const token = tokenOf(await client.ask(`l\n${stolen}\n0 60\n`));
-  await keyStub(stolen).steal(token.slice(0, 16));
+  await askKey(keyStub(stolen), { type: "steal", fence: token.slice(0, 16) });
   expect(await client.line()).toBe(`! lost ${stolen} ${token} stolen`);
   // Another client notices the end of the lease. The session hears of it; its client, which has counted it, does not.
   const lose = vi.spyOn(SessionObject.prototype, "lose");
@@ -69,12 +68,12 @@ it("a client that has resumed hears of a loss, although its session was lost bef
   const client = await Client.open();
   const token = tokenOf(await client.ask(`l\n${key}\n0 60\n`));
   const session = (await sessionsOn(key))[0] ?? "";
-  const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
+  const watches = replaceNextCommand("watch", key, () => {
     throw new Error("unreachable");
   });
   const credential = (await client.ask(RESUME)).split(" ")[2];
   expect(await client.ask(WATCH)).toBe("@w ok");
-  await until(() => watch.mock.calls.length > 0);
+  await until(() => watches(key).length > 0);
   // A deploy: the object and its socket are lost.
   await runInDurableObject(sessionStub(session), (_, state) => state.abort("deploy")).catch(() => {});
   const again = await Client.open({ "Sec-WebSocket-Protocol": `dflockd.v2, holdfast.resume.${credential}` });
@@ -95,12 +94,12 @@ async function heldFor(lease: number) {
 describe("telling keys that their leases are watched", () => {
   it("is made up for when the client is back and watches, if the object was lost before", async () => {
     const { key, client, token, object } = await heldFor(2);
-    const watch = replaceNext(KeyObject.prototype, "watch", key, () => {
+    const watches = replaceNextCommand("watch", key, () => {
       throw new Error("unreachable");
     });
     const credential = (await client.ask(RESUME)).split(" ")[2];
     expect(await client.ask(WATCH)).toBe("@w ok");
-    await until(() => watch.mock.calls.length > 0);
+    await until(() => watches(key).length > 0);
     // A deploy: the object and its socket are lost.
     await runInDurableObject(object, (_, state) => state.abort("deploy")).catch(() => {});
     const again = await Client.open({ "Sec-WebSocket-Protocol": `dflockd.v2, holdfast.resume.${credential}` });
@@ -112,12 +111,11 @@ describe("telling keys that their leases are watched", () => {
     const { client, key, token } = await heldFor(60);
     const others = Array.from({ length: 20 }, () => fresh("other"));
     for (const other of others) tokenOf(await client.ask(`l\n${other}\n0 60\n`));
-    const { watch: watchKey } = KeyObject.prototype;
     let isReleased = false;
-    vi.spyOn(KeyObject.prototype, "watch").mockImplementation(async function (this: KeyObject, session) {
+    replaceCommand("watch", async (_, carryOut) => {
       // Some keys take their time.
       while (!isReleased) await scheduler.wait(20);
-      return watchKey.call(this, session);
+      return carryOut();
     });
     try {
       expect(await client.ask(WATCH)).toBe("@w ok");

@@ -16,12 +16,15 @@ const UPGRADE =
   "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 
 /** An app that lets everybody in on `/v1/ws`, as the service's does. */
-async function opened(options: Partial<ListenerOptions> & { readonly entry?: Partial<ClientEntry> } = {}) {
+async function opened(
+  options: Partial<ListenerOptions> & { readonly entry?: Partial<ClientEntry>; decides?: () => Promise<void> } = {},
+) {
   const asked: string[] = [];
   const ports = await openPorts({
     fetch: async (request, address) => {
       asked.push(`${request.method} ${new URL(request.url).pathname}`);
       if (request.headers.get("Upgrade") === null || request.method !== "GET") return new Response("well");
+      await options.decides?.();
       const entry: ClientEntry = {
         protocol: "dflockd",
         transport: "ws",
@@ -107,6 +110,13 @@ describe("a WebSocket client", () => {
     client.ws.on("pong", (data) => pongs.push(String(data)));
     client.ws.ping("hello");
     await becomes(() => pongs, ["hello"]);
+  });
+
+  test("gives a sign of life with each ping and pong, so that a flood of them is counted", async () => {
+    const { client, guest } = await joined();
+    client.ws.ping();
+    client.ws.pong();
+    await becomes(() => guest.signs, 2);
   });
 
   test("gets long lines whole, with pongs between their parts", async () => {
@@ -221,6 +231,24 @@ describe("the upgrade", () => {
     await eventually(() => expect(raw.heard).toMatch(header));
     // It does not answer the close frame.
     await becomes(() => raw.socket.closed, true);
+  });
+
+  test("of a client that hangs up while the app decides takes no place", async () => {
+    const decided = Promise.withResolvers<void>();
+    const { guests, http, asked, url } = await opened({
+      caps: { sockets: 9, clients: 1, clientsPerAddress: 0, httpPerAddress: 0 },
+      decides: () => decided.promise,
+    });
+    const client = dial(http, `GET /v1/ws HTTP/1.1\r\n${UPGRADE}\r\n`);
+    await becomes(() => asked.length, 1);
+    client.socket.resetAndDestroy();
+    // The server has seen the reset before it answers this.
+    const bystander = dial(http, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    await becomes(() => statusesOf(bystander), [200]);
+    decided.resolve();
+    const next = join(url);
+    await becomes(() => next.ws.readyState, WebSocket.OPEN);
+    expect(guests.length).toBe(1);
   });
 
   test("of a client that hangs up while it is being let in leaves nothing behind", async () => {

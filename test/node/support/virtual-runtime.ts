@@ -66,15 +66,15 @@ export class VirtualRuntime implements Runtime {
     }
   }
 
-  /** Lets this much time pass, in order of the timers. */
-  advance(ms: number): void {
+  /** Lets this much time pass, in order of the timers. Without `endsTurns` all of it happens in the current turn. */
+  advance(ms: number, { endsTurns = true }: { readonly endsTurns?: boolean } = {}): void {
     const until = this.#now + ms;
-    this.settle();
+    if (endsTurns) this.settle();
     for (let next = this.#next(until); next; next = this.#next(until)) {
       this.#timers.delete(next);
       this.#now = Math.max(this.#now, next.at);
       next.callback();
-      this.settle();
+      if (endsTurns) this.settle();
     }
     this.#now = until;
   }

@@ -48,6 +48,10 @@ export class FragileStore implements Store {
     this.commits += 1;
   }
 
+  logBytes() {
+    return this.#store.logBytes();
+  }
+
   hasRoom(): boolean {
     return !this.isAlmostFull;
   }
@@ -57,7 +61,7 @@ export class FragileStore implements Store {
   }
 }
 
-const ARRIVAL: ClientEntry = {
+export const ARRIVAL: ClientEntry = {
   protocol: "dflockd",
   transport: "ws",
   address: "192.0.2.1",
@@ -99,6 +103,11 @@ export class Client implements Carrier {
     this.connection?.received(encoder.encode(`${command}\n${key}\n${argument}\n`));
   }
 
+  /** Sends lines as they are. */
+  say(...lines: readonly string[]): void {
+    this.connection?.received(encoder.encode(lines.map((line) => `${line}\n`).join("")));
+  }
+
   /** Sends requests in one piece. */
   askAll(requests: readonly (readonly [command: string, key: string, argument: string])[]): void {
     this.connection?.received(encoder.encode(requests.map((lines) => `${lines.join("\n")}\n`).join("")));
@@ -136,6 +145,7 @@ export class World {
   readonly #variables: Readonly<Record<string, string>>;
   readonly #isVolatile: boolean;
   host: NodeHost;
+  service: Service;
 
   constructor(
     variables: Readonly<Record<string, string>> = {},
@@ -145,16 +155,14 @@ export class World {
     this.#variables = variables;
     this.#isVolatile = isVolatile;
     this.host = this.#start();
-  }
-
-  get service(): Service {
-    return portOf(this.host);
+    this.service = portOf(this.host);
   }
 
   /** The process dies and another one takes over. */
   crash(): void {
     this.runtime.die();
     this.host = this.#start();
+    this.service = portOf(this.host);
     this.runtime.settle();
   }
 
@@ -199,7 +207,7 @@ export class World {
       log: (_, event) => this.logged.push(event),
       failed: (fault) => this.faults.push(fault),
     });
-    host.reports = (ask, scope) => reportFor(portOf(host), ask, scope);
+    host.reports = (ask, asker) => reportFor(this.service, ask, asker);
     host.load();
     return host;
   }

@@ -16,7 +16,11 @@ it("keeps what SQLite keeps, and loses what SQLite loses", () => {
     const deleted = chance.happens(0.2) ? chance.pick(ids) : undefined;
     const kept = ids.filter((id) => id !== deleted);
     const changes = Array.from({ length: chance.between(1, 6) }, () => changeOf(chance, kept));
-    if (deleted !== undefined) changes.push((rows) => rows.deleteKey(deleted, { hasParts: true }));
+    if (deleted !== undefined)
+      changes.push((rows) => {
+        rows.deleteParts(deleted);
+        rows.deleteKeys(deleted, deleted);
+      });
     const fails = chance.happens(0.2);
     for (const store of stores) {
       const write = (rows: Rows) => {

@@ -60,6 +60,8 @@ export class SimulatedFile implements Store {
     return true;
   }
 
+  logBytes(): undefined {}
+
   close(): void {}
 
   /** Runs `write`, and returns a function that makes its changes count. */
@@ -84,15 +86,19 @@ export class SimulatedFile implements Store {
           else this.keys.set(id, { name, head, slots: new Map(), waiters: new Map(), lapsed: new Map() });
         });
       },
-      deleteKey: (id, { hasParts }) => {
+      deleteKeys: (first, last) => {
         changes.push(() => {
-          const rows = this.keys.get(id);
-          const isAlone = !rows || rows.slots.size + rows.waiters.size + rows.lapsed.size === 0;
-          if (!hasParts && !isAlone) throw new Error(`rows are left below the deleted key ${id}`);
-          this.keys.delete(id);
-          keys.delete(id);
+          for (let id = first; id <= last; id += 1) {
+            const rows = this.keys.get(id);
+            const isAlone = !rows || rows.slots.size + rows.waiters.size + rows.lapsed.size === 0;
+            if (!isAlone) throw new Error(`rows are left below the deleted key ${id}`);
+            this.keys.delete(id);
+            keys.delete(id);
+          }
         });
       },
+      deleteParts: (id) =>
+        below(id, ({ slots, waiters, lapsed }) => [slots, waiters, lapsed].map((rows) => rows.clear())),
       putSlot: (id, index, text) => below(id, ({ slots }) => slots.set(index, decodeSlot(text))),
       putWaiter: (id, place, text) => below(id, ({ waiters }) => waiters.set(place, decodeWaiter(text))),
       deleteWaiter: (id, place) => below(id, ({ waiters }) => waiters.delete(place)),

@@ -91,8 +91,8 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a grant is told after its lease has ended",
     file: "client-session.ts",
-    code: "return () => (runs() ? line : grant.lateLine);",
-    planted: "return () => (runs() ? line : line);",
+    code: "if (runs()) return line;",
+    planted: "if (runs() || grant) return line;",
   },
   {
     what: "lost sessions are forgotten before they have left their keys",

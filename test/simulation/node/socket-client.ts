@@ -28,6 +28,8 @@ interface Held {
   readonly leaseSeconds: number;
 }
 
+const ASK_TO_RESUME = "@r session\n_\nresume\n";
+
 /** `untagged`: one request after the other, sent ahead. `resumable`: takes its session up after every loss. */
 export type Manner = "untagged" | "tagged" | "resumable";
 
@@ -224,7 +226,7 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
     this.#isEnding = false;
     this.#world.tell(`${this.name} is connected`);
     socket.attached(admission.attach(socket));
-    if (this.#manner === "resumable") socket.say("@r session\n_\nresume\n");
+    if (this.#manner === "resumable") socket.say(ASK_TO_RESUME);
     if (this.#manner !== "untagged") socket.say("@w watch\n_\nlost\n");
     for (const asked of this.#asked.values()) {
       asked.askedAt = Math.min(asked.askedAt, this.#world.now);
@@ -380,7 +382,13 @@ export class SocketClient implements SimulatedClient, SocketOwner, Holder {
   #resumable([, credential = ""]: readonly string[]): void {
     const [session = "", secret = ""] = credential.split(".");
     if (session === "") {
-      this.#world.fail(`${this.name} may not resume`);
+      const { schedule, troubles } = this.#world;
+      const socket = this.#socket;
+      if (troubles === 0) this.#world.fail(`${this.name} may not resume`);
+      // Nothing could be stored.
+      schedule.after(1_000, () => {
+        if (this.#socket === socket) socket?.say(ASK_TO_RESUME);
+      });
       return;
     }
     this.#credential = { session, secret };

@@ -203,9 +203,9 @@ export class World {
 
   #logged(event: string, fields: Readonly<Record<string, unknown>> | undefined): void {
     this.tell(`log: ${event} ${fields ? JSON.stringify(fields) : ""}`);
-    if (event !== "batch_failed") return;
+    if (event !== "batch_failed" && event !== "commit_failed") return;
     this.troubles += 1;
-    if (!String(fields?.error).includes(PLANNED)) this.fail(`a batch fails: ${JSON.stringify(fields)}`);
+    if (!String(fields?.error).includes(PLANNED)) this.fail(`${event}: ${JSON.stringify(fields)}`);
   }
 
   #runtimeOf(life: number): Runtime {
@@ -268,6 +268,7 @@ export class World {
         else throw new Error(`${PLANNED}: the process is dead`);
       },
       hasRoom: () => true,
+      logBytes: () => undefined,
       close() {},
     };
   }

@@ -1,3 +1,5 @@
+import { Partial } from "../partial.ts";
+
 export type LineEvent =
   /** Without its line feed and the carriage returns before it; may be a view of a larger buffer. */
   { readonly type: "line"; readonly line: Uint8Array } | { readonly type: "line_too_long" };
@@ -8,24 +10,28 @@ const LINE_CAP = 1_024;
 /** A line with a token may be longer than any other. */
 const AUTH_LINE_CAP = 66_560;
 const AUTH = [0x41, 0x55, 0x54, 0x48, 0x20];
-const NOTHING = new Uint8Array(0);
 
 /**
  * Splits a byte stream into lines, however it is chunked. Memory is bounded by one line. A line that is too long is
  * reported as soon as that is known, and nothing is read after it.
  */
 export class LineReader {
-  #partial = NOTHING;
+  readonly #partial = new Partial();
   #isBroken = false;
 
   /** `partial` is what an earlier reader of the same stream had left. */
-  constructor(partial: Uint8Array = NOTHING) {
+  constructor(partial: Uint8Array = new Uint8Array(0)) {
     for (const _ of this.read(partial)) throw new Error("a partial line cannot hold a whole one");
   }
 
-  /** What must be given to the next reader of this stream. */
+  /** What must be given to the next reader of this stream: a copy. */
   get partial(): Uint8Array {
-    return this.#partial;
+    return this.#partial.from(0).slice();
+  }
+
+  /** The length of `partial`. */
+  get partialLength(): number {
+    return this.#partial.length;
   }
 
   /** A line has begun and is incomplete. */
@@ -37,32 +43,26 @@ export class LineReader {
     let rest = bytes;
     while (rest.length > 0 && !this.#isBroken) {
       const end = rest.indexOf(LF);
-      const line = this.#joined(end < 0 ? rest : rest.subarray(0, end));
+      const line = this.#join(end < 0 ? rest : rest.subarray(0, end), { isWhole: end >= 0 });
       if (line.length > capOf(line)) {
         this.#isBroken = true;
-        this.#partial = NOTHING;
+        this.#partial.clear();
         yield { type: "line_too_long" };
         return;
       }
-      if (end < 0) {
-        this.#partial = line.slice();
-        return;
-      }
+      if (end < 0) return;
       rest = rest.subarray(end + 1);
-      this.#partial = NOTHING;
+      this.#partial.clear();
       yield { type: "line", line: withoutTrailingCr(line) };
     }
   }
 
-  #joined(tail: Uint8Array): Uint8Array {
-    const head = this.#partial;
-    if (head.length === 0) return tail;
+  /** The line so far. */
+  #join(tail: Uint8Array, { isWhole }: { readonly isWhole: boolean }): Uint8Array {
+    if (isWhole && this.#partial.length === 0) return tail;
     // No line is longer than this: what comes after it need not be copied to know that.
-    const kept = tail.subarray(0, AUTH_LINE_CAP + 1);
-    const all = new Uint8Array(head.length + kept.length);
-    all.set(head);
-    all.set(kept, head.length);
-    return all;
+    this.#partial.add(tail.subarray(0, AUTH_LINE_CAP + 1));
+    return this.#partial.from(0);
   }
 }
 

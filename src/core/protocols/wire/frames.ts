@@ -1,3 +1,5 @@
+import { Partial } from "../partial.ts";
+
 /** Three lines as received, without their line feeds and trailing carriage returns; may be views of a larger buffer. */
 export interface Frame {
   readonly command: Uint8Array;
@@ -17,6 +19,7 @@ const AUTH_LINE_CAP = 65_536;
 const AUTH = [0x61, 0x75, 0x74, 0x68];
 
 const NOTHING = new Uint8Array(0);
+const LINE_END = Uint8Array.of(LF);
 
 /**
  * Splits a byte stream into frames, however it is chunked. Memory is bounded by one frame: the excess of a line that is
@@ -24,7 +27,7 @@ const NOTHING = new Uint8Array(0);
  */
 export class FrameReader {
   /** The incomplete frame, as received. */
-  #partial: Uint8Array;
+  readonly #partial = new Partial();
   /** Where the current line starts in `#partial`, and which line it is. */
   #lineStart = 0;
   #lines: Uint8Array[] = [];
@@ -33,13 +36,17 @@ export class FrameReader {
 
   /** `partial` is what an earlier reader of the same stream had left. */
   constructor(partial: Uint8Array = NOTHING) {
-    this.#partial = NOTHING;
     for (const _ of this.read(partial)) throw new Error("a partial frame cannot hold a whole one");
   }
 
-  /** What must be given to the next reader of this stream. A line being dropped stays too long. */
+  /** What must be given to the next reader of this stream: a copy. A line being dropped stays too long. */
   get partial(): Uint8Array {
-    return this.#partial;
+    return this.#partial.from(0).slice();
+  }
+
+  /** The length of `partial`. */
+  get partialLength(): number {
+    return this.#partial.length;
   }
 
   /** A frame has begun and is incomplete. */
@@ -70,7 +77,7 @@ export class FrameReader {
       rest = rest.subarray(end + 1);
       if (this.#isDropping) {
         this.#isBroken = true;
-        this.#partial = NOTHING;
+        this.#partial.clear();
         yield { type: "line_too_long" };
         return;
       }
@@ -81,28 +88,22 @@ export class FrameReader {
 
   #append(bytes: Uint8Array): void {
     if (this.#isDropping || bytes.length === 0) return;
-    const length = this.#partial.length - this.#lineStart + bytes.length;
-    const cap = this.#cap();
-    if (length > cap) {
-      this.#isDropping = true;
-      // Keep one byte over the cap: it makes the line too long for the next reader as well.
-      this.#partial = joined(this.#partial, bytes.subarray(0, bytes.length - (length - cap - 1)));
-      return;
-    }
-    this.#partial = joined(this.#partial, bytes);
+    const excess = this.#partial.length - this.#lineStart + bytes.length - this.#cap();
+    this.#isDropping = excess > 0;
+    // Keep one byte over the cap: it makes the line too long for the next reader as well.
+    this.#partial.add(this.#isDropping ? bytes.subarray(0, bytes.length - excess + 1) : bytes);
   }
 
   #endLine(): Frame | undefined {
-    const line = withoutTrailingCr(this.#partial.subarray(this.#lineStart));
-    this.#lines.push(line);
+    this.#lines.push(withoutTrailingCr(this.#partial.from(this.#lineStart)));
     const [command, key, arg] = this.#lines;
     if (!command || !key || !arg) {
-      this.#partial = joined(this.#partial, Uint8Array.of(LF));
+      this.#partial.add(LINE_END);
       this.#lineStart = this.#partial.length;
       return undefined;
     }
     const size = this.#partial.length + 1;
-    this.#partial = NOTHING;
+    this.#partial.clear();
     this.#lineStart = 0;
     this.#lines = [];
     return { command, key, arg, size };
@@ -131,14 +132,6 @@ function wholeFrame(bytes: Uint8Array): Frame | undefined {
 function argCap(command: Uint8Array): number {
   const isAuth = command.length === AUTH.length && AUTH.every((byte, at) => command[at] === byte);
   return isAuth ? AUTH_LINE_CAP : LINE_CAP;
-}
-
-function joined(head: Uint8Array, tail: Uint8Array): Uint8Array {
-  if (head.length === 0) return tail.slice();
-  const all = new Uint8Array(head.length + tail.length);
-  all.set(head);
-  all.set(tail, head.length);
-  return all;
 }
 
 function withoutTrailingCr(line: Uint8Array): Uint8Array {

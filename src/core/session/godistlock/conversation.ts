@@ -17,7 +17,7 @@ import { allows, type Rights, rightsOf } from "../rights.ts";
 import type { ConversationHost, SocketConversation } from "../socket-conversation.ts";
 import { ERROR_CODES } from "./faults.ts";
 import { GODISTLOCK_STATE_VERSION, type GodistlockPhase, type GodistlockState } from "./protocol.ts";
-import { SessionLocks } from "./session-locks.ts";
+import { fenceOf, type Given, SessionLocks } from "./session-locks.ts";
 
 /** Lines that have been received and not yet executed. */
 const MAX_BACKLOG_BYTES = 65_536;
@@ -74,6 +74,7 @@ export class GodistlockConversation implements SocketConversation {
       isInGroup: this.#context.config.relay !== undefined,
       mayWait: () => !this.#hasInputEnded,
       say: (reply: ClientReply) => this.#say(reply),
+      give: (given: Given) => this.#give(given),
       fail: (fault: LineFault) => this.#fail(fault),
       newId: () => this.#newId(),
     };
@@ -104,11 +105,11 @@ export class GodistlockConversation implements SocketConversation {
   }
 
   get weight(): number {
-    return this.#reader.partial.length + 128 * (this.#locks.holds.length + this.#locks.parked.length);
+    return this.#reader.partialLength + 128 * (this.#locks.holds.length + this.#locks.parked.length);
   }
 
   get unconsumed(): number {
-    return this.#backlogBytes + this.#reader.partial.length;
+    return this.#backlogBytes + this.#reader.partialLength;
   }
 
   get backlogBytes(): number {
@@ -317,6 +318,15 @@ export class GodistlockConversation implements SocketConversation {
 
   #say(reply: ClientReply): void {
     if (!this.#isOver) this.#context.emit({ type: "send", line: formatClientReply(reply) });
+  }
+
+  #give({ key, token, nonce, late }: Given): void {
+    if (this.#isOver) return;
+    const line = formatClientReply({ type: "give", nonce, fence: fenceOf(token) });
+    const lateIfOpen = () => {
+      if (!this.#isOver) late();
+    };
+    this.#context.emit({ type: "send", line, grant: { key, token, late: lateIfOpen } });
   }
 
   /** Tells the client why, and closes the connection: what it has is given up. */

@@ -26,9 +26,26 @@ export interface LocksHost {
   /** False when the client has ended its input. */
   mayWait(): boolean;
   say(reply: ClientReply): void;
+  /** Tells the client that it has the lock. */
+  give(given: Given): void;
   /** Ends the conversation. */
   fail(fault: LineFault): void;
   newId(): string;
+}
+
+/** A hold, as the answer to the request with this nonce. */
+export interface Given {
+  readonly key: string;
+  readonly token: string;
+  readonly nonce: string;
+  /** Runs instead of the answer if the lease has ended before it could be sent. */
+  late(): void;
+}
+
+interface Hold {
+  readonly token: string;
+  /** The client has sent `OFF`. */
+  isReleased: boolean;
 }
 
 /** What happens to the line that made a request: it is done, or it waits and the next line may be executed. */
@@ -39,7 +56,12 @@ interface Taken extends ParkedRequest {
   /** Undefined once the next line may be executed. */
   readonly next: Next | undefined;
   /** The hold that it has, if it only has to be given the lease that the client wants. */
-  readonly token?: string;
+  readonly hold?: Hold;
+}
+
+/** A request that is answered with its hold. */
+interface Granted extends Pick<Taken, "lock" | "nonces" | "timeoutMs"> {
+  readonly kind: Taken["kind"] | "refresh";
 }
 
 /**
@@ -49,7 +71,7 @@ interface Taken extends ParkedRequest {
 export class SessionLocks {
   readonly #host: LocksHost;
   /** From the moment they are granted, whether or not the client has been told. */
-  readonly #holds: Map<string, string>;
+  readonly #holds: Map<string, Hold>;
   /** By id, in the order sent. */
   readonly #taking = new Map<string, Taken>();
   #refreshing = 0;
@@ -57,7 +79,7 @@ export class SessionLocks {
 
   constructor(host: LocksHost, holds: Iterable<readonly [string, string]>, parked: readonly ParkedRequest[]) {
     this.#host = host;
-    this.#holds = new Map(holds);
+    this.#holds = new Map(Array.from(holds, ([lock, token]) => [lock, { token, isReleased: false }]));
     for (const each of parked) {
       this.#taking.set(each.id, { ...each, next: undefined });
       const entry = { id: each.id, key: each.lock, type: "acquire", tag: each.id, state: "waiting" } as const;
@@ -71,36 +93,38 @@ export class SessionLocks {
   }
 
   get holds(): readonly (readonly [string, string])[] {
-    return [...this.#holds];
+    return Array.from(this.#holds, ([lock, { token }]) => [lock, token] as const);
   }
 
   /** Without those that have their hold: setting its lease keeps the object awake. */
   get parked(): readonly ParkedRequest[] {
-    return [...this.#taking.values()].flatMap(({ next: _, token, ...request }) =>
-      token === undefined ? [request] : [],
-    );
+    return [...this.#taking.values()].flatMap(({ next: _, hold, ...request }) => (hold ? [] : [request]));
   }
 
   take({ type: kind, lock, nonce, timeoutMs }: Taking, next: Next): void {
-    const waiting = kind === "on" ? this.#waitingOn(lock) : undefined;
-    const token = this.#holds.get(lock);
-    const mayPark = token === undefined || this.#host.isInGroup;
+    const mayPark = !this.#holds.has(lock) || this.#host.isInGroup;
     if (mayPark && !this.#hasRoom(nonce)) return;
+    this.#take(kind, lock, nonce, timeoutMs, next);
+  }
+
+  #take(kind: Taken["kind"], lock: string, nonce: string, timeoutMs: number, next: Next): void {
+    const waiting = kind === "on" ? this.#waitingOn(lock) : undefined;
+    const hold = this.#holds.get(lock);
     if (waiting) {
       this.#set({ ...waiting, nonces: [...waiting.nonces, nonce], timeoutMs });
       next();
-    } else if (token === undefined) this.#acquire(kind, lock, [nonce], timeoutMs, next);
+    } else if (!hold) this.#acquire(kind, lock, [nonce], timeoutMs, next);
     else {
       const id = this.#host.newId();
       // No lease that can be asked for: it is set in any case.
-      this.#set({ id, lock, kind, nonces: [nonce], askedMs: 0, timeoutMs, next, token });
-      this.#setLease(id, token);
+      this.#set({ id, lock, kind, nonces: [nonce], askedMs: 0, timeoutMs, next, hold });
+      this.#setLease(id, hold);
     }
   }
 
   refresh({ lock, fence, timeoutMs, nonce }: Extract<ClientRequest, { readonly type: "refresh" }>, next: Next): void {
-    const token = this.#holds.get(lock);
-    if (token === undefined || fenceOf(token) !== fence) {
+    const hold = this.#holds.get(lock);
+    if (!hold || fenceOf(hold.token) !== fence) {
       this.look(lock, nonce, next);
       return;
     }
@@ -108,10 +132,10 @@ export class SessionLocks {
     if (isInGroup && !this.#hasRoom(nonce)) return;
     this.#refreshing += 1;
     const then = isInGroup ? () => {} : next;
-    this.#prolong(lock, token, timeoutMs, nonce, (outcome) => {
+    this.#prolong(lock, hold.token, timeoutMs, nonce, (outcome) => {
       this.#refreshing -= 1;
-      if (outcome === "prolonged") this.#give([nonce], token, then);
-      else if (outcome === "kept") this.#locked(nonce, fenceOf(token), then);
+      if (outcome === "prolonged") this.#give({ kind: "refresh", lock, nonces: [nonce], timeoutMs }, hold, then);
+      else if (outcome === "kept") this.#locked(nonce, fenceOf(hold.token), then);
       else this.look(lock, nonce, then);
     });
     if (isInGroup) next();
@@ -121,12 +145,14 @@ export class SessionLocks {
   release(lock: string, next: Next): void {
     const { context, requests } = this.#host;
     for (const request of this.#taking.values()) if (request.lock === lock) this.#withdraw(request);
-    const token = this.#holds.get(lock);
-    if (token === undefined) {
+    const hold = this.#holds.get(lock);
+    if (!hold) {
       next();
       return;
     }
-    this.#forgetHold(lock, token);
+    const { token } = hold;
+    hold.isReleased = true;
+    this.#forgetHold(lock, hold);
     const ask = { type: "release", token, session: context.session, id: this.#host.newId() } as const;
     const done = () => {
       requests.lost(lock, token);
@@ -147,7 +173,7 @@ export class SessionLocks {
 
   /** A hold has ended without the client releasing it. The client is not told. */
   lost(lock: string, token: string): void {
-    this.#forgetHold(lock, token);
+    this.#forgetHold(lock, { token });
   }
 
   /** The key has put the request into its queue. */
@@ -166,10 +192,11 @@ export class SessionLocks {
     const { lock, kind, nonces, timeoutMs, next = () => {} } = request;
     const [nonce = ""] = nonces;
     if (outcome.token !== undefined) {
-      this.#holds.set(lock, outcome.token);
+      const hold = { token: outcome.token, isReleased: false };
+      this.#holds.set(lock, hold);
       this.#revision += 1;
-      this.#set({ ...request, token: outcome.token });
-      this.#setLease(id, outcome.token);
+      this.#set({ ...request, hold });
+      this.#setLease(id, hold);
       return;
     }
     this.#end(request);
@@ -197,41 +224,47 @@ export class SessionLocks {
    * Answers a request that has its hold, once its lease is the one that the client wants by then. Meanwhile other `ON`s
    * may join it, and an `OFF` withdraw it. In a group it is parked, because the others have to be asked.
    */
-  #setLease(id: string, token: string): void {
+  #setLease(id: string, hold: Hold): void {
     const request = this.#taking.get(id);
     if (!request) return;
     const { lock, kind, nonces, askedMs, timeoutMs } = request;
     const [nonce = ""] = nonces;
-    if (askedMs === timeoutMs) {
-      this.#end(request);
-      this.#give(nonces, token, request.next);
+    if (this.#holds.get(lock) !== hold) {
+      this.#askAgain(request);
       return;
     }
-    this.#prolong(lock, token, timeoutMs, nonce, (outcome) => {
+    if (askedMs === timeoutMs) {
+      this.#end(request);
+      this.#give(request, hold, request.next);
+      return;
+    }
+    this.#prolong(lock, hold.token, timeoutMs, nonce, (outcome) => {
       // It may have been withdrawn, or joined by others.
       const now = this.#taking.get(id);
       if (!now) return;
-      const isHeld = this.#holds.get(lock) === token;
-      if (outcome === "not_held" || !isHeld) {
-        this.#forgetHold(lock, token);
-        this.#end(now);
-        this.#acquire(kind, lock, now.nonces, now.timeoutMs, now.next ?? (() => {}));
-      } else if (outcome === "prolonged") {
-        this.#set({ ...now, askedMs: timeoutMs });
-        this.#setLease(id, token);
-      } else if (kind === "on") this.#retryLater(id, token);
+      if (outcome === "not_held") this.#forgetHold(lock, hold);
+      if (outcome === "prolonged") this.#set({ ...now, askedMs: timeoutMs });
+      if (outcome !== "kept" || this.#holds.get(lock) !== hold) this.#setLease(id, hold);
+      else if (kind === "on") this.#retryLater(id, hold);
       else {
         this.#end(now);
-        this.#locked(nonce, fenceOf(token), now.next);
+        this.#locked(nonce, fenceOf(hold.token), now.next);
       }
     });
     if (this.#host.isInGroup) this.#parks(id);
   }
 
-  #retryLater(id: string, token: string): void {
+  /** The hold of this request has ended before its client was told of it. */
+  #askAgain(request: Taken): void {
+    const { kind, lock, nonces, timeoutMs, next = () => {} } = request;
+    this.#end(request);
+    this.#acquire(kind, lock, nonces, timeoutMs, next);
+  }
+
+  #retryLater(id: string, hold: Hold): void {
     const { context } = this.#host;
     const pauseMs = MIN_PAUSE_MS + (Number.parseInt(context.random().slice(0, 4), 16) % PAUSE_RANGE_MS);
-    context.timers.at(context.now + pauseMs, () => this.#setLease(id, token));
+    context.timers.at(context.now + pauseMs, () => this.#setLease(id, hold));
   }
 
   /** The next line may be executed before this request is answered. */
@@ -246,12 +279,14 @@ export class SessionLocks {
   #withdraw(request: Taken): void {
     const { requests } = this.#host;
     this.#end(request);
-    const entry = request.token === undefined ? requests.table.get(request.id) : undefined;
+    const entry = request.hold ? undefined : requests.table.get(request.id);
     if (entry) requests.drop(entry);
-    for (const nonce of request.nonces) {
-      if (request.kind === "on") this.#host.say({ type: "no", nonce });
-      else this.#host.say({ type: "lock", nonce, fence: 0n });
-    }
+    for (const nonce of request.nonces) this.#withdrawn(request.kind, nonce);
+  }
+
+  #withdrawn(kind: Taken["kind"], nonce: string): void {
+    if (kind === "on") this.#host.say({ type: "no", nonce });
+    else this.#host.say({ type: "lock", nonce, fence: 0n });
   }
 
   /** Restarts a lease. `kept`: too few deployments have agreed, and the lease is as it was. */
@@ -280,9 +315,22 @@ export class SessionLocks {
     this.#host.context.callKey(lock, { type: "fenceOfHolder" }, { answered, failed });
   }
 
-  #give(nonces: readonly string[], token: string, next: Next | undefined): void {
-    for (const nonce of nonces) this.#host.say({ type: "give", nonce, fence: fenceOf(token) });
+  #give({ kind, lock, nonces, timeoutMs }: Granted, hold: Hold, next: Next | undefined): void {
+    for (const nonce of nonces) {
+      const late = () => this.#late(kind, lock, nonce, timeoutMs, hold);
+      this.#host.give({ key: lock, token: hold.token, nonce, late });
+    }
     next?.();
+  }
+
+  /** The lease has ended before the client could be told of the hold. An `ON` joins the queue again. */
+  #late(kind: Granted["kind"], lock: string, nonce: string, timeoutMs: number, hold: Hold): void {
+    this.#forgetHold(lock, hold);
+    const next = () => {};
+    if (kind === "refresh") this.look(lock, nonce, next);
+    else if (hold.isReleased) this.#withdrawn(kind, nonce);
+    else if (kind === "on") this.#take(kind, lock, nonce, timeoutMs, next);
+    else this.#look(lock, nonce, (fence) => this.#locked(nonce, fence ?? 0n, next));
   }
 
   #locked(nonce: string, fence: bigint, next: Next | undefined): void {
@@ -305,22 +353,22 @@ export class SessionLocks {
 
   #set(request: Taken): void {
     this.#taking.set(request.id, request);
-    if (request.token === undefined) this.#revision += 1;
+    if (!request.hold) this.#revision += 1;
   }
 
-  #end({ id, token }: Taken): void {
+  #end({ id, hold }: Taken): void {
     this.#taking.delete(id);
-    if (token === undefined) this.#revision += 1;
+    if (!hold) this.#revision += 1;
   }
 
   /** Unless the lock has been granted again since. */
-  #forgetHold(lock: string, token: string): void {
-    if (this.#holds.get(lock) !== token) return;
+  #forgetHold(lock: string, { token }: Pick<Hold, "token">): void {
+    if (this.#holds.get(lock)?.token !== token) return;
     this.#holds.delete(lock);
     this.#revision += 1;
   }
 }
 
-function fenceOf(token: string): bigint {
+export function fenceOf(token: string): bigint {
   return BigInt(`0x${token.slice(0, 16)}`);
 }

@@ -90,12 +90,12 @@ export class Conversation implements SocketConversation {
 
   /** Approximate size of the state to keep during sleep, in bytes. */
   get weight(): number {
-    return this.#backlog.weight + this.#reader.partial.length + this.#requests.table.weight;
+    return this.#backlog.weight + this.#reader.partialLength + this.#requests.table.weight;
   }
 
   /** Bytes received but not yet processed. */
   get unconsumed(): number {
-    return this.#backlog.bytes + this.#reader.partial.length;
+    return this.#backlog.bytes + this.#reader.partialLength;
   }
 
   get backlogBytes(): number {
