@@ -19,18 +19,20 @@ interface Asker {
 /** The reports that one client asks for on its socket: two are made at a time, the others wait in order. */
 export class ClientReports {
   readonly #host: SessionHost;
+  readonly #address: string;
   #waiting: (() => Promise<void>)[] = [];
   #atWork = 0;
 
-  constructor(host: SessionHost) {
+  constructor(host: SessionHost, address: string) {
     this.#host = host;
+    this.#address = address;
   }
 
   /** Makes a report, unless it is no longer wanted when its turn comes. */
   make({ ask, scope }: Extract<Effect, { readonly type: "report" }>, asker: Asker): void {
     this.#waiting.push(async () => {
       if (!asker.isWanted()) return this.#next();
-      const document = await this.#host.report(ask, scope).catch(() => undefined);
+      const document = await this.#host.report(ask, { scope, address: this.#address }).catch(() => undefined);
       const outcome: Outcome = document === undefined ? { status: "error" } : { status: "ok", document };
       this.#host.batch.enter(() => {
         if (asker.isWanted()) asker.reported(outcome);
@@ -53,14 +55,20 @@ export class ClientReports {
   }
 }
 
+/** Who asks for a report. */
+export interface ReportAsker {
+  readonly scope: Scope | undefined;
+  readonly address: string;
+}
+
 /** A report as one line of JSON. */
-export async function reportFor(service: Service, ask: ReportRequest, scope: Scope | undefined): Promise<string> {
+export async function reportFor(service: Service, ask: ReportRequest, asker: ReportAsker): Promise<string> {
   switch (ask.type) {
     case "query":
       return (await keyDocument(service, ask.key, { history: false })) ?? "null";
     case "stats":
-      return statsDocument(service, { scope });
+      return statsDocument(service, asker);
     case "counts":
-      return JSON.stringify(await gatherCounts(service));
+      return service.share("counts", async () => JSON.stringify(await gatherCounts(service)), asker.address);
   }
 }

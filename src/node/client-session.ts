@@ -7,7 +7,7 @@ import { ownerIdOf } from "../core/session-names.ts";
 import type { ClientEntry } from "../service.ts";
 import { ClientReports } from "./client-reports.ts";
 import type { Carrier, Connection } from "./clients.ts";
-import { Input } from "./input.ts";
+import type { Input } from "./input.ts";
 import { Session, type SessionStart } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 
@@ -35,7 +35,7 @@ export class ClientSession extends Session {
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
     this.machine = new SocketSession(host.originOf(start.name, this.records));
-    this.#reports = new ClientReports(host);
+    this.#reports = new ClientReports(host, start.address);
   }
 
   /** A client is connecting. */
@@ -70,7 +70,7 @@ export class ClientSession extends Session {
       this.run(() => this.machine.opened({ protocol, isAuthenticated, rights, resumableFrom }));
       this.#debug("session_opened", { transport: arrival.transport });
     });
-    this.#input = new Input(this.host.batch, {
+    this.#input = this.host.inputs.open({
       isCurrent: () => this.#carrier === carrier && !this.isDropped,
       isBehind: () => this.#isBehind,
       pause: () => carrier.pause(),

@@ -1,4 +1,3 @@
-import type { Scope } from "../core/auth/scope.ts";
 import type { Config } from "../core/config/config.ts";
 import { type CommandContext, FenceExhaustedError, type KeyEvent, type NoticeEvent } from "../core/engine/index.ts";
 import { KeyMeter } from "../core/key/meter.ts";
@@ -14,8 +13,10 @@ import type { MeterReading } from "../service.ts";
 import { VERSION } from "../version.ts";
 import { Batch } from "./batch.ts";
 import { Claims } from "./claims.ts";
+import type { ReportAsker } from "./client-reports.ts";
 import { KeyNames } from "./directory.ts";
 import { Histories } from "./histories.ts";
+import { Inputs } from "./input.ts";
 import { type Key, Keys } from "./keys.ts";
 import { Metrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
@@ -57,6 +58,7 @@ export class NodeHost implements SessionHost {
   readonly config: Config;
   readonly log: Log;
   readonly batch: Batch;
+  readonly inputs: Inputs;
   readonly keys: Keys;
   readonly sessions: Sessions;
   readonly claims: Claims;
@@ -65,7 +67,7 @@ export class NodeHost implements SessionHost {
   readonly names: KeyNames;
   readonly runtime: Runtime;
   /** Makes reports for clients on sockets. */
-  reports: (ask: ReportRequest, scope: Scope | undefined) => Promise<string> = () => Promise.reject(new Error("none"));
+  reports: (ask: ReportRequest, asker: ReportAsker) => Promise<string> = () => Promise.reject(new Error("none"));
   group: GroupLink | undefined;
   readonly #store: Store;
   readonly #timers: Timers;
@@ -104,6 +106,7 @@ export class NodeHost implements SessionHost {
       (settle, arrived) => runtime.whenQuiet(settle, arrived),
       () => runtime.elapsed(),
     );
+    this.inputs = new Inputs(this.batch);
     this.#timers = new Timers(runtime, (command) => this.batch.enter(command));
     this.metrics = new Metrics(runtime.now(), (ms) => this.after(ms, () => this.#storeMetrics()));
     this.#store = store.isVolatile ? store : new MeasuredStore(store, this.metrics, () => runtime.elapsed());
@@ -252,8 +255,8 @@ export class NodeHost implements SessionHost {
     return this.keys.get(key)?.leaseEnd(token);
   }
 
-  report(ask: ReportRequest, scope: Scope | undefined): Promise<string> {
-    return this.reports(ask, scope);
+  report(ask: ReportRequest, asker: ReportAsker): Promise<string> {
+    return this.reports(ask, asker);
   }
 
   count(happening: Happening, transport: Transport): void {
@@ -289,7 +292,7 @@ export class NodeHost implements SessionHost {
     return this.#context;
   }
 
-  /** Stores the sums on their own, so that nobody's batch fails because of them. Not in a batch. */
+  /** Stores the sums on their own, so that no batch fails because of them. Not in a batch. */
   #storeMetrics(): void {
     const { metrics } = this;
     if (!this.#isWell) metrics.storeLater();
@@ -432,7 +435,7 @@ export class NodeHost implements SessionHost {
     if (lost) this.#gone.set(lost.name, lost);
   }
 
-  /** Tries a commit that is nobody's: clients that ask at that time lose nothing if it fails. */
+  /** Tries a commit that belongs to no client: those that ask at that time lose nothing if it fails. */
   #tryLater(): void {
     if (this.#isTryPlanned) return;
     this.#isTryPlanned = true;

@@ -214,7 +214,7 @@ export class Key implements Timed {
 export class Keys {
   readonly #parts: KeysParts;
   readonly #byName = new Map<string, Key>();
-  /** Those that nobody holds or waits for, longest idle first; kept only if keys are limited. */
+  /** Keys without holders and waiters, longest idle first; kept only if keys are limited. */
   readonly #idle = new Set<Key>();
   /** Of the batch. New ones for each: V8 lets a set that was cleared grow where only a full garbage collection comes by. */
   #changed = new Set<Key>();
@@ -385,7 +385,7 @@ export class Keys {
     if (maxLocks === 0 || this.size < maxLocks) return true;
     for (const key of this.#idle) {
       if (this.#deleteIfPrunable(key, context)) return true;
-      // Those behind it have been idle for less long. One with news is kept, and keeps nobody else.
+      // Those behind it have been idle for less long. One with news is only skipped.
       if (!key.isPrunable(context)) return false;
     }
     return false;

@@ -76,7 +76,9 @@ export class Sessions implements Clients {
 
   async resume(arrival: ClientEntry, { session: name, secret }: Credential): Promise<Admission | ArrivalRefusal> {
     const session = this.#byName.get(name);
-    if (!(session instanceof ClientSession)) return "session_gone";
+    // It may have ended in this batch, which may fail.
+    if (!(session instanceof ClientSession))
+      return this.#host.batch.ask(() => "session_gone" as const).catch(() => "unavailable");
     const refusal = await session.resume(session.secret !== undefined && sameSecret(secret, session.secret));
     if (refusal !== undefined) return refusal as ArrivalRefusal;
     if (session.hasConversation) return "session_in_use";

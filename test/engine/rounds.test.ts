@@ -272,6 +272,41 @@ describe("a request that needs a quorum", () => {
     expect(story.begun()).toMatchObject({ session: "ben" });
   });
 
+  it("waits for a moment after a hold for which another deployment was refused", () => {
+    const story = new RoundStory();
+    const token = story.hold("ada");
+    story.ask("ben");
+    expect(story.run({ do: "relay", question: { relay: "s1", type: "propose" } }).status).toBe("held");
+    story.run({ do: "release", token, session: "ada" });
+    story.ask("cat");
+    expect(story.take()).toEqual([]);
+    expect(story.engine.nextWake({ gcMaxIdleMs: 60_000, graceMs: 0 })).toBe(story.now + 200);
+    story.now += 199;
+    expect(story.run({ do: "relay", question: { relay: "s1", type: "propose" } }).status).toBe("agreed");
+    story.run({ do: "relay", question: { relay: "s1", type: "off" } });
+    expect(story.take()).toEqual([]);
+    story.now += 1;
+    story.run({ do: "tick" });
+    expect(story.begun()).toMatchObject({ session: "ben" });
+  });
+
+  it("begins at once after a hold for which no other deployment was refused", () => {
+    const story = new RoundStory();
+    const token = story.hold("ada");
+    story.ask("ben");
+    story.run({ do: "relay", question: { relay: "s1", type: "propose" } });
+    story.run({ do: "release", token, session: "ada" });
+    story.now += 200;
+    story.run({ do: "tick" });
+    const fence = story.fence(story.begun());
+    story.agree("ben-r", fence);
+    const { token: second = "" } = story.collect("ben");
+    story.ask("cat");
+    story.take();
+    story.run({ do: "release", token: second, session: "ben" });
+    expect(story.begun()).toMatchObject({ session: "cat" });
+  });
+
   it("has no more than one last phase: the others count from its fence", () => {
     const story = new RoundStory();
     story.ask("ada");

@@ -1,7 +1,7 @@
 /** A batch that fails has not happened, whatever it had begun: nobody is told of it, nobody is left hanging. */
 import { describe, expect, it } from "vitest";
 import type { Client } from "./support/world.ts";
-import { credentialOf, World } from "./support/world.ts";
+import { ARRIVAL, credentialOf, World } from "./support/world.ts";
 
 const KEYS = 40;
 
@@ -114,6 +114,35 @@ describe("a connection of a failed batch", () => {
     store.fails = false;
     const back = await world.resume(credential);
     expect(back).not.toBe("session_gone");
+  });
+});
+
+describe("a client that resumes a session that is ending", () => {
+  function ending() {
+    const world = new World();
+    const ann = world.connect();
+    ann.ask("session", "_", "resume");
+    ann.ask("@1 l", "k", "10");
+    world.runtime.settle();
+    ann.connection?.closed(1000);
+    return { world, ann, answer: settled(world.host.sessions.resume(ARRIVAL, credentialOf(ann))) };
+  }
+
+  it("is told so only once the end is stored", async () => {
+    const { world, answer } = ending();
+    expect(await answer()).toBe("pending");
+    world.runtime.settle();
+    expect(await answer()).toBe("session_gone");
+  });
+
+  it("may try again if the end could not be stored, and has its session back", async () => {
+    const { world, ann, answer } = ending();
+    world.store.fails = true;
+    world.runtime.endTurn();
+    expect(await answer()).toBe("unavailable");
+    world.store.fails = false;
+    world.runtime.advance(2_000);
+    expect(await world.resume(credentialOf(ann))).not.toBe("session_gone");
   });
 });
 

@@ -31,7 +31,7 @@ describe("a key that was used once and is free", () => {
     expect(key.isInUse).toBe(true);
   });
 
-  it("has none after somebody has looked at it or tried an old token", async () => {
+  it("has none after others have looked at it or tried an old token", async () => {
     const { world, ann, key, token } = usedOnce();
     const describing = world.service.keys.describe("k", { history: true });
     world.runtime.settle();

@@ -29,6 +29,7 @@ export interface Surroundings {
   readonly scheduler: Scheduler;
   readonly ids: readonly string[];
   readonly defects: Defects;
+  readonly isSteady: boolean;
   /** How often calls between key and relay are lost. */
   lossInside: number;
   send(from: string, to: string, message: Question | Answer): void;
@@ -193,8 +194,8 @@ export class Deployment {
   }
 
   #latency(): number {
-    const { scheduler } = this.#around;
-    return scheduler.happens(0.02) ? scheduler.between(0, 1_500) : scheduler.between(0, 5);
+    const { scheduler, isSteady } = this.#around;
+    return !isSteady && scheduler.happens(0.02) ? scheduler.between(0, 1_500) : scheduler.between(0, 5);
   }
 
   /** Does what the relay wants done. */

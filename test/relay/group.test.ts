@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, expect, it } from "vitest";
-import type { Defects } from "./deployment.ts";
+import type { Defects, Deployment } from "./deployment.ts";
 import { Group, type Weather } from "./group.ts";
 
 const WEATHERS: Readonly<Record<string, Weather>> = {
@@ -46,6 +46,36 @@ describe.each([3, 5])("a group of %i deployments", (size) => {
       }
       expect(grants / SEEDS).toBeGreaterThan(3);
     }, 120_000);
+  });
+});
+
+describe("a deployment whose own clients hand the lock to each other", () => {
+  const STEADY: Weather = { loss: 0, duplicates: 0, delays: 0, crashes: false, lossInside: 0, isSteady: true };
+
+  it.each([
+    [1, 2_000],
+    [20, 2_000],
+    [150, 3_000],
+    [500, 6_000],
+  ])("with holds of %i ms, lets a client of another one have it within %i ms", (holdMs, withinMs) => {
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const group = new Group(seed, 3, STEADY);
+      const [busy, other] = group.deployments as [Deployment, Deployment];
+      for (let count = 0; count < 5; count++) group.cycle(busy, holdMs);
+      group.pass(1_000);
+      const client = group.cycle(other, holdMs);
+      group.pass(withinMs);
+      expect(client.state, `seed ${seed}`).not.toBe("waiting");
+    }
+  });
+
+  it("goes on as before once no other deployment wants it", () => {
+    const group = new Group(1, 3, STEADY);
+    const [busy] = group.deployments as [Deployment];
+    for (let count = 0; count < 5; count++) group.cycle(busy, 20);
+    group.pass(10_000);
+    // About 70. With a pause of 200 ms each time, it would be 30.
+    expect(group.grants).toBeGreaterThan(55);
   });
 });
 

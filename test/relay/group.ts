@@ -12,6 +12,8 @@ export interface Weather {
   readonly delays: number;
   readonly crashes: boolean;
   readonly lossInside: number;
+  /** Messages of a link arrive in the order in which they were sent, and no step takes long. */
+  readonly isSteady?: true;
 }
 
 const CALM: Weather = { loss: 0, duplicates: 0, delays: 0, crashes: false, lossInside: 0 };
@@ -23,6 +25,8 @@ interface Client {
   readonly life: number;
   readonly leaseMs: number;
   readonly isOnce: boolean;
+  /** Holds for this long, and comes back at once. */
+  readonly cycleMs?: number;
   state: "waiting" | "holding" | "done";
   token: string;
 }
@@ -37,6 +41,8 @@ export class Group implements Surroundings {
   #clientCount = 0;
   #highestFence = 0n;
   #prolongations = new Map<string, (isAgreed: boolean) => void>();
+  /** When the last message of a link arrives. */
+  readonly #arrivals = new Map<string, number>();
   grants = 0;
 
   constructor(seed: number, size: number, weather: Weather, defects: Defects = {}) {
@@ -45,6 +51,10 @@ export class Group implements Surroundings {
     this.defects = defects;
     this.#weather = weather;
     this.deployments = this.ids.map((id) => new Deployment(id, this));
+  }
+
+  get isSteady(): boolean {
+    return this.#weather.isSteady === true;
   }
 
   get lossInside(): number {
@@ -63,6 +73,11 @@ export class Group implements Surroundings {
     arrive();
     if (this.#weather.crashes) this.#crashUntil(ends);
     scheduler.runUntil(ends, () => this.check());
+  }
+
+  /** A client that takes the lock, holds it for this long and asks again, for ever. */
+  cycle(at: Deployment, cycleMs: number): Client {
+    return this.#ask({ at, isOnce: false, leaseMs: 60_000, cycleMs });
   }
 
   /** All deployments are up and messages flow from now on. */
@@ -100,7 +115,7 @@ export class Group implements Surroundings {
     const target = this.deployments.find(({ id }) => id === to) as Deployment;
     const carry = () => {
       const ms = scheduler.happens(delays) ? scheduler.between(200, 4_000) : scheduler.between(1, 40);
-      scheduler.after(ms, () => {
+      scheduler.after(this.#inOrder(`${from} ${to}`, ms), () => {
         target.receive(from, message);
       });
     };
@@ -112,6 +127,14 @@ export class Group implements Surroundings {
     }
     carry();
     if (scheduler.happens(duplicates)) carry();
+  }
+
+  #inOrder(link: string, ms: number): number {
+    if (!this.isSteady) return ms;
+    const { now } = this.scheduler;
+    const at = Math.max(now + ms, this.#arrivals.get(link) ?? 0);
+    this.#arrivals.set(link, at);
+    return at - now;
   }
 
   granted(deployment: Deployment, fence: bigint): void {
@@ -146,17 +169,24 @@ export class Group implements Surroundings {
   #arrive(at: Deployment): void {
     if (!at.isUp) return;
     const { scheduler } = this;
-    const session = `c${++this.#clientCount}`;
     const isOnce = scheduler.happens(0.4);
     const leaseMs = scheduler.between(200, 4_000);
+    const client = this.#ask({ at, isOnce, leaseMs });
+    const isWaiting = client.state === "waiting";
+    if (isWaiting && scheduler.happens(0.1)) at.later(scheduler.between(0, 2_000), () => this.#leave(client));
+  }
+
+  #ask(asked: Pick<Client, "at" | "isOnce" | "leaseMs" | "cycleMs">): Client {
+    const { at, isOnce, leaseMs } = asked;
+    const session = `c${++this.#clientCount}`;
     const request = `${session}.r`;
-    const client = { session, request, at, life: at.life, leaseMs, isOnce, state: "waiting", token: "" } as Client;
+    const client: Client = { ...asked, session, request, life: at.life, state: "waiting", token: "" };
     this.clients.set(session, client);
     const quorum = isOnce ? "once" : "until_agreed";
     const command = { session, request, limit: 1, leaseSeconds: leaseMs / 1000, waitMs: 0, mayWait: true } as const;
     const outcome = at.run((engine, context) => engine.acquire({ ...command, quorum }, context));
     if (outcome.status !== "queued") client.state = "done";
-    else if (scheduler.happens(0.1)) at.later(scheduler.between(0, 2_000), () => this.#leave(client));
+    return client;
   }
 
   #hold(client: Client, token: string): void {
@@ -168,6 +198,13 @@ export class Group implements Surroundings {
       at.run((engine, context) => engine.release(token, client.session, context));
       client.state = "done";
     };
+    if (client.cycleMs !== undefined) {
+      at.later(client.cycleMs, () => {
+        release();
+        this.#ask(client);
+      });
+      return;
+    }
     const what = scheduler.random();
     if (what < 0.5) at.later(scheduler.between(0, client.leaseMs), release);
     else if (what < 0.65) at.later(scheduler.between(0, client.leaseMs), () => this.#leave(client));

@@ -15,10 +15,6 @@ export class WakeUp {
     this.#at = (await this.#storage.getAlarm()) ?? undefined;
   }
 
-  get isSet(): boolean {
-    return this.#at !== undefined;
-  }
-
   /** The alarm has fired, or was deleted with everything else. */
   clear(): void {
     this.#at = undefined;

@@ -16,6 +16,11 @@ const NEVER = Number.POSITIVE_INFINITY;
 const PICK_UP_MS = 5_000;
 /** The client of an offered hold may get its token this much later than the session was sent it. */
 const OFFER_TAKES_MS = 1_000;
+/**
+ * A peer that was refused asks again after 50 to 150 ms. After a hold that it was refused for, requests that need a
+ * quorum wait for this long, or waiters here would hand the lock to each other and the peer would never find it free.
+ */
+const YIELD_MS = 200;
 /** How long a hold waits for the next step of its round: a phase, and a little for the way to the relay and back. */
 export const ROUND_MS = 1_250;
 
@@ -42,6 +47,8 @@ export class Holds {
   readonly wanted: Wanted;
   readonly releases = new Releases();
   #lastFence: Fence;
+  /** Until then the lock is left to peers: no round begins here. */
+  #yieldsUntil = Number.NEGATIVE_INFINITY;
 
   constructor({ limit, fence }: StoredKey, books: Bookkeeping, notices: Notices, queue: WaitQueue) {
     this.#books = books;
@@ -264,6 +271,7 @@ export class Holds {
     this.wanted.end(slot);
     if (slot.round) output.events.push({ type: "round_over", session, request, mark: fence });
     slot.round = undefined;
+    if (slot.isWantedByPeer) this.#yieldsUntil = at + YIELD_MS;
     this.#pool.giveBack(slot);
     this.#books.touch(at);
     output.changes.slots.add(slot);
@@ -281,6 +289,11 @@ export class Holds {
     for (let head = queue.head; head && head.pausedUntil <= context.now; head = queue.head) {
       const slot = this.#pool.takeFree();
       if (!slot) return;
+      if (head.quorum && this.#yieldsUntil > context.now) {
+        this.#pool.giveBack(slot);
+        queue.pause(head, this.#yieldsUntil);
+        return;
+      }
       const expiredAt = freedAt[next];
       if (head.deadline < (expiredAt ?? context.now)) {
         this.#pool.giveBack(slot);
@@ -389,6 +402,7 @@ export class Holds {
     slot.isReported = false;
     slot.isWatched = isWatched;
     slot.isOffered = false;
+    slot.isWantedByPeer = false;
     slot.hasRecord = false;
     slot.wasKnown = false;
     slot.notices = 0;

@@ -76,6 +76,7 @@ export class RelayHolds {
     if (question.type === "propose") {
       if (isForeign) {
         this.#holds.wanted.tell();
+        if (slot) slot.isWantedByPeer = true;
         return "held";
       }
       if (!slot) return this.#propose(question, context);

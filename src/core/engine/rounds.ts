@@ -137,6 +137,8 @@ export class Rounds {
   #stepBack(slot: Slot, end: RoundEnd | undefined, now: number): void {
     const { waiter } = slot;
     slot.waiter = undefined;
+    // The pause after a failed round gives peers their chance.
+    slot.isWantedByPeer = false;
     this.#holds.end(slot, "withdrawn", now);
     if (!waiter) return;
     this.#queue.stepBack(waiter, end && end.pauseMs > 0 ? now + end.pauseMs : 0);

@@ -48,6 +48,8 @@ export class Slot implements Due {
    * `agreed`: the hold counts. Until then no client has the lock, and no other can get it.
    */
   round: Round | undefined;
+  /** Another deployment was refused because of this hold. Not stored: it asks again. */
+  isWantedByPeer = false;
   /** How its last holds were ended, newest first. */
   releases: readonly Release[] = [];
   /** The waiter that became this hold, until its session has answered. */

@@ -189,6 +189,12 @@ export class WaitQueue {
     this.#insert(waiter);
   }
 
+  /** It keeps its place, and has its turn at this time at the earliest. */
+  pause(waiter: Waiter, until: number): void {
+    waiter.pausedUntil = until;
+    this.#books.deadlines.schedule(waiter);
+  }
+
   /** The pause is over. */
   resume(waiter: Waiter): void {
     waiter.pausedUntil = 0;

@@ -4,12 +4,14 @@ import type { KeyModel } from "./key-model.ts";
 import { endNoticeOf, isInRound, type Notice, openRequestOf, promotionOf } from "./types.ts";
 
 export function expectedSlotRows({ holds }: KeyModel): Omit<SlotRow, "index" | "place">[] {
-  return holds.map(({ isRecord, unanswered: _, offeredTo: __, isWanted: ___, stored, ...hold }) => {
-    const { round, asksWanted, wasKnown, ...row } = hold;
-    const unconfirmed = stored && { ...stored, isReported: false };
-    const flags = { ...(round && { round }), ...(asksWanted && { asksWanted }), ...(wasKnown && { wasKnown }) };
-    return { ...row, ...unconfirmed, hasRecord: isRecord, isHeld: true, ...flags };
-  });
+  return holds.map(
+    ({ isRecord, unanswered: _, offeredTo: __, isWanted: ___, isWantedByPeer: ____, stored, ...hold }) => {
+      const { round, asksWanted, wasKnown, ...row } = hold;
+      const unconfirmed = stored && { ...stored, isReported: false };
+      const flags = { ...(round && { round }), ...(asksWanted && { asksWanted }), ...(wasKnown && { wasKnown }) };
+      return { ...row, ...unconfirmed, hasRecord: isRecord, isHeld: true, ...flags };
+    },
+  );
 }
 
 export function expectedWaiterRows({ holds, ended, queue }: KeyModel): Omit<WaiterRow, "place">[] {

@@ -21,6 +21,8 @@ const PICK_UP_MS = 5_000;
 const OFFER_TAKES_MS = 1_000;
 /** A round of which nothing is heard for this long is given up. */
 export const ROUND_MS = 1_250;
+/** After a hold that another deployment was refused for, no round begins here for this long. */
+const YIELD_MS = 200;
 
 /** The state of one key, and the steps that its commands are made of. */
 export class ModelState {
@@ -43,6 +45,8 @@ export class ModelState {
   grants: Hold[] = [];
   /** What the relay of this deployment is told. */
   rounds: RoundEvent[] = [];
+  /** Until then no round begins here. */
+  #yieldsUntil = Number.NEGATIVE_INFINITY;
   /** Number of holds that it has ended. */
   endings = 0;
   /** All but repeated notices. */
@@ -116,7 +120,11 @@ export class ModelState {
     this.ended = decided.map((end) => ({ ...end, isTold: false }));
     this.queue = [...this.queue, ...undecided].sort((a, b) => a.place - b.place);
     for (const waiter of this.queue) waiter.pausedUntil = 0;
-    for (const hold of this.holds) hold.isWanted = false;
+    this.#yieldsUntil = Number.NEGATIVE_INFINITY;
+    for (const hold of this.holds) {
+      hold.isWanted = false;
+      hold.isWantedByPeer = false;
+    }
     this.activity.earliest = Math.min(this.activity.earliest, shownActivity);
     for (const hold of this.holds) this.reloadOffer(hold);
   }
@@ -136,6 +144,7 @@ export class ModelState {
     this.limit = limit;
     this.lapsed.clear();
     this.endedBy = [];
+    this.#yieldsUntil = Number.NEGATIVE_INFINITY;
     this.activity = { earliest: now, latest: now };
   }
 
@@ -184,7 +193,7 @@ export class ModelState {
     const token = this.mint(now);
     const expiresAt = now + leaseSeconds * 1000;
     const none = { offeredTo: undefined, stored: undefined, unanswered: undefined, round: undefined };
-    const told = { asksWanted: asksWanted === true, isWanted: false };
+    const told = { asksWanted: asksWanted === true, isWanted: false, isWantedByPeer: false };
     const is = { isReported, isWatched, isOffered: false, isRecord: false, wasKnown: false, ...none, ...told };
     const hold = { session, request, token, leaseSeconds, sessionless, expiresAt, since: now, ...is };
     if (isReported) {
@@ -216,6 +225,10 @@ export class ModelState {
   protected promoteOne(now: number): boolean {
     const waiter = this.queue[0];
     if (!waiter || waiter.pausedUntil > now) return false;
+    if (waiter.quorum && this.#yieldsUntil > now) {
+      waiter.pausedUntil = this.#yieldsUntil;
+      return false;
+    }
     this.queue.shift();
     const hold = this.grant({ ...waiter, request: openRequestOf(waiter), isWatched: true }, now, { isReported: false });
     hold.since = waiter.joinedAt;
@@ -245,6 +258,7 @@ export class ModelState {
 
   /** A round came to nothing: its request is at the head of the queue again. */
   stepBack(hold: Hold, now: number): Waiter | undefined {
+    hold.isWantedByPeer = false;
     this.free(hold, "gone", now);
     const { unanswered } = hold;
     if (unanswered) this.queue = [...this.queue, unanswered].sort((a, b) => a.place - b.place);
@@ -305,6 +319,7 @@ export class ModelState {
     const holdMs = hold.isReported || hold.isOffered ? Math.max(0, at - hold.since) : undefined;
     this.observations.push({ type: "ended", fence: fenceOf(hold), reason, holdMs });
     const { session, request, round } = hold;
+    if (hold.isWantedByPeer) this.#yieldsUntil = at + YIELD_MS;
     if (round) this.rounds.push({ type: "round_over", session, request, mark: fenceOf(hold) });
     this.touch(at);
   }

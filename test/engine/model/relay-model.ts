@@ -28,10 +28,7 @@ export class RelayModel {
   /** 0 if another deployment has the lock and did not say by which fence. */
   fenceOfHolder(now: number): bigint | undefined {
     this.#key.evaluate(now);
-    const newest = this.#key.holds
-      .filter(({ isReported }) => isReported)
-      .sort((a, b) => (a.token < b.token ? 1 : -1))
-      .at(0);
+    const newest = byNewest(this.#key.holds.filter(({ isReported }) => isReported)).at(0);
     if (!newest) return undefined;
     return BigInt(isOfRelay(newest) ? (noteOf(newest).fence ?? 0) : `0x${fenceOf(newest)}`);
   }
@@ -41,6 +38,8 @@ export class RelayModel {
     const theirs = holds.find(isOfRelay);
     if (question.type === "propose" && (limit !== 1 || (holds.length > 0 && !theirs))) {
       this.#key.want();
+      const newest = byNewest(holds).at(0);
+      if (newest) newest.isWantedByPeer = true;
       return "held";
     }
     if (question.type === "propose" && !theirs) return this.#propose(question, now);
@@ -105,6 +104,8 @@ export class RelayModel {
     this.#key.touch(now);
   }
 }
+
+const byNewest = (holds: readonly Hold[]): Hold[] => [...holds].sort((a, b) => (a.token < b.token ? 1 : -1));
 
 const isOfRelay = ({ sessionless }: Hold): boolean => sessionless?.kind === KIND;
 

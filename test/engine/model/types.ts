@@ -32,6 +32,8 @@ export interface Hold {
   readonly asksWanted: boolean;
   /** Its holder has been told that somebody else wants the key. */
   isWanted: boolean;
+  /** Another deployment was refused because of it. */
+  isWantedByPeer: boolean;
   /** Its session wants to hear at once when its lease ends. */
   readonly isWatched: boolean;
   /** Its token was sent to the session, whose client may have it. */

@@ -75,6 +75,29 @@ describe("a group of Node hosts", () => {
     expect(new Set(fences).size).toBe(27);
   });
 
+  it("lets another deployment have a lock that clients of one hand to each other", async () => {
+    await using group = await Deployments.start(3);
+    let turns = 0;
+    let isOver = false;
+    const cycle = async (client: Client) => {
+      while (!isOver) {
+        given(await client.ask("ON passed 60000", 30_000));
+        turns += 1;
+        await sleep(0.02);
+        client.send("OFF passed");
+      }
+    };
+    const cycling = Array.from({ length: 5 }, () => cycle(group.at(0).client()));
+    await poll("turns of the first deployment", 10_000, async () => turns > 5 || undefined);
+    const other = group.at(1).client();
+    const before = turns;
+    given(await other.ask("ON passed 60000", 20_000));
+    expect(turns - before).toBeLessThan(10);
+    isOver = true;
+    other.send("OFF passed");
+    await Promise.all(cycling);
+  });
+
   it("prolongs a lease that a majority keeps, and no other", async () => {
     await using group = await Deployments.start(3);
     const [a, b] = [group.at(0).client(), group.at(1).client()];

@@ -1,5 +1,5 @@
 /** The client protocol: a program asks for locks. */
-import { NO_NONCE, type Parsed } from "./errors.ts";
+import type { Parsed } from "./errors.ts";
 import { type Fields, parseLine } from "./fields.ts";
 
 /** A request of a client. Timeouts are milliseconds. */
@@ -17,14 +17,13 @@ export type ClientRequest =
   | { readonly type: "stats"; readonly nonce: string }
   | { readonly type: "auth"; readonly token: string; readonly nonce: string };
 
-/** A reply to a client. Fence 0 means that the lock is taken and its fence not known. */
+/** A reply to a client, other than an `ERR`. Fence 0 means that the lock is taken and its fence not known. */
 export type ClientReply =
   | { readonly type: "hello"; readonly nonce: string; readonly id: string; readonly version: string }
   | { readonly type: "give" | "lock"; readonly nonce: string; readonly fence: bigint }
   | { readonly type: "no"; readonly nonce: string }
   | { readonly type: "stats"; readonly nonce: string; readonly name: string; readonly value: bigint }
-  | { readonly type: "statsend"; readonly nonce: string }
-  | { readonly type: "err"; readonly nonce: string; readonly text: string };
+  | { readonly type: "statsend"; readonly nonce: string };
 
 export function parseClientRequest(line: Uint8Array): Parsed<ClientRequest> {
   return parseLine(line, requestOf);
@@ -76,39 +75,5 @@ export function formatClientReply(reply: ClientReply): string {
       return `STATS ${reply.nonce} ${reply.name} ${reply.value}\n`;
     case "statsend":
       return `STATSEND ${reply.nonce}\n`;
-    case "err":
-      return `ERR ${reply.nonce} ${reply.text}\n`;
-  }
-}
-
-/** For clients. An `ERR` without a nonce, whose text has spaces, is accepted: older servers send it. */
-export function parseClientReply(line: Uint8Array): Parsed<ClientReply> {
-  return parseLine(line, replyOf);
-}
-
-function replyOf(fields: Fields): ClientReply {
-  switch (fields.keyword) {
-    case "HELLO": {
-      const { nonce } = fields.expect([3], 0);
-      return { type: "hello", nonce, id: fields.word(1), version: fields.word(2) };
-    }
-    case "GIVE":
-    case "LOCK": {
-      const { nonce } = fields.expect([2], 0);
-      return { type: fields.keyword === "GIVE" ? "give" : "lock", nonce, fence: fields.fence(1) };
-    }
-    case "NO":
-      return { type: "no", nonce: fields.expect([1], 0).nonce };
-    case "STATS": {
-      const { nonce } = fields.expect([3], 0);
-      return { type: "stats", nonce, name: fields.word(1), value: fields.fence(2) };
-    }
-    case "STATSEND":
-      return { type: "statsend", nonce: fields.expect([1], 0).nonce };
-    case "ERR":
-      if (fields.count === 2) return { type: "err", nonce: fields.expect([2], 0).nonce, text: fields.word(1) };
-      return { type: "err", nonce: NO_NONCE, text: fields.rest(0) };
-    default:
-      throw fields.fault("invalid-keyword");
   }
 }

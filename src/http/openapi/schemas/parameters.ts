@@ -126,6 +126,3 @@ export const removalQuery = z.object({
     param: { description: "The fence of the grant to end, as `held_by` shows it.", example: "18a2f0c4d5e60007" },
   }),
 });
-
-export type StatsQuery = z.output<typeof statsQuery>;
-export type UpgradeQuery = z.output<typeof upgradeQuery>;
