@@ -134,7 +134,9 @@ async function sample(): Promise<Sample> {
   const now = second();
   // Read first: what is made meanwhile is no backlog.
   const [before, due] = [madeUntil(now - 1), madeUntil(now - Math.ceil(LIFE_MS / 1_000))];
-  const { listed, deleted } = await figures();
+  const { listed } = await figures();
+  // Afterwards: a key that has been unlisted meanwhile is among the deleted ones then, or about to be.
+  const { deleted } = await figures();
   return {
     made: total,
     listed,
