@@ -82,6 +82,7 @@ export class KeyObject extends DurableObject<Env> {
       name: this.#name,
       directory: () => directoryOfKey(env, this.#name),
       waitUntil: (promise) => ctx.waitUntil(promise),
+      count: (result) => this.#reports.count("listings_total", { result }),
       failed: logged("directory_unreachable"),
       now: () => Date.now(),
       wakeBy: (time) => this.#wakeUp.by(time),
