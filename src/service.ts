@@ -219,6 +219,8 @@ export interface KeyPage {
   readonly unreachable: readonly string[];
   /** The last key looked at, if more may follow. */
   readonly next: string | undefined;
+  /** Some sessions and keys may be missing: a part of the directory does not answer, or has heard of keys late. */
+  readonly isBehind: boolean;
 }
 
 /** With the label of its session, if that has one. */
@@ -237,6 +239,8 @@ export interface Gauges {
   readonly sessions: Readonly<Record<Transport, number>>;
   /** Keys that exist and can be read; keys that are listed, if not all of them were looked at. */
   readonly keys: number;
+  /** Keys that were listed late in the last minute; absent where keys are not listed. */
+  readonly listingBacklog?: number;
   /** Keys that were looked at. */
   readonly keysSampled: number;
   /** Not all keys were looked at: `byState` is extrapolated. */

@@ -87,13 +87,13 @@ export class KeyObject extends DurableObject<PartialEnv> {
     this.#wakeUp = new WakeUp(ctx.storage);
     this.#listeners = new KeyListeners(ctx, { carryOut: (command) => this.#commands.carryOut(command) });
     this.#rounds = new RoundNews(env, this.#name);
-    this.#meter = new KeyMeter(
-      isBound(env, "METRICS") ? new Meter(env, (report) => ctx.waitUntil(report)) : NOT_COUNTED,
-    );
+    const reports = isBound(env, "METRICS") ? new Meter(env, (report) => ctx.waitUntil(report)) : NOT_COUNTED;
+    this.#meter = new KeyMeter(reports);
     this.#listing = new KeyListing({
       name: this.#name,
       directory: () => (isBound(env, "DIRECTORY") ? directoryOfKey(env, this.#name) : NOT_LISTED),
       waitUntil: (promise) => ctx.waitUntil(promise),
+      count: (result) => reports.count("listings_total", { result }),
       failed: logged("directory_unreachable"),
       now: () => Date.now(),
       wakeBy: (time) => this.#wakeUp.by(time),

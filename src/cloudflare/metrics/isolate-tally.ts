@@ -50,6 +50,11 @@ export function observe<Name extends HistogramName>(family: Name, labels: Labels
   counted();
 }
 
+/** Counts what is no reason for a report: it travels with the next one. */
+export function countAlong<Name extends CounterName>(family: Name, labels: LabelsOf<Name>): void {
+  pending.count(family, labels);
+}
+
 function counted(): void {
   events += 1;
   reportedAt ??= countingSince();

@@ -350,7 +350,7 @@ const listing = (name: string) => ({ session: name, address: "192.0.2.1", transp
 const tallied = expect.objectContaining({ claims: {} });
 
 const DIRECTORY: Stories<DirectoryObject> = {
-  listKey: async (key) => ({ asked: { key, fence: 1n }, optional: NO_OPTIONS, answers: undefined }),
+  listKey: async (key) => ({ asked: { key, fence: 1n, lateMs: 5 }, optional: { lateMs: true }, answers: undefined }),
   admitKey: async (key) => ({ asked: { key, fence: 1n }, optional: NO_OPTIONS, answers: { isAdmitted: true } }),
   unlistKey: async (key) => ({ asked: { key, fence: 1n }, optional: NO_OPTIONS, answers: undefined }),
   openSession: async (name) => ({
@@ -368,7 +368,7 @@ const DIRECTORY: Stories<DirectoryObject> = {
   census: async () => ({
     asked: {},
     optional: NO_OPTIONS,
-    answers: { keys: 0, sessions: { tcp: 0, ws: 0, http: 0 }, probed: 0 },
+    answers: { keys: 0, sessions: { tcp: 0, ws: 0, http: 0 }, late: 0, probed: 0 },
   }),
   describeSome: async () => ({
     asked: { max: 5 },

@@ -1,7 +1,9 @@
 /** The lives that `npm run cost` puts a price on. Each one does its work, checks that it was done, and leaves nothing open. */
 import { evictAllDurableObjects } from "cloudflare:test";
-import { exports } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
+import { allDirectories } from "../../../src/cloudflare/calls/directories.ts";
 import type { LocksBinding } from "../../../src/cloudflare/locks/binding.ts";
+import { newSessionId } from "../../../src/core/session-names.ts";
 import { RestClient, tokenIn } from "../rest.ts";
 import { Client, tokenOf } from "../support.ts";
 import type { Counting } from "./counting.ts";
@@ -136,8 +138,8 @@ const HAND_OVER: Life = {
 const PARKED: Life = {
   name: "a waiter parked for an hour",
   times: 1,
-  // The held key wakes once, and sets its alarm for the next time.
-  budget: { rowsWritten: 2, requests: 5, heldMs: 0 },
+  // The held key wakes once, and so do the shards that count the two sessions. Each sets its alarm for the next time.
+  budget: { rowsWritten: 3, requests: 5, heldMs: 0 },
   async prepare(counting) {
     const [holder, waiter, key] = [await Client.open(), await Client.open(), nextKey()];
     const token = tokenOf(await holder.ask(`l\n${key}\n0 36000\n`));
@@ -222,6 +224,12 @@ const CHURN: Life = {
   async prepare(counting) {
     const [resident, key] = [await Client.open(), nextKey()];
     await cycle(resident, key);
+    // The first session that a shard counts in an hour sets its alarm.
+    for (const directory of allDirectories(env)) {
+      const session = newSessionId();
+      await directory.openSession({ session, address: "192.0.2.1", transport: "ws" });
+      await directory.closeSession({ session });
+    }
     const visit = async () => {
       const client = await Client.open();
       await cycle(client, key);

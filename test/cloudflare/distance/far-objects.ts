@@ -8,6 +8,7 @@
  */
 import { env, exports } from "cloudflare:workers";
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { KeyObjectCommand } from "../../../src/cloudflare/calls/key-calls.ts";
 import worker, * as service from "../../../src/cloudflare/index.ts";
 import { Counting } from "../cost/counting.ts";
 import type { Client } from "../support.ts";
@@ -232,7 +233,8 @@ export class FarObjects {
           if (!flight)
             return far.#event.run(far.#event.getStore() ?? { kind, path: [] }, () => original.apply(this, args));
           if (name !== "fetch") args.pop();
-          const what = `${kind} ${name}`;
+          // What is asked of a key is in its command.
+          const what = `${kind} ${name === "command" ? (args[0] as KeyObjectCommand).type : name}`;
           flight.what = what;
           far.calls.push(what);
           const event: Event = { kind, path: [...flight.path, { what, way: "there" }] };
