@@ -2,13 +2,19 @@ import { templateOf } from "./openapi/templates.ts";
 import { rawPath } from "./request/path.ts";
 
 const CONSOLE = "/";
+/** It becomes part of pages. */
+const MOUNT = /^(?:\/[\w.~%-]+)*$/;
 
 /**
  * Where a service is mounted that got this request: the beginning of its path, before the first part that is a route. A folder
  * with no route in it is the console's.
  */
 export function mountOf(request: Request): string {
-  const path = rawPath(request);
+  const mount = mountIn(rawPath(request));
+  return MOUNT.test(mount) ? mount : "";
+}
+
+function mountIn(path: string): string {
   for (let start = 0; start >= 0; start = path.indexOf("/", start + 1)) {
     const rest = path.slice(start);
     if (rest !== CONSOLE && templateOf(rest) !== undefined) return path.slice(0, start);

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readWranglerConfig } from "../../scripts/dev-config.ts";
 import { connect } from "../../src/client/index.ts";
 import { startWorker, type TestWorker } from "../support/cloudflare-server.ts";
+import { startRequest } from "../support/http-client.ts";
 import { storageFolder } from "../support/storage.ts";
 import { bundleWorker, type Worker } from "../support/worker.ts";
 
@@ -61,9 +62,15 @@ describe("a service mounted under /locks", () => {
   it("has a reference and an OpenAPI document that name its address", async () => {
     const reference = await (await get("/locks/docs")).text();
     expect(reference).toContain(`${new URL(origin()).host}/locks/v1/stats`);
-    expect(reference).toContain('href="v1/openapi.json"');
+    expect(reference).toContain('href="/locks/v1/openapi.json"');
     const document = (await (await get("/locks/v1/openapi.json")).json()) as { servers: unknown };
     expect(document.servers).toEqual([{ url: "/locks" }]);
+  });
+
+  it("puts nothing into a page that is not the beginning of a path", async () => {
+    expect((await get("/locks/%22%3E/docs")).status).toBe(200);
+    const raw = startRequest(workers.portOf("site"), { method: "GET", path: '/locks/"><b>/docs' });
+    expect((await raw.reply).body).not.toContain("><b>");
   });
 
   it("has sessions over HTTP and over a WebSocket, in one queue", async () => {

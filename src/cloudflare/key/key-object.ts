@@ -87,15 +87,13 @@ export class KeyObject extends DurableObject<PartialEnv> {
     this.#wakeUp = new WakeUp(ctx.storage);
     this.#listeners = new KeyListeners(ctx, { carryOut: (command) => this.#commands.carryOut(command) });
     this.#rounds = new RoundNews(env, this.#name);
-    const counting: Counting = isBound(env, "METRICS")
-      ? new Meter(env, (report) => ctx.waitUntil(report))
-      : NOT_COUNTED;
-    this.#meter = new KeyMeter(counting);
+    const reports = isBound(env, "METRICS") ? new Meter(env, (report) => ctx.waitUntil(report)) : NOT_COUNTED;
+    this.#meter = new KeyMeter(reports);
     this.#listing = new KeyListing({
       name: this.#name,
       directory: () => (isBound(env, "DIRECTORY") ? directoryOfKey(env, this.#name) : NOT_LISTED),
       waitUntil: (promise) => ctx.waitUntil(promise),
-      count: (result) => counting.count("listings_total", { result }),
+      count: (result) => reports.count("listings_total", { result }),
       failed: logged("directory_unreachable"),
       now: () => Date.now(),
       wakeBy: (time) => this.#wakeUp.by(time),

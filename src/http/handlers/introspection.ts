@@ -87,6 +87,6 @@ export function getOpenAPI(context: AppContext): Response {
 
 export function getReference(context: AppContext): Promise<Response> {
   const { protocol, host } = new URL(context.req.url);
-  const address = `${host}${context.env.mount ?? ""}`;
-  return referencePage(protocol === "https:" ? `https://${address}` : address);
+  const { mount = "" } = context.env;
+  return referencePage(`${protocol === "https:" ? "https://" : ""}${host}${mount}`, mount);
 }

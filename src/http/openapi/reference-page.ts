@@ -9,11 +9,12 @@ import { STYLE } from "./reference/style.ts";
 let built: Promise<{ readonly page: string; readonly headers: Readonly<Record<string, string>> }> | undefined;
 
 /** The reference as one page: generated from the OpenAPI document, without scripts, needing no other request. */
-export async function referencePage(address: string): Promise<Response> {
+export async function referencePage(address: string, mount = ""): Promise<Response> {
   built ??= build();
   const { page, headers } = await built;
-  // The host of a request has been validated before, so it needs no escaping.
-  return new Response(page.replaceAll(ADDRESS, address), { headers });
+  // The host of a request and the mount have been validated before, so they need no escaping.
+  const mounted = page.replace('href="/v1/', `href="${mount}/v1/`);
+  return new Response(mounted.replaceAll(ADDRESS, address), { headers });
 }
 
 async function build() {
@@ -61,7 +62,7 @@ ${groups.map(({ name, entries: operations }) => tagLinks(name, operations))}
 <main id="content">
 <h1>${info.title} API</h1>
 ${prose(info.description)}
-<p>The same as a document for tools: <a href="v1/openapi.json">OpenAPI 3.1</a>.</p>
+<p>The same as a document for tools: <a href="/v1/openapi.json">OpenAPI 3.1</a>.</p>
 ${groups.map(
   ({ name, description, entries: operations }) => html`<section id="${name}">
 <h2>${titled(name)}</h2>
