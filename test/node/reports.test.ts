@@ -10,7 +10,7 @@ let world: World;
 /** Keys that were looked at. */
 let looks = 0;
 beforeAll(() => {
-  world = new World();
+  world = new World({}, { isVolatile: true });
   const { runtime, host } = world;
   const holder = world.connect();
   for (let first = 0; first < KEYS; first += 100) {
@@ -22,7 +22,7 @@ beforeAll(() => {
     if (command.type === "describe") looks += 1;
     return ask.call(host.keys, name, command) as never;
   };
-});
+}, 60_000);
 
 interface Report {
   readonly locks: readonly unknown[];

@@ -17,16 +17,12 @@ export interface PendingWrite {
  */
 export class WriteTimeout {
   readonly #timeoutMs: number;
-  readonly #lookEveryMs: number;
   readonly #pending = new Set<PendingWrite>();
   #interval: NodeJS.Timeout | undefined;
-  /** When the next look is due. */
-  #dueAt = 0;
 
   /** A time-out of 0 means no limit. */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
-    this.#lookEveryMs = Math.min(Math.max(timeoutMs / 10, 10), 500);
   }
 
   /** Watches a write until `delete`. Called again, it counts as progress. */
@@ -35,8 +31,9 @@ export class WriteTimeout {
     write.since = performance.now();
     this.#pending.add(write);
     if (this.#interval) return;
-    this.#dueAt = write.since + this.#lookEveryMs;
-    this.#interval = setInterval(() => this.#look(), this.#lookEveryMs).unref();
+    // After a long commit, timers come before the news of what readers have taken meanwhile; this comes after it.
+    const look = () => setImmediate(() => this.#look());
+    this.#interval = setInterval(look, Math.min(Math.max(this.#timeoutMs / 10, 10), 500)).unref();
   }
 
   delete(write: PendingWrite): void {
@@ -44,13 +41,9 @@ export class WriteTimeout {
   }
 
   #look(): void {
-    const now = performance.now();
-    // While a commit took long we could not see what readers took: timers run before that is reported.
-    const lateMs = Math.max(now - this.#dueAt, 0);
-    this.#dueAt = now + this.#lookEveryMs;
+    const limit = performance.now() - this.#timeoutMs;
     for (const write of this.#pending) {
-      write.since = Math.min(write.since + lateMs, now);
-      if (write.since > now - this.#timeoutMs) continue;
+      if (write.since > limit) continue;
       this.#pending.delete(write);
       write.stalled();
     }
