@@ -55,9 +55,10 @@ export interface Service {
   isReady(): Promise<boolean>;
   /**
    * Finds an answer, or shares the one to an equal question, but never one that was begun before this call. `question`
-   * names everything the answer depends on, including the caller's rights. The answer must not be modified.
+   * names everything the answer depends on, including the caller's rights. The answer must not be modified. If it may take
+   * long, `address` is that of the client: a host may find few of these at a time, and one for each address.
    */
-  share<Answer>(question: string, find: () => Promise<Answer>): Promise<Answer>;
+  share<Answer>(question: string, find: () => Promise<Answer>, address?: string): Promise<Answer>;
 }
 
 /** The request is withdrawn: its signal was aborted before the outcome was handed over. Nothing is held by it. */
@@ -186,7 +187,7 @@ export interface Credential {
 }
 
 export interface Directory {
-  /** The first keys of a range, with the live sessions at the same time. Changes nothing. */
+  /** The first keys of a range, with the live sessions. A long page need not show one moment. Changes nothing. */
   page(range: KeyRange): Promise<KeyPage>;
   /** The service in numbers. Without `mayEstimate`, figures that would be extrapolated from a sample are left out. */
   gauges(options: { readonly mayEstimate: boolean }): Promise<Gauges>;
@@ -237,6 +238,8 @@ export interface Gauges {
   readonly isEstimate: boolean;
   /** Undefined if it would be an estimate and none is wanted. */
   readonly byState: KeyGauges | undefined;
+  /** The size of the database's log file; undefined on a host that has none. */
+  readonly logBytes?: number | undefined;
 }
 
 export interface Meter extends Counting {

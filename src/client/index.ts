@@ -3,6 +3,7 @@
 
 export type { Clock } from "./clock.ts";
 export { type ConnectOptions, connect } from "./connect.ts";
+export type { Binding } from "./connection/binding.ts";
 export type { Socket, SocketConstructor } from "./connection/socket.ts";
 export type { Status } from "./connection/status.ts";
 export {

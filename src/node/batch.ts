@@ -7,7 +7,7 @@ export interface BatchStore {
    * batch counts as it is, except for the command that has thrown.
    */
   takeBack(error: unknown): boolean;
-  /** Somebody could not be told. */
+  /** A step of a batch has thrown. */
   untold(error: unknown): void;
 }
 
@@ -33,6 +33,8 @@ export type Schedule = (settle: () => void, arrived: () => number) => void;
 
 /** Commands of one batch run for this long, at the most, in ms. Then it is stored, and those that are left are the next. */
 const BATCH_MS = 20;
+/** Commands between two looks at the clock, unless one of them is long. */
+const LOOK_EVERY = 16;
 
 /**
  * Runs commands in the order in which they arrive, and announces nothing before its changes are durable. Commands run as
@@ -54,6 +56,7 @@ export class Batch {
   #isScheduled = false;
   #arrived = 0;
   #endsAt = 0;
+  #untilLook = LOOK_EVERY;
   #number = 0;
   #isStopped = false;
   #fault: Fault | undefined;
@@ -82,6 +85,11 @@ export class Batch {
     this.#work.push({ run: command, cause: this.#isRunning ? this.#number : undefined });
     this.#arm();
     if (!this.#isRunning && !this.#isSettling) this.#run();
+  }
+
+  /** The command that runs takes long: the clock is looked at after it. */
+  takesLong(): void {
+    this.#untilLook = 1;
   }
 
   /** Runs a step once this batch is durable, or `failed` if it cannot be made so. Only for commands that run. */
@@ -154,7 +162,7 @@ export class Batch {
     return true;
   }
 
-  /** Whoever cannot be told keeps nobody else from being told. */
+  /** A step that throws does not keep the others from being run. */
   #tell(step: () => void): void {
     try {
       step();
@@ -181,12 +189,15 @@ export class Batch {
     this.#isRunning = true;
     let earlierSteps = 0;
     try {
-      for (let count = 1; this.#next < this.#work.length; count += 1) {
+      while (this.#next < this.#work.length) {
         const { run } = this.#work[this.#next] as Work;
         this.#next += 1;
         earlierSteps = this.#steps.length;
         run();
-        if (count % 16 === 0 && this.#elapsed() > this.#endsAt) break;
+        this.#untilLook -= 1;
+        if (this.#untilLook > 0) continue;
+        this.#untilLook = LOOK_EVERY;
+        if (this.#elapsed() > this.#endsAt) break;
       }
     } catch (error) {
       this.#fault = { error, steps: this.#steps.splice(earlierSteps) };

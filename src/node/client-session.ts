@@ -8,7 +8,7 @@ import { ownerIdOf } from "../core/session-names.ts";
 import { ReportQueue } from "../reports/report-queue.ts";
 import type { ClientEntry } from "../service.ts";
 import type { Carrier, Connection } from "./clients.ts";
-import { Input } from "./input.ts";
+import type { Input } from "./input.ts";
 import { Session, type SessionStart } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 
@@ -71,7 +71,7 @@ export class ClientSession extends Session {
       this.run(() => this.machine.opened({ protocol, isAuthenticated, rights, resumableFrom }));
       this.#debug("session_opened", { transport: arrival.transport });
     });
-    this.#input = new Input(this.host.batch, {
+    this.#input = this.host.inputs.open({
       isCurrent: () => this.#carrier === carrier && !this.isDropped,
       isBehind: () => this.#isBehind,
       pause: () => carrier.pause(),
@@ -249,8 +249,9 @@ export class ClientSession extends Session {
     const reported = (outcome: Outcome) => {
       if (isWanted()) this.run(() => machine.requests.reported(id, outcome));
     };
+    const asker = { scope, address: this.address };
     const made = (outcome: Outcome) => host.batch.enter(() => reported(outcome));
-    this.#reports.add({ isWanted, make: () => host.report(ask, scope), made });
+    this.#reports.add({ isWanted, make: () => host.report(ask, asker), made });
   }
 
   /** The answer concerns the client that asked, not one that has taken its place since. */

@@ -61,22 +61,45 @@ interface Looking {
   report(name: string, detail: boolean): KeyReport | undefined;
 }
 
-/** The first keys of a range. */
-export function pageOf(range: KeyRange, { names, report }: Looking): Pick<KeyPage, "keys" | "unreachable" | "next"> {
-  const { prefix, after, limit, detail, sees } = range;
-  const all = names.inOrder;
-  const keys: (KeyReport & { readonly key: string })[] = [];
-  let last: string | undefined;
-  for (let at = firstAfter(all, after, prefix); at < all.length; at += 1) {
-    const key = all[at] as string;
-    if (!key.startsWith(prefix)) break;
-    if (!sees(key)) continue;
-    if (keys.length >= limit) return { keys, unreachable: [], next: last };
-    const found = report(key, detail);
-    last = key;
-    if (found) keys.push({ key, ...found });
+/** The first keys of a range, read in parts: the names as they were at the start, each key as it is when it is read. */
+export class PageReader {
+  readonly #range: KeyRange;
+  readonly #looking: Looking;
+  readonly #names: readonly string[];
+  readonly #keys: (KeyReport & { readonly key: string })[] = [];
+  #at: number;
+  #last: string | undefined;
+  #next: string | undefined;
+
+  constructor(range: KeyRange, looking: Looking) {
+    this.#range = range;
+    this.#looking = looking;
+    this.#names = looking.names.inOrder;
+    this.#at = firstAfter(this.#names, range.after, range.prefix);
   }
-  return { keys, unreachable: [], next: undefined };
+
+  /** Looks at so many names at most. Whether more are left. */
+  read(count: number): boolean {
+    const { prefix, limit, detail, sees } = this.#range;
+    const end = Math.min(this.#at + count, this.#names.length);
+    for (; this.#at < end; this.#at += 1) {
+      const key = this.#names[this.#at] as string;
+      if (!key.startsWith(prefix)) return false;
+      if (!sees(key)) continue;
+      if (this.#keys.length >= limit) {
+        this.#next = this.#last;
+        return false;
+      }
+      const found = this.#looking.report(key, detail);
+      this.#last = key;
+      if (found) this.#keys.push({ key, ...found });
+    }
+    return end < this.#names.length;
+  }
+
+  get page(): Pick<KeyPage, "keys" | "unreachable" | "next"> {
+    return { keys: this.#keys, unreachable: [], next: this.#next };
+  }
 }
 
 /** The state of all keys in numbers. Those that count as deleted are left out. */

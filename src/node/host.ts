@@ -1,4 +1,3 @@
-import type { Scope } from "../core/auth/scope.ts";
 import type { Config } from "../core/config/config.ts";
 import { type CommandContext, FenceExhaustedError, type KeyEvent, type NoticeEvent } from "../core/engine/index.ts";
 import { KeyMeter } from "../core/key/meter.ts";
@@ -10,18 +9,21 @@ import type { KeyCall, KeyOutcome } from "../core/session/key-calls.ts";
 import type { Transport } from "../core/session-counts.ts";
 import { sessionlessProtocolOf } from "../core/session-names.ts";
 import type { Log } from "../log.ts";
+import type { ReportAsker } from "../reports/report-queue.ts";
 import type { MeterReading } from "../service.ts";
 import { VERSION } from "../version.ts";
 import { Batch } from "./batch.ts";
 import { Claims } from "./claims.ts";
 import { KeyNames } from "./directory.ts";
 import { Histories } from "./histories.ts";
+import { Inputs } from "./input.ts";
 import { type Key, Keys } from "./keys.ts";
 import { Metrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
 import type { Session } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 import { type LostSession, Sessions } from "./sessions.ts";
+import { MeasuredStore } from "./store/measured.ts";
 import type { Rows, Store } from "./store/store.ts";
 import { type Timed, Timers } from "./timers.ts";
 
@@ -56,6 +58,7 @@ export class NodeHost implements SessionHost {
   readonly config: Config;
   readonly log: Log;
   readonly batch: Batch;
+  readonly inputs: Inputs;
   readonly keys: Keys;
   readonly sessions: Sessions;
   readonly claims: Claims;
@@ -64,7 +67,7 @@ export class NodeHost implements SessionHost {
   readonly names: KeyNames;
   readonly runtime: Runtime;
   /** Makes reports for clients on sockets. */
-  reports: (ask: ReportRequest, scope: Scope | undefined) => Promise<string> = () => Promise.reject(new Error("none"));
+  reports: (ask: ReportRequest, asker: ReportAsker) => Promise<string> = () => Promise.reject(new Error("none"));
   group: GroupLink | undefined;
   readonly #store: Store;
   readonly #timers: Timers;
@@ -89,7 +92,6 @@ export class NodeHost implements SessionHost {
     this.config = config;
     this.log = log;
     this.runtime = runtime;
-    this.#store = store;
     this.#failed = failed;
     this.#sessionConfig = { ...config, version: versionName(VERSION) };
     const { fenceFloor, maxWaiters, gcMaxIdleMs } = config;
@@ -104,8 +106,10 @@ export class NodeHost implements SessionHost {
       (settle, arrived) => runtime.whenQuiet(settle, arrived),
       () => runtime.elapsed(),
     );
+    this.inputs = new Inputs(this.batch);
     this.#timers = new Timers(runtime, (command) => this.batch.enter(command));
     this.metrics = new Metrics(runtime.now(), (ms) => this.after(ms, () => this.#storeMetrics()));
+    this.#store = store.isVolatile ? store : new MeasuredStore(store, this.metrics, () => runtime.elapsed());
     this.#keyMeter = new KeyMeter(this.metrics);
     this.keys = new Keys({
       store,
@@ -251,22 +255,24 @@ export class NodeHost implements SessionHost {
     return this.keys.get(key)?.leaseEnd(token);
   }
 
-  report(ask: ReportRequest, scope: Scope | undefined): Promise<string> {
-    return this.reports(ask, scope);
+  report(ask: ReportRequest, asker: ReportAsker): Promise<string> {
+    return this.reports(ask, asker);
   }
 
   count(happening: Happening, transport: Transport): void {
     this.batch.afterwards(() => countHappening(this.metrics, happening, transport));
   }
 
+  /** The size of the log that commits go to; undefined if there is none. */
+  get logBytes(): number | undefined {
+    return this.#store.logBytes();
+  }
+
   /** The sums that were counted so far, once they are stored. Rejects while nothing can be. */
   readMetrics(): Promise<MeterReading> {
     // A commit that fails would take back what others have done in its batch.
     if (!this.#isWell) return Promise.reject(new Error("nothing can be stored"));
-    return this.batch.ask(() => {
-      this.metrics.storeNow();
-      return this.metrics.read();
-    });
+    return this.batch.ask(() => this.metrics.readToReport());
   }
 
   #lookForRoom(): void {
@@ -281,7 +287,7 @@ export class NodeHost implements SessionHost {
     return this.#context;
   }
 
-  /** Stores the sums on their own, so that nobody's batch fails because of them. Not in a batch. */
+  /** Stores the sums on their own, so that no batch fails because of them. Not in a batch. */
   #storeMetrics(): void {
     const { metrics } = this;
     if (!this.#isWell) metrics.storeLater();
@@ -424,7 +430,7 @@ export class NodeHost implements SessionHost {
     if (lost) this.#gone.set(lost.name, lost);
   }
 
-  /** Tries a commit that is nobody's: clients that ask at that time lose nothing if it fails. */
+  /** Tries a commit that belongs to no client: those that ask at that time lose nothing if it fails. */
   #tryLater(): void {
     if (this.#isTryPlanned) return;
     this.#isTryPlanned = true;

@@ -96,7 +96,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       log: rateLimitedLog((line) => write(`holdfast: ${line}\n`)),
     });
     const service: Service = serviceOf(host, { sockets: listeners.sockets, group });
-    host.reports = (ask, scope) => reportFor(service, ask, scope);
+    host.reports = (ask, asker) => reportFor(service, ask, asker);
     await listeners.open();
     const { ports } = listeners;
     return {

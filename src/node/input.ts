@@ -4,6 +4,9 @@ import type { Connection } from "./clients.ts";
 
 /** Input of one connection that is processed in one batch, so that a flood on one does not hold up the others. */
 const MAX_PER_BATCH = 4_096;
+const MIN_PER_BATCH = 256;
+/** Input of all connections that wait, when each has had its turn: about a tenth of a second of work. */
+const MAX_PER_ROUND = 262_144;
 /** Input that waits for its turn. Beyond this, nothing more is read. */
 const MAX_WAITING = 65_536;
 /** A message costs as much as this many bytes, however short it is: each is a command of its own. */
@@ -81,8 +84,30 @@ interface Happening {
 
 const costOf = ({ length }: Uint8Array) => Math.max(length, MIN_COST);
 
+/** The inputs of all connections of a host: the more of them wait for their turn, the less each may take. */
+export class Inputs {
+  readonly batch: Batch;
+  /** Those that wait for their turn. */
+  waiting = 0;
+
+  constructor(batch: Batch) {
+    this.batch = batch;
+  }
+
+  open(events: InputEvents): Input {
+    return new Input(this, events);
+  }
+
+  /** What one connection may take in one batch. */
+  get share(): number {
+    if (this.waiting * MAX_PER_BATCH <= MAX_PER_ROUND) return MAX_PER_BATCH;
+    return Math.max(MAX_PER_ROUND / this.waiting, MIN_PER_BATCH);
+  }
+}
+
 /** The input of one connection: however much arrives, each batch takes a little. */
 export class Input implements Connection {
+  readonly #all: Inputs;
   readonly #batch: Batch;
   readonly #events: InputEvents;
   /** In order. */
@@ -99,8 +124,9 @@ export class Input implements Connection {
   /** The cost of what was taken in that batch. */
   #taken = 0;
 
-  constructor(batch: Batch, events: InputEvents) {
-    this.#batch = batch;
+  constructor(all: Inputs, events: InputEvents) {
+    this.#all = all;
+    this.#batch = all.batch;
     this.#events = events;
   }
 
@@ -158,7 +184,7 @@ export class Input implements Connection {
       this.#lastBatch = this.#batch.number;
       this.#taken = 0;
     }
-    return MAX_PER_BATCH - this.#taken;
+    return Math.floor(this.#all.share) - this.#taken;
   }
 
   /** Whether this much may be entered now. With a backlog the batch is over: what were entered would not be bounded. */
@@ -199,11 +225,14 @@ export class Input implements Connection {
   #plan(): void {
     if (this.#isPlanned || this.#isHeld) return;
     this.#isPlanned = true;
+    this.#all.waiting += 1;
     this.#batch.afterBatch(() => this.#batch.enter(() => this.#takeWaiting()));
   }
 
   #takeWaiting(): void {
     this.#isPlanned = false;
+    this.#all.waiting -= 1;
+    this.#batch.takesLong();
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       const cost = Math.min(Math.max(this.#room, 0), next.cost);
       if (cost < Math.min(next.cost, MIN_COST) || !this.#events.isCurrent() || this.#events.isBehind()) break;

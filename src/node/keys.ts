@@ -385,7 +385,7 @@ export class Keys {
     if (maxLocks === 0 || this.size < maxLocks) return true;
     for (const key of this.#idle) {
       if (this.#deleteIfPrunable(key, context)) return true;
-      // Those behind it have been idle for less long. A key with news is kept, and the ones behind it need not be.
+      // Those behind it have been idle for less long. One with news is only skipped.
       if (!key.isPrunable(context)) return false;
     }
     return false;

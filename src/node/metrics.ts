@@ -17,6 +17,8 @@ export class Metrics implements Counting {
   #isChanged = false;
   #isDue = false;
   #isPlanned = false;
+  /** What commits did, and nothing else, was counted since the sums were stored. */
+  #hasCommits = false;
 
   constructor(startedAt: number, later: (ms: number) => void) {
     this.#startedAt = startedAt;
@@ -38,12 +40,29 @@ export class Metrics implements Counting {
     this.#plan();
   }
 
-  /** The next commit stores the sums: they are about to be reported, or have not been stored for long. */
+  /**
+   * A commit took so long and stored so many changes. It is stored with what is counted next: a commit that made another one
+   * necessary would never leave an idle server in peace.
+   */
+  commit(seconds: number, changes: number): void {
+    this.#tally.observe("commit_seconds", {}, seconds);
+    this.#tally.observe("commit_changes", {}, changes);
+    this.#hasCommits = true;
+  }
+
+  commitFailed(): void {
+    this.#tally.count("commits_failed_total", {});
+    this.#hasCommits = true;
+  }
+
+  /** The next commit stores the sums: they have not been stored for long. */
   storeNow(): void {
     this.#isDue = this.#isChanged;
   }
 
-  read(): MeterReading {
+  /** The sums as they are, which the next commit stores: they are about to be reported. */
+  readToReport(): MeterReading {
+    this.#isDue = this.#isChanged || this.#hasCommits;
     return { sums: this.#tally.read(), startedAt: this.#startedAt };
   }
 
@@ -52,7 +71,10 @@ export class Metrics implements Counting {
   }
 
   write(rows: Rows): void {
-    if (this.#isDue) rows.putValue(SUMS, JSON.stringify(this.#tally.read()));
+    if (!this.#isDue) return;
+    rows.putValue(SUMS, JSON.stringify(this.#tally.read()));
+    // The commit that this is part of is counted afterwards.
+    this.#hasCommits = false;
   }
 
   committed(): void {

@@ -12,9 +12,13 @@ import type {
   Service,
   Sockets,
 } from "../service.ts";
-import { pageOf, totalsOf } from "./directory.ts";
+import { PageReader, totalsOf } from "./directory.ts";
 import type { NodeHost } from "./host.ts";
 import { RateLimiter } from "./rate-limit.ts";
+import { SharedAnswers } from "./shared-answers.ts";
+
+/** Names that one command looks at: about a millisecond of work. */
+const NAMES_AT_ONCE = 500;
 
 /** What of the service lives outside the host. */
 export interface Outside {
@@ -26,6 +30,7 @@ export interface Outside {
 export function serviceOf(host: NodeHost, { sockets, group }: Outside): Service {
   const { batch, config, log, metrics } = host;
   const limiter = new RateLimiter(config);
+  const answers = new SharedAnswers((callback) => batch.afterBatch(callback));
   return {
     config: { ok: true, config },
     log,
@@ -41,23 +46,7 @@ export function serviceOf(host: NodeHost, { sockets, group }: Outside): Service 
     group,
     retryAfter: async (address) => limiter.retryAfter(address, host.now()),
     isReady: async () => host.isWell,
-    share: sharing(batch.afterBatch.bind(batch)),
-  };
-}
-
-/** Equal questions of one batch share an answer, which is found after the batch: it is never older than the question. */
-function sharing(afterBatch: (callback: () => void) => void): Service["share"] {
-  const asked = new Map<string, Promise<unknown>>();
-  return <Answer>(question: string, find: () => Promise<Answer>) => {
-    const shared = asked.get(question) as Promise<Answer> | undefined;
-    if (shared) return shared;
-    const { promise, resolve } = Promise.withResolvers<Answer>();
-    asked.set(question, promise);
-    afterBatch(() => {
-      asked.delete(question);
-      resolve(find());
-    });
-    return promise;
+    share: (question, find, address) => answers.share(question, find, address),
   };
 }
 
@@ -121,11 +110,31 @@ function directoryOf(host: NodeHost): Directory {
   const { batch, keys, names, sessions } = host;
   const looking = { names, report: (name: string, detail: boolean) => reportOf(host, name, detail) };
   return {
-    page: (range) => batch.ask(() => ({ sessions: sessions.byTransport, ...pageOf(range, looking) })),
+    page: async (range) => {
+      let reader: PageReader | undefined;
+      const read = () => {
+        batch.takesLong();
+        reader ??= new PageReader(range, looking);
+        const isMoreLeft = reader.read(NAMES_AT_ONCE);
+        return isMoreLeft ? undefined : { sessions: sessions.byTransport, ...reader.page };
+      };
+      for (;;) {
+        const page = await batch.ask(read);
+        if (page) return page;
+      }
+    },
     gauges: () =>
       batch.ask((): Gauges => {
         const { keys: count, ...byState } = totalsOf(keys, { now: host.now(), gcMaxIdleMs: host.config.gcMaxIdleMs });
-        return { sessions: sessions.byTransport, keys: count, keysSampled: count, isEstimate: false, byState };
+        const { logBytes } = host;
+        return {
+          sessions: sessions.byTransport,
+          keys: count,
+          keysSampled: count,
+          isEstimate: false,
+          byState,
+          logBytes,
+        };
       }),
   };
 }

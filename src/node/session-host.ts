@@ -1,16 +1,18 @@
-import type { Scope } from "../core/auth/scope.ts";
 import type { Config } from "../core/config/config.ts";
 import type { SessionOrigin } from "../core/session/context.ts";
 import type { Happening, ReportRequest, SessionRecords } from "../core/session/effects.ts";
 import type { KeyCall, KeyOutcome } from "../core/session/key-calls.ts";
 import type { Transport } from "../core/session-counts.ts";
 import type { Log } from "../log.ts";
+import type { ReportAsker } from "../reports/report-queue.ts";
 import type { Batch } from "./batch.ts";
+import type { Inputs } from "./input.ts";
 import type { Session } from "./session.ts";
 
 /** What sessions need of their host. */
 export interface SessionHost {
   readonly batch: Batch;
+  readonly inputs: Inputs;
   readonly config: Config;
   readonly log: Log;
   /** Whether new work can be stored. */
@@ -41,6 +43,6 @@ export interface SessionHost {
   /** When the lease of this hold ends; undefined if there is no such hold. */
   leaseEnd(key: string, token: string): number | undefined;
   /** A report as one line of JSON. */
-  report(ask: ReportRequest, scope: Scope | undefined): Promise<string>;
+  report(ask: ReportRequest, asker: ReportAsker): Promise<string>;
   count(happening: Happening, transport: Transport): void;
 }

@@ -57,14 +57,20 @@ export class ReportQueue {
   }
 }
 
+/** The client that asks for a report. */
+export interface ReportAsker {
+  readonly scope: Scope | undefined;
+  readonly address?: string;
+}
+
 /** A report as one line of JSON. */
-export async function reportFor(service: Service, ask: ReportRequest, scope: Scope | undefined): Promise<string> {
+export async function reportFor(service: Service, ask: ReportRequest, asker: ReportAsker): Promise<string> {
   switch (ask.type) {
     case "query":
       return (await keyDocument(service, ask.key, { history: false })) ?? "null";
     case "stats":
-      return statsDocument(service, { scope });
+      return statsDocument(service, asker);
     case "counts":
-      return JSON.stringify(await gatherCounts(service));
+      return service.share("counts", async () => JSON.stringify(await gatherCounts(service)), asker.address);
   }
 }

@@ -74,15 +74,19 @@ const MAX_UNREACHABLE_NAMED = 100;
 export interface StatsQuestion extends Omit<StatsOptions, "sees"> {
   /** Shows only the keys of this scope. */
   readonly scope?: Scope | undefined;
+  /** The address of the client that asks. */
+  readonly address?: string | undefined;
 }
 
 /** The service as JSON. Equal concurrent questions share the answer. */
 export function statsDocument(
   service: Pick<Service, "directory" | "share">,
-  { scope, ...options }: StatsQuestion,
+  { scope, address, ...options }: StatsQuestion,
 ): Promise<string> {
-  return service.share(`stats ${JSON.stringify([options, scope?.keys])}`, async () =>
-    JSON.stringify(await gatherStats(service, scope ? within(scope, options) : options)),
+  return service.share(
+    `stats ${JSON.stringify([options, scope?.keys])}`,
+    async () => JSON.stringify(await gatherStats(service, scope ? within(scope, options) : options)),
+    address,
   );
 }
 

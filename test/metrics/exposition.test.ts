@@ -20,6 +20,7 @@ const GAUGES: Gauges = {
   keys: 0,
   keys_sampled: 0,
   keys_unreachable: 0,
+  wal_bytes: 0,
   build_info: { version: "1.2.3" },
 };
 
@@ -63,6 +64,8 @@ describe("an exposition", () => {
       "dflockd_keys_unreachable 0",
       "dflockd_rate_limited_total 0",
       "dflockd_keys_pruned_total 0",
+      "dflockd_commits_failed_total 0",
+      "dflockd_wal_bytes 0",
       "dflockd_build_info 1",
     ]);
   });
@@ -147,7 +150,7 @@ describe("an exposition", () => {
       GAUGES,
     );
     const samples = parseExposition(text).flatMap(({ samples }) => samples);
-    expect(samples.length).toBe(18);
+    expect(samples.length).toBe(20);
     expect(text).toContain('dflockd_grants_total{kind="lock",how="immediate"} 3\n');
     expect(text).toContain("dflockd_keys 0\n");
   });

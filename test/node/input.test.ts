@@ -192,3 +192,46 @@ describe("input of one connection", () => {
     expect(ben.lines.length).toBe(20);
   });
 });
+
+describe("the input of a thousand connections that flood", () => {
+  it("leaves a newcomer its turn after a bounded number of commands", () => {
+    const world = new World();
+    const { runtime } = world;
+    const flood = encoder.encode("ping\n_\n_\n".repeat(7_000));
+    const crowd = Array.from({ length: 1_000 }, () => world.connect());
+    runtime.settle();
+    const send = () => {
+      for (const client of crowd) if (!client.isPaused) client.connection?.received(flood);
+    };
+    send();
+    // Each look at the clock costs a millisecond: a batch is over after twenty long commands.
+    runtime.msPerLook = 1;
+    for (let turn = 0; turn < 60; turn += 1) runtime.endTurn();
+    const answered = () => crowd.reduce((count, { lines }) => count + lines.length, 0);
+    const before = answered();
+    const newcomer = world.connect();
+    newcomer.ask("ping");
+    for (let turn = 0; turn < 1_000 && newcomer.lines.length === 0; turn += 1) {
+      send();
+      runtime.endTurn();
+    }
+    expect(newcomer.lines).toEqual(["ok"]);
+    // A few bytes of each: a ping has nine.
+    expect(answered() - before).toBeLessThan(2 * (262_144 / 9));
+  });
+
+  it("ends a batch when its time is over, not many long commands later", () => {
+    const world = new World();
+    const { runtime } = world;
+    const flood = encoder.encode("ping\n_\n_\n".repeat(7_000));
+    const crowd = Array.from({ length: 64 }, () => world.connect());
+    runtime.settle();
+    for (const client of crowd) client.connection?.received(flood);
+    runtime.msPerLook = 10;
+    runtime.endTurn();
+    runtime.endTurn();
+    const served = crowd.filter(({ lines }) => lines.length > 0);
+    expect(served.length).toBeGreaterThan(0);
+    expect(served.length).toBeLessThan(6);
+  });
+});

@@ -55,7 +55,8 @@ describe("a request is understood", () => {
     ["sn", "tok +08", renew({ leaseSeconds: 8 })],
     ["ping", "anything", ok({ type: "ping" })],
     ["stats", "", ok({ type: "stats" })],
-    ["watch", " lost ", ok({ type: "watch" })],
+    ["watch", " lost ", ok({ type: "watch", what: "lost" })],
+    ["watch", "taken", ok({ type: "watch", what: "taken" })],
   ])("%s with %j", (command, arg, expected) => {
     expect(parse(command, "k", arg)).toEqual(expected);
   });
@@ -131,6 +132,7 @@ describe("a request is refused", () => {
     ["n", "a 1 2", 8],
     ["watch", "", 8],
     ["watch", "LOST", 8],
+    ["watch", "taken lost", 8],
     ["watch", "lost found", 8],
     ["r", "", 7],
     ["r", " \t\v\f\r", 7],
@@ -223,7 +225,7 @@ const ARGS: Readonly<Record<string, RegExp>> = {
   ping: /^/,
   stats: /^/,
   auth: /^/,
-  watch: /^lost$/,
+  watch: /^(lost|taken)$/,
 };
 const PLAIN: Readonly<Record<string, string>> = { sw: "w", sr: "r", sn: "n" };
 const KINDS: Readonly<Record<string, readonly string[]>> = {

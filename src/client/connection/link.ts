@@ -108,9 +108,9 @@ export class Link implements HeartbeatEvents {
     const { token, clock } = this.#options;
     this.#sentAt = momentOf(clock);
     if (typeof token === "string") this.send(`auth\n_\n${token.trim().replaceAll(/[\r\n]/g, " ")}\n`);
-    // One message, because all clients send it at once after a restart. A resumed session asks too: its grace period
+    // The end of a lease it counts itself. One message, because all clients send it at once after a restart. A resumed session asks too: its grace period
     // may have changed.
-    const watch = frameOf(this.#events.nextTag(), "watch", "_", "lost");
+    const watch = frameOf(this.#events.nextTag(), "watch", "_", "taken");
     this.send(watch + frameOf(this.#sessionTag, "session", "_", "resume"));
   }
 

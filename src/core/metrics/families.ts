@@ -13,7 +13,7 @@ interface GaugeRule extends Omit<CounterRule, "type"> {
 }
 interface HistogramRule extends Omit<CounterRule, "type"> {
   readonly type: "histogram";
-  /** Upper bounds in seconds, ascending; the unbounded bucket is implied. */
+  /** Upper bounds, ascending; the unbounded bucket is implied. */
   readonly buckets: readonly number[];
 }
 export type FamilyRule = CounterRule | GaugeRule | HistogramRule;
@@ -38,6 +38,8 @@ const kind = ["lock", "semaphore"] as const;
 
 const HTTP_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const LOCK_SECONDS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800];
+const COMMIT_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+const CHANGES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000];
 const LATE_SECONDS = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 2, 5, 30, 60];
 
 const counter = <const Labels extends CounterRule["labels"]>(help: string, labels: Labels) =>
@@ -90,6 +92,10 @@ export const FAMILIES = {
   lock_wait_seconds: histogram("Time from a request to its grant.", { kind }, LOCK_SECONDS),
   lock_hold_seconds: histogram("Time from a grant to the end of the hold.", { kind }, LOCK_SECONDS),
   expiry_lateness_seconds: histogram("Time from the end of a lease to the hand-over.", {}, LATE_SECONDS),
+  commit_seconds: histogram("Time that a commit took. On Node only.", {}, COMMIT_SECONDS),
+  commit_changes: histogram("Changes that a commit stored. On Node only.", {}, CHANGES),
+  commits_failed_total: counter("Commits that failed. On Node only.", {}),
+  wal_bytes: gauge("Size of the database's log file. On Node only."),
   build_info: { type: "gauge", help: "1, labelled with the version that runs.", labels: { version: VERSION_TEXT } },
 } as const satisfies Record<string, FamilyRule>;
 

@@ -38,8 +38,8 @@ export function partName(series: string, part: string): string {
 }
 
 /** The bucket of an observation, named after its inclusive upper bound. */
-export function bucketOf(family: HistogramName, seconds: number): string {
-  const bound = FAMILIES[family].buckets.find((candidate) => seconds <= candidate);
+export function bucketOf(family: HistogramName, value: number): string {
+  const bound = FAMILIES[family].buckets.find((candidate) => value <= candidate);
   return bound === undefined ? UNBOUNDED : String(bound);
 }
 

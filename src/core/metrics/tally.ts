@@ -7,7 +7,7 @@ export type Sums = Readonly<Record<string, number>>;
 /** Where events are counted. Counting never fails. */
 export interface Counting {
   count<Name extends CounterName>(family: Name, labels: LabelsOf<Name>): void;
-  observe<Name extends HistogramName>(family: Name, labels: LabelsOf<Name>, seconds: number): void;
+  observe<Name extends HistogramName>(family: Name, labels: LabelsOf<Name>, value: number): void;
 }
 
 /** Far more than the service has. It keeps a bug from filling the memory, and the tally within one stored row. */
@@ -30,13 +30,13 @@ export class Tally implements Counting {
     this.#add(seriesName(family, labels), by);
   }
 
-  observe<Name extends HistogramName>(family: Name, labels: LabelsOf<Name>, seconds: number): void {
-    if (!Number.isFinite(seconds)) return;
+  observe<Name extends HistogramName>(family: Name, labels: LabelsOf<Name>, value: number): void {
+    if (!Number.isFinite(value)) return;
     // A clock that was set back can make a short time negative.
-    const elapsed = Math.max(0, seconds);
+    const amount = Math.max(0, value);
     const series = seriesName(family, labels);
-    this.#add(partName(series, bucketOf(family, elapsed)), 1);
-    this.#add(partName(series, SUM), elapsed);
+    this.#add(partName(series, bucketOf(family, amount)), 1);
+    this.#add(partName(series, SUM), amount);
   }
 
   /** Adds what was counted elsewhere. */

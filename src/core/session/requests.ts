@@ -166,14 +166,9 @@ export class Requests {
     }
   }
 
-  /** From now on every key tells at once when a lease of this session ends. `allTold`: those used before know it too. */
-  watch(allTold: () => void): void {
-    this.#watching.begin(this.#holdings.keysToLeave(), allTold);
-  }
-
-  /** Some key may have yet to be told, if the session wants to hear of its leases from now on. */
-  get hasUntold(): boolean {
-    return this.#watching.isUnderWay || (!this.#watching.isOn && this.#holdings.keysToLeave().length > 0);
+  /** From now on every key tells at once when a lease of this session ends. */
+  watch(): void {
+    if (!this.#watching.isComplete) this.#watching.begin(this.#holdings.keysToLeave());
   }
 
   /** The answer of a session without a client. One that may have been told keeps its hold, unless it has left. */

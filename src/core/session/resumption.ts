@@ -7,8 +7,6 @@ interface Stored {
   /** The address under which the directory lists the session. */
   readonly address: string;
   readonly detachedAt: number | undefined;
-  /** Keys that the session used before may have yet to be told that it wants to hear of its leases. */
-  readonly hasUntold?: true;
 }
 
 interface RememberedLoss extends Loss {
@@ -68,26 +66,14 @@ export class Resumption {
    * Makes the session resumable: the credential for that, the same on every call. Undefined if resumption is off, or if
    * nothing can be stored.
    */
-  enable(address: string, requests: { readonly hasUntold: boolean }): string | undefined {
+  enable(address: string): string | undefined {
     const { session, config, random, isStorageWell } = this.#context;
     if (config.resumeGraceMs === 0) return undefined;
     if (!this.#stored) {
       if (!isStorageWell()) return undefined;
-      const untold = requests.hasUntold ? ({ hasUntold: true } as const) : {};
-      this.#store({ secret: random(), address, detachedAt: undefined, ...untold });
+      this.#store({ secret: random(), address, detachedAt: undefined });
     }
     return `${session}.${this.secret}`;
-  }
-
-  get hasUntold(): boolean {
-    return this.#stored?.hasUntold === true;
-  }
-
-  /** Stored with the next write: after a crash before that, keys are told twice. */
-  told(): void {
-    if (!this.#stored) return;
-    const { hasUntold: _, ...stored } = this.#stored;
-    this.#stored = stored;
   }
 
   /** The socket is lost: starts the grace period, unless it is already running. */

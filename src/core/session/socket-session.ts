@@ -127,7 +127,8 @@ export class SocketSession {
 
   opened(client: SocketClient): void {
     const isKnown = this.context.config.authToken === undefined || client.isAuthenticated;
-    if (isKnown) this.#attach();
+    // The client is there, for the first time or again.
+    if (isKnown) this.resumption.attach();
     const conversation = this.#converse(client, this.#beginning(client, isKnown));
     if (isKnown) this.context.emit({ type: "known" });
     else this.#watchHandshake(conversation);
@@ -151,7 +152,7 @@ export class SocketSession {
       isResumable: isOn,
       isResumed: isOn,
       openedAt,
-      isWatching: false,
+      watches: "nothing",
       partial,
       midFrameSince: 0,
       turns: [],
@@ -308,14 +309,8 @@ export class SocketSession {
 
   #known(): void {
     this.#stopHandshakeTimer();
-    this.#attach();
-    this.context.emit({ type: "known" });
-  }
-
-  /** The client is there, for the first time or again. */
-  #attach(): void {
     this.resumption.attach();
-    if (this.resumption.hasUntold) this.requests.watch(() => this.resumption.told());
+    this.context.emit({ type: "known" });
   }
 
   #hangUp(): void {

@@ -6,7 +6,8 @@ const MAX_AT_ONCE = 4;
 
 /**
  * Tells keys that the session wants to hear at once when a lease of its own ends. Requests say so themselves; this is for
- * keys that were used before. One that cannot be reached is told again while the object lives.
+ * keys that were used before. One that cannot be reached is told again while the object lives; after that, when the client
+ * watches again on its next socket.
  */
 export class Watching {
   readonly #context: SessionContext;
@@ -14,10 +15,7 @@ export class Watching {
   readonly #keys: { readonly key: string; readonly attempt: number }[] = [];
   #isOn = false;
   #inFlight = 0;
-  /** Those that will be told again later. */
-  #later = 0;
   #hasMissed = false;
-  #allTold = () => {};
 
   constructor(context: SessionContext, isOver: () => boolean) {
     this.#context = context;
@@ -29,16 +27,14 @@ export class Watching {
     return this.#isOn;
   }
 
-  /** Some keys have yet to be told. */
-  get isUnderWay(): boolean {
-    return this.#keys.length + this.#inFlight + this.#later > 0;
+  /** Every key has been told, or will be. */
+  get isComplete(): boolean {
+    return this.#isOn && !this.#hasMissed;
   }
 
-  /** `allTold` is called when all keys so far have been told, unless one could not be reached. */
-  begin(keys: readonly string[], allTold: () => void): void {
+  begin(keys: readonly string[]): void {
     this.#isOn = true;
     this.#hasMissed = false;
-    this.#allTold = allTold;
     for (const key of keys) this.#keys.push({ key, attempt: 0 });
     this.#goOn();
   }
@@ -56,7 +52,6 @@ export class Watching {
       this.#inFlight += 1;
       this.#tell(next.key, next.attempt);
     }
-    if (!this.isUnderWay && !this.#hasMissed) this.#allTold();
   }
 
   #tell(key: string, attempt: number): void {
@@ -69,9 +64,7 @@ export class Watching {
       const pauseMs = RETRY_PAUSES_MS[attempt];
       if (pauseMs === undefined) this.#hasMissed = true;
       else {
-        this.#later += 1;
         timers.at(this.#context.now + pauseMs, () => {
-          this.#later -= 1;
           this.#keys.push({ key, attempt: attempt + 1 });
           this.#goOn();
         });

@@ -23,7 +23,8 @@ export async function getStats(context: AppContext): Promise<Response> {
   const { prefix = "", limit, cursor = "", detail } = query.value;
   const isPaged = params.has("limit") || params.has("cursor");
   const scope = principal.type === "ticket" ? principal.scope : undefined;
-  const question = { prefix, cursor, detail, scope, ...(isPaged && { limit }) };
+  const { address } = context.get("caller");
+  const question = { prefix, cursor, detail, scope, address, ...(isPaged && { limit }) };
   try {
     return jsonText(context, await statsDocument(context.env.service, question));
   } catch (error) {
@@ -67,7 +68,9 @@ export async function getMetrics(context: AppContext): Promise<Response> {
   try {
     const { service } = context.env;
     const isDraining = context.get("config").draining;
-    const text = await service.share(`metrics ${estimates}`, () => renderMetrics(service, { isDraining, estimates }));
+    const { address } = context.get("caller");
+    const render = () => renderMetrics(service, { isDraining, estimates });
+    const text = await service.share(`metrics ${estimates}`, render, address);
     return context.body(text, 200, { ...JSON_HEADERS, "Content-Type": EXPOSITION_TYPE });
   } catch (error) {
     logged("metrics_failed", context.env.service.log)(error);

@@ -28,7 +28,7 @@ export async function renderMetrics(
   { directory, meter }: Pick<Service, "directory" | "meter">,
   { isDraining, estimates }: { readonly isDraining: boolean; readonly estimates: boolean },
 ): Promise<string> {
-  const [{ sums, startedAt }, { sessions, keys, keysSampled, isEstimate, byState }] = await Promise.all([
+  const [{ sums, startedAt }, { sessions, keys, keysSampled, isEstimate, byState, logBytes }] = await Promise.all([
     meter.read(),
     directory.gauges({ mayEstimate: estimates }),
   ]);
@@ -48,6 +48,7 @@ export async function renderMetrics(
     keys,
     keys_sampled: keysSampled,
     keys_unreachable: named(byState?.keysUnreachable),
+    wal_bytes: logBytes,
     build_info: { version: VERSION },
   });
 }

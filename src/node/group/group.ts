@@ -47,7 +47,7 @@ export function joinGroup(host: NodeHost, dial: Dial): JoinedGroup | undefined {
     clock.now,
   );
   const incoming = new IncomingPeers(
-    batch,
+    host.inputs,
     {
       identity: { id, version, peers: ids },
       token,

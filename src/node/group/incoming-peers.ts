@@ -1,7 +1,7 @@
 import { type IncomingCarrier, IncomingConnection, type IncomingHost } from "../../core/group/incoming-connection.ts";
 import type { Batch } from "../batch.ts";
 import type { Admission, Carrier, Connection, PeerArrival, Peers } from "../clients.ts";
-import { Input } from "../input.ts";
+import type { Inputs } from "../input.ts";
 
 /** A fault of ours has cost the connection. */
 const FAULT = 1012;
@@ -9,14 +9,14 @@ const NOTHING = new Uint8Array(0);
 
 /** The connections that other deployments have opened. Their lines are commands of the batch. */
 export class IncomingPeers implements Peers {
-  readonly #batch: Batch;
+  readonly #inputs: Inputs;
   readonly #host: IncomingHost;
   readonly #left: (peer: string) => void;
   readonly #open = new Set<IncomingConnection>();
 
   /** `left` is told, in the batch, that the last connection of a peer has ended. */
-  constructor(batch: Batch, host: IncomingHost, left: (peer: string) => void) {
-    this.#batch = batch;
+  constructor(inputs: Inputs, host: IncomingHost, left: (peer: string) => void) {
+    this.#inputs = inputs;
     this.#host = host;
     this.#left = left;
   }
@@ -35,11 +35,11 @@ export class IncomingPeers implements Peers {
   }
 
   #attach(carrier: Carrier, { isKnown, hasWindow }: Pick<PeerArrival, "isKnown" | "hasWindow">): Connection {
-    const output = new Output(this.#batch, carrier);
+    const output = new Output(this.#inputs.batch, carrier);
     const snapshot = { state: { phase: isKnown ? "known" : "unknown" } as const, partial: NOTHING, hasWindow };
     const connection = new IncomingConnection(this.#host, output, snapshot);
     this.#open.add(connection);
-    return new Input(this.#batch, {
+    return this.#inputs.open({
       isCurrent: () => this.#open.has(connection),
       // A peer that asks more than we can answer is cut off.
       isBehind: () => false,

@@ -22,5 +22,6 @@ export const VOLATILE_STORE: Store = {
   loadSession: () => undefined,
   commit: (write) => write(NOTHING),
   hasRoom: () => true,
+  logBytes: () => undefined,
   close() {},
 };

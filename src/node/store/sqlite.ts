@@ -72,6 +72,7 @@ export class SqliteStore implements Store {
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
   readonly #rollback: StatementSync;
+  readonly #logPath: string | undefined;
   readonly #rows: Rows;
 
   /** Throws an `UnusableStoreError` if another process has the file, or if it is not a store of this version. */
@@ -79,18 +80,20 @@ export class SqliteStore implements Store {
     const database = new DatabaseSync(path);
     try {
       configure(database);
-      if (path !== MEMORY) growLog(database, path);
+      const file = path === MEMORY ? undefined : { log: `${path}-wal`, room: new DiskRoom(path, LOG_BYTES) };
+      if (file) growLog(database, file.log);
       if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
-      return new SqliteStore(database, path === MEMORY ? undefined : new DiskRoom(path, LOG_BYTES));
+      return new SqliteStore(database, file);
     } catch (error) {
       database.close();
       throw explained(error);
     }
   }
 
-  private constructor(database: DatabaseSync, room: DiskRoom | undefined) {
+  private constructor(database: DatabaseSync, file: { readonly log: string; readonly room: DiskRoom } | undefined) {
     this.#database = database;
-    this.#room = room;
+    this.#room = file?.room;
+    this.#logPath = file?.log;
     this.#begin = database.prepare("BEGIN IMMEDIATE");
     this.#commit = database.prepare("COMMIT");
     this.#rollback = database.prepare("ROLLBACK");
@@ -156,6 +159,10 @@ export class SqliteStore implements Store {
     return this.#room?.isEnough() ?? true;
   }
 
+  logBytes(): number | undefined {
+    return this.#logPath === undefined ? undefined : statSync(this.#logPath, { throwIfNoEntry: false })?.size;
+  }
+
   close(): void {
     this.#database.close();
   }
@@ -191,8 +198,8 @@ function configure(database: DatabaseSync): void {
  * Grows the log to its usual size, so that later commits find their room when the disk is full: releases and renewals
  * change pages that are there. The file keeps its size when the log starts over.
  */
-function growLog(database: DatabaseSync, path: string): void {
-  if ((statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) < LOG_BYTES) {
+function growLog(database: DatabaseSync, log: string): void {
+  if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) < LOG_BYTES) {
     // What is written here need not be durable. The checkpoint has to be.
     database.exec("PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0");
     const write = database.prepare("INSERT OR REPLACE INTO meta VALUES ('log', ?)");

@@ -52,5 +52,7 @@ export interface Store {
   commit(write: (rows: Rows) => void): void;
   /** Whether new keys fit. If not, what is left is for renewals and releases. */
   hasRoom(): boolean;
+  /** The size of the log that commits go to; undefined if there is none. */
+  logBytes(): number | undefined;
   close(): void;
 }

@@ -24,7 +24,7 @@ describe("a lost connection", () => {
     for (const each of asked) expect((await each).isHeld).toBe(true);
     const [watches, asksAgain] = service.sockets[1]?.sent ?? [];
     expect(asksAgain).toMatch(/^@\w+ session\n_\nresume\n$/);
-    expect(watches).toMatch(/^@\w+ watch\n_\nlost\n$/);
+    expect(watches).toMatch(/^@\w+ watch\n_\ntaken\n$/);
   });
 
   it("that is not replaced within the grace gives up its turn to be let in, and is replaced later", async () => {

@@ -1,50 +1,13 @@
-/** The client library inside workerd, against the objects themselves: sockets that end as a deploy ends them. */
+/** The client library inside workerd, over a service binding: sockets that end as a deploy ends them. */
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { connect, type Locks } from "../../../src/client/index.ts";
 import { fresh, keyStub, sessionStub, sessionsOn, until } from "../support.ts";
 
-type Listener = (event: Event) => void;
-
-/** A WebSocket to the service under test, without a network in between. */
-class InnerSocket {
-  readonly #target = new EventTarget();
-  readonly #socket: Promise<WebSocket>;
-
-  constructor(url: string, protocols: string[]) {
-    this.#socket = this.#open(url, protocols);
-    this.#socket.catch(() => this.#target.dispatchEvent(new CloseEvent("close", { code: 1006 })));
-  }
-
-  addEventListener(type: string, listener: (event: never) => void): void {
-    this.#target.addEventListener(type, listener as Listener);
-  }
-
-  send(text: string): void {
-    void this.#socket.then((socket) => socket.send(text)).catch(() => {});
-  }
-
-  close(code?: number): void {
-    void this.#socket.then((socket) => socket.close(code)).catch(() => {});
-  }
-
-  async #open(url: string, protocols: string[]): Promise<WebSocket> {
-    const headers = { Upgrade: "websocket", "Sec-WebSocket-Protocol": protocols.join(", ") };
-    const { webSocket: socket } = await exports.default.fetch(url.replace(/^ws/, "http"), { headers });
-    if (!socket) throw new Error("no upgrade");
-    socket.addEventListener("message", ({ data }) => this.#target.dispatchEvent(new MessageEvent("message", { data })));
-    socket.addEventListener("close", ({ code }) => this.#target.dispatchEvent(new CloseEvent("close", { code })));
-    socket.addEventListener("error", () => this.#target.dispatchEvent(new Event("error")));
-    socket.accept();
-    queueMicrotask(() => this.#target.dispatchEvent(new Event("open")));
-    return socket;
-  }
-}
-
 const open: Locks[] = [];
 function client(label: string): Locks {
-  const locks = connect("ws://holdfast", { label, WebSocket: InnerSocket });
+  const locks = connect(exports.default, { label });
   open.push(locks);
   return locks;
 }
@@ -52,7 +15,36 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((locks) => locks.close()));
 });
 
+/** A binding to a service that answers no upgrade. */
+function unable(answer: () => Promise<Response>): Locks {
+  const locks = connect({ fetch: answer });
+  open.push(locks);
+  return locks;
+}
+
 describe("a client in workerd", () => {
+  it("asks for its upgrade as on any connection: with a label, and the token first", async () => {
+    const asked: string[] = [];
+    const fetch = (url: string, init: RequestInit) => {
+      asked.push(url);
+      return exports.default.fetch(url, init);
+    };
+    const [key, locks] = [fresh("key"), connect({ fetch }, { label: "a label" })];
+    open.push(locks);
+    await locks.acquire(key);
+    expect(asked).toEqual(["http://holdfast/v1/ws?label=a+label"]);
+    expect((await locks.query(key))?.held_by).toMatchObject([{ label: "a label" }]);
+  });
+
+  it.each([
+    ["a Worker that opens no socket", async () => new Response(null, { status: 404 }), "no upgrade, but 404"],
+    ["a Worker that cannot be reached", async () => Promise.reject(new Error("no such service")), "no such service"],
+  ])("says why it cannot connect to %s", async (_, answer, why) => {
+    const locks = unable(answer);
+    const error = await locks.ready({ timeout: 1_000 }).catch((reason: unknown) => reason);
+    expect(String(error)).toContain(why);
+  });
+
   it("holds, waits, and hands over", async () => {
     const [key, first, second] = [fresh("key"), client("first"), client("second")];
     const lock = await first.acquire(key);

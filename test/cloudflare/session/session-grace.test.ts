@@ -62,7 +62,7 @@ describe("a session whose object was lost with its socket", () => {
     }));
     const back = await resume(credential);
     expect(await back.ask("@s session\n_\nresume\n")).toBe(`@s ok ${credential.session}.${credential.secret} 10`);
-    expect(await back.ask("@w watch\n_\nlost\n")).toBe("@w ok");
+    expect(await back.ask("@w watch\n_\ntaken\n")).toBe("@w ok");
     expect(await back.ask(`@2 n\n${key}\n${token} 600\n`)).toBe("@2 ok 600");
     for (const write of Object.values(writes)) expect(write.mock.calls).toEqual([]);
     expect(await absenceOf(credential)).toEqual({ since: undefined, alarm: null });

@@ -1,7 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { replaceCommand, replaceNextCommand } from "../spies.ts";
-import { Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
+import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
+import { callsAbout, replaceCommand, replaceNextCommand } from "../spies.ts";
+import { askKey, Client, fresh, keyStub, sessionStub, sessionsOn, tokenOf, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -41,11 +42,25 @@ describe("a client that watches its leases hears at once of the end of one it ha
   });
 });
 
-it("a client that becomes able to resume will hear of the end of a lease it had before", async () => {
-  const { key, client } = await holder();
+it("a client that watches what others take from it wakes no key for the end of its leases", async () => {
+  const [key, stolen] = [fresh("key"), fresh("stolen")];
+  const client = await Client.open();
+  expect(await client.ask("@w watch\n_\ntaken\n")).toBe("@w ok");
   expect(await client.ask(RESUME)).toMatch(/^@s ok /);
-  await until(() => runInDurableObject(keyStub(key), async (_, { storage }) => (await storage.getAlarm()) !== null));
+  const wakesAt = () => runInDurableObject(keyStub(key), (_, { storage }) => storage.getAlarm());
+  tokenOf(await client.ask(`l\n${key}\n0 1\n`));
+  expect(await wakesAt()).toBeGreaterThan(Date.now() + 600_000);
+  const token = tokenOf(await client.ask(`l\n${stolen}\n0 60\n`));
+  await askKey(keyStub(stolen), { type: "steal", fence: token.slice(0, 16) });
+  expect(await client.line()).toBe(`! lost ${stolen} ${token} stolen`);
+  // Another client notices the end of the lease. The session hears of it; its client, which has counted it, does not.
+  const lose = vi.spyOn(SessionObject.prototype, "lose");
+  const other = await Client.open();
+  tokenOf(await other.ask(`l\n${key}\n5\n`));
+  await until(() => callsAbout(lose, key).length > 0);
+  expect(await client.ask("@p ping\n_\n_\n")).toBe("@p ok");
   client.close();
+  other.close();
 });
 
 it("a client that has resumed hears of a loss, although its session was lost before its keys were told", async () => {
@@ -57,6 +72,7 @@ it("a client that has resumed hears of a loss, although its session was lost bef
     throw new Error("unreachable");
   });
   const credential = (await client.ask(RESUME)).split(" ")[2];
+  expect(await client.ask(WATCH)).toBe("@w ok");
   await until(() => watches(key).length > 0);
   // A deploy: the object and its socket are lost.
   await runInDurableObject(sessionStub(session), (_, state) => state.abort("deploy")).catch(() => {});
@@ -82,6 +98,7 @@ describe("telling keys that their leases are watched", () => {
       throw new Error("unreachable");
     });
     const credential = (await client.ask(RESUME)).split(" ")[2];
+    expect(await client.ask(WATCH)).toBe("@w ok");
     await until(() => watches(key).length > 0);
     // A deploy: the object and its socket are lost.
     await runInDurableObject(object, (_, state) => state.abort("deploy")).catch(() => {});
@@ -101,7 +118,7 @@ describe("telling keys that their leases are watched", () => {
       return carryOut();
     });
     try {
-      expect(await client.ask(RESUME)).toMatch(/^@s ok /);
+      expect(await client.ask(WATCH)).toBe("@w ok");
       client.send(`@n n\n${key}\n${token} 60\n`);
       await until(() => client.unread.length > 0, { timeout: 5_000 });
       expect(await client.line()).toMatch(/^@n ok/);

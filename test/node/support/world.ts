@@ -48,6 +48,10 @@ export class FragileStore implements Store {
     this.commits += 1;
   }
 
+  logBytes() {
+    return this.#store.logBytes();
+  }
+
   hasRoom(): boolean {
     return !this.isAlmostFull;
   }
@@ -141,6 +145,7 @@ export class World {
   readonly #variables: Readonly<Record<string, string>>;
   readonly #isVolatile: boolean;
   host: NodeHost;
+  service: Service;
 
   constructor(
     variables: Readonly<Record<string, string>> = {},
@@ -150,16 +155,14 @@ export class World {
     this.#variables = variables;
     this.#isVolatile = isVolatile;
     this.host = this.#start();
-  }
-
-  get service(): Service {
-    return portOf(this.host);
+    this.service = portOf(this.host);
   }
 
   /** The process dies and another one takes over. */
   crash(): void {
     this.runtime.die();
     this.host = this.#start();
+    this.service = portOf(this.host);
     this.runtime.settle();
   }
 
@@ -204,7 +207,7 @@ export class World {
       log: (_, event) => this.logged.push(event),
       failed: (fault) => this.faults.push(fault),
     });
-    host.reports = (ask, scope) => reportFor(portOf(host), ask, scope);
+    host.reports = (ask, asker) => reportFor(this.service, ask, asker);
     host.load();
     return host;
   }

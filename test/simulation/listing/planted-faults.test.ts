@@ -40,6 +40,18 @@ const FAULTS: readonly Fault[] = [
     planted: "listing.loaded(stored?.isListed === true);",
   },
   {
+    what: "under a cap, a key that gave up its place does not ask for one again",
+    file: "key-commands.ts",
+    code: "return this.#engine?.idleSince !== undefined || !this.#engine;",
+    planted: "return !this.#engine;",
+  },
+  {
+    what: "under a cap, a key that was refused counts as listed",
+    file: "key-listing.ts",
+    code: "    if (isAdmitted) {\n      this.#set(true);",
+    planted: "    this.#set(true);\n    if (isAdmitted) {",
+  },
+  {
     what: "a listing that failed counts as made",
     file: "key-listing.ts",
     code: "      failed(error);\n      this.#retryAt",

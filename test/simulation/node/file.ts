@@ -60,6 +60,8 @@ export class SimulatedFile implements Store {
     return true;
   }
 
+  logBytes(): undefined {}
+
   close(): void {}
 
   /** Runs `write`, and returns a function that makes its changes count. */

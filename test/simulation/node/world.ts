@@ -268,6 +268,7 @@ export class World {
         else throw new Error(`${PLANNED}: the process is dead`);
       },
       hasRoom: () => true,
+      logBytes: () => undefined,
       close() {},
     };
   }

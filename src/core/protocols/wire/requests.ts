@@ -1,5 +1,8 @@
 import type { Frame } from "./frames.ts";
 
+/** Losses that a client may ask to be told of. */
+export type Watched = "lost" | "taken";
+
 /** A request of the wire protocol. Seconds are whole. `limit` is 1 for locks; an absent lease is undefined. */
 export type Request =
   | {
@@ -23,7 +26,8 @@ export type Request =
   | { readonly type: "renew"; readonly key: string; readonly token: string; readonly leaseSeconds: number | undefined }
   | { readonly type: "ping" }
   | { readonly type: "stats" }
-  | { readonly type: "watch" }
+  /** `taken`: holds that others end. `lost`: also those whose lease ends. */
+  | { readonly type: "watch"; readonly what: Watched }
   | { readonly type: "resume" }
   | { readonly type: "cancel"; readonly tag: string }
   | { readonly type: "query"; readonly key: string }
@@ -112,8 +116,7 @@ function requestOf(command: string, frame: Frame): Request {
     case "stats":
       return { type: command };
     case "watch":
-      if (trimmed(frame.arg) !== "lost") throw new ParseError(8);
-      return { type: "watch" };
+      return watchOf(trimmed(frame.arg));
     case "session":
       if (trimmed(frame.arg) !== "resume") throw new ParseError(8);
       return { type: "resume" };
@@ -128,6 +131,11 @@ function requestOf(command: string, frame: Frame): Request {
     default:
       throw new ParseError(3);
   }
+}
+
+function watchOf(what: string): Request {
+  if (what !== "lost" && what !== "taken") throw new ParseError(8);
+  return { type: "watch", what };
 }
 
 /** A claim whose last word may be `wanted`. */

@@ -2,7 +2,7 @@ import type { Principal } from "../../auth/principal.ts";
 import type { NoticeAnswer } from "../../engine/index.ts";
 import { type Outcome, wireReply } from "../../protocols/statuses.ts";
 import { type Frame, FrameReader } from "../../protocols/wire/frames.ts";
-import { parseRequest, splitTag } from "../../protocols/wire/requests.ts";
+import { parseRequest, splitTag, type Watched } from "../../protocols/wire/requests.ts";
 import type { SessionContext } from "../context.ts";
 import type { Loss, Notice, ReportRequest } from "../effects.ts";
 import type { KeyRequest } from "../key-calls.ts";
@@ -12,7 +12,15 @@ import { allows, rightsOf } from "../rights.ts";
 import type { ConversationHost, SocketConversation } from "../socket-conversation.ts";
 import { Backlog } from "./backlog.ts";
 import { Handshake } from "./handshake.ts";
-import { CLOSE, type ClientState, type ConversationState, FAILURES, isWatched, STATE_VERSION } from "./protocol.ts";
+import {
+  CLOSE,
+  type ClientState,
+  type ConversationState,
+  FAILURES,
+  isTold,
+  isWatched,
+  STATE_VERSION,
+} from "./protocol.ts";
 import { Replies } from "./replies.ts";
 import { RequestNames } from "./request-names.ts";
 
@@ -145,7 +153,7 @@ export class Conversation implements SocketConversation {
   }
 
   lose(loss: Loss): void {
-    if (this.#standing.isWatching) this.#replies.lost(loss);
+    if (isTold(this.#standing, loss)) this.#replies.lost(loss);
   }
 
   /** Sends a line that belongs to no request. */
@@ -284,7 +292,7 @@ export class Conversation implements SocketConversation {
         this.#replies.ok(tag);
         return;
       case "watch":
-        this.#watch(tag);
+        this.#watch(tag, request.what);
         return;
       case "resume":
         this.#makeResumable(tag);
@@ -301,16 +309,20 @@ export class Conversation implements SocketConversation {
     else this.#runOnKey(tag, request);
   }
 
-  #watch(tag: string | undefined): void {
+  #watch(tag: string | undefined, what: Watched): void {
     this.#replies.ok(tag);
-    if (this.#standing.isWatching) return;
-    if (this.#standing.isResumed) for (const loss of this.#host.resumption.recentLosses()) this.#replies.lost(loss);
-    this.#stand({ isWatching: true });
+    const before = this.#standing;
+    // Who is told of all losses is told of those that others cause.
+    if (before.watches === "lost" || before.watches === what) return;
+    this.#stand({ watches: what });
+    if (!before.isResumed) return;
+    for (const loss of this.#host.resumption.recentLosses())
+      if (isTold(this.#standing, loss) && !isTold(before, loss)) this.#replies.lost(loss);
   }
 
   #makeResumable(tag: string | undefined): void {
     const { resumption, resumableFrom } = this.#host;
-    const credential = resumableFrom === undefined ? undefined : resumption.enable(resumableFrom, this.#requests);
+    const credential = resumableFrom === undefined ? undefined : resumption.enable(resumableFrom);
     if (credential === undefined) this.#replies.say(tag, wireReply("error"));
     else {
       this.#replies.say(tag, wireReply("ok", credential, this.#context.config.resumeGraceMs / 1000));
@@ -378,7 +390,7 @@ export class Conversation implements SocketConversation {
   #stand(change: Partial<ClientState>): void {
     const wasWatched = isWatched(this.#standing);
     this.#standing = { ...this.#standing, ...change };
-    if (!wasWatched && isWatched(this.#standing)) this.#requests.watch(() => this.#host.resumption.told());
+    if (!wasWatched && isWatched(this.#standing)) this.#requests.watch();
     this.#revision += 1;
   }
 

@@ -1,3 +1,5 @@
+import type { Watched } from "../../protocols/wire/requests.ts";
+import type { Loss } from "../effects.ts";
 import type { Waiting } from "../request-table.ts";
 import type { Rights } from "../rights.ts";
 import type { BacklogEntry } from "./backlog.ts";
@@ -27,18 +29,24 @@ export interface ClientState {
   readonly phase: Phase;
   readonly rights: Rights;
   readonly openedAt: number;
-  readonly isWatching: boolean;
+  /** Which of its losses the client is told. */
+  readonly watches: Watched | "nothing";
   /** The session outlives its socket: a request is identified by its tag and may be repeated on another socket. */
   readonly isResumable: boolean;
   /** This is not the session's first socket. */
   readonly isResumed: boolean;
 }
 
-/** The client hears of the end of a lease at once, or, if it is away then, when it is back. */
-export const isWatched = ({ isWatching, isResumable }: ClientState): boolean => isWatching || isResumable;
+/** A key tells the session at once when a lease ends. Any other loss is told anyway. */
+export const isWatched = ({ watches }: ClientState): boolean => watches === "lost";
+
+/** Whether the client asked to be told of such a loss. */
+export function isTold({ watches }: ClientState, { reason }: Loss): boolean {
+  return watches === "lost" || (watches === "taken" && reason !== "expired");
+}
 
 /** The shape of `ConversationState`. State of another version counts as a lost socket. */
-export const STATE_VERSION = 1;
+export const STATE_VERSION = 2;
 
 /** Everything that must outlive hibernation. Requests in flight are not part of it: they keep the object awake. */
 export interface ConversationState extends ClientState {

@@ -1,0 +1,81 @@
+/** Long answers that are found at a time. Each is at work for milliseconds in every batch. */
+const MAX_LONG = 2;
+
+interface Shared {
+  readonly question: string;
+  readonly answer: Promise<unknown>;
+  /** Finds the answer. Resolves when that is over. */
+  readonly begin: () => Promise<void>;
+  /** The addresses that wait for it. */
+  readonly askers: Set<string>;
+}
+
+/**
+ * Answers to equal questions are found once, after the batch in which they were asked: none is older than its question.
+ * Those that take long are found two at a time, and one for each address, however many questions it asks; addresses take
+ * turns.
+ */
+export class SharedAnswers {
+  readonly #afterBatch: (callback: () => void) => void;
+  /** What is asked, until its answer is begun. */
+  readonly #asked = new Map<string, Shared>();
+  /** Questions with long answers in the order in which they were asked, by address. The next address comes first. */
+  readonly #waiting = new Map<string, Set<Shared>>();
+  /** Addresses for which a long answer is being found. */
+  readonly #served = new Set<string>();
+
+  constructor(afterBatch: (callback: () => void) => void) {
+    this.#afterBatch = afterBatch;
+  }
+
+  /** `address` asks; without it, the answer is a short one. */
+  share<Answer>(question: string, find: () => Promise<Answer>, address?: string): Promise<Answer> {
+    const shared = this.#asked.get(question) ?? this.#ask(question, find, address);
+    if (address !== undefined) {
+      const questions = this.#waiting.get(address) ?? new Set();
+      this.#waiting.set(address, questions.add(shared));
+      shared.askers.add(address);
+    }
+    return shared.answer as Promise<Answer>;
+  }
+
+  #ask<Answer>(question: string, find: () => Promise<Answer>, address: string | undefined): Shared {
+    const { promise, resolve } = Promise.withResolvers<Answer>();
+    const begin = async () => {
+      this.#asked.delete(question);
+      const finding = find();
+      resolve(finding);
+      // Who has asked hears of a failure.
+      await finding.catch(() => {});
+    };
+    const shared = { question, answer: promise, begin, askers: new Set<string>() };
+    this.#asked.set(question, shared);
+    this.#afterBatch(() => void (address === undefined ? begin() : this.#serve()));
+    return shared;
+  }
+
+  #serve(): void {
+    for (const [address, questions] of this.#waiting) {
+      if (this.#served.size === MAX_LONG) return;
+      const [next] = questions;
+      if (next && !this.#served.has(address)) void this.#find(next, address);
+    }
+  }
+
+  async #find(shared: Shared, address: string): Promise<void> {
+    this.#served.add(address);
+    for (const asker of shared.askers) {
+      const questions = this.#waiting.get(asker);
+      if (questions?.delete(shared) && questions.size === 0) this.#waiting.delete(asker);
+    }
+    await shared.begin();
+    this.#served.delete(address);
+    const questions = this.#waiting.get(address);
+    if (questions) {
+      // The others come first.
+      this.#waiting.delete(address);
+      this.#waiting.set(address, questions);
+    }
+    this.#serve();
+  }
+}
