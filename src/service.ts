@@ -5,6 +5,7 @@
  * A promise resolves only when everything it tells is durable, reads included. A rejection means that nothing was told,
  * and that whatever was granted is being withdrawn: callers answer 503.
  */
+import type { Principal } from "./core/auth/principal.ts";
 import type { ConfigResult } from "./core/config/config.ts";
 import type {
   ClaimCommand,
@@ -36,6 +37,10 @@ export interface Bindings {
   readonly service: Service;
   /** The address of the connection, if the host knows it. A configured header comes first. */
   readonly address: string | undefined;
+  /** The beginning of all paths, `/locks` for example, if the service is part of a site. */
+  readonly mount?: string;
+  /** Who the caller is, if the host knows: then nothing has to be shown, and no rate is limited. */
+  readonly principal?: Principal;
 }
 
 export interface Service {
@@ -214,6 +219,8 @@ export interface KeyPage {
   readonly unreachable: readonly string[];
   /** The last key looked at, if more may follow. */
   readonly next: string | undefined;
+  /** Some sessions and keys may be missing: a part of the directory does not answer, or has heard of keys late. */
+  readonly isBehind: boolean;
 }
 
 /** With the label of its session, if that has one. */
@@ -232,6 +239,8 @@ export interface Gauges {
   readonly sessions: Readonly<Record<Transport, number>>;
   /** Keys that exist and can be read; keys that are listed, if not all of them were looked at. */
   readonly keys: number;
+  /** Keys that were listed late in the last minute; absent where keys are not listed. */
+  readonly listingBacklog?: number;
   /** Keys that were looked at. */
   readonly keysSampled: number;
   /** Not all keys were looked at: `byState` is extrapolated. */

@@ -21,6 +21,7 @@ const MAX_BACKLOG_BYTES = 16_384;
 export class ClientSession extends Session {
   protected readonly machine: SocketSession;
   readonly #reports: ReportQueue;
+  readonly #address: string;
   #carrier: Carrier | undefined;
   #input: Input | undefined;
   #arrival: ClientEntry | undefined;
@@ -37,6 +38,7 @@ export class ClientSession extends Session {
     super(host, start);
     this.machine = new SocketSession(host.originOf(start.name, this.records));
     this.#reports = new ReportQueue((ms, callback) => host.after(ms, callback));
+    this.#address = start.address;
   }
 
   /** A client is connecting. */
@@ -249,9 +251,8 @@ export class ClientSession extends Session {
     const reported = (outcome: Outcome) => {
       if (isWanted()) this.run(() => machine.requests.reported(id, outcome));
     };
-    const asker = { scope, address: this.address };
     const made = (outcome: Outcome) => host.batch.enter(() => reported(outcome));
-    this.#reports.add({ isWanted, make: () => host.report(ask, asker), made });
+    this.#reports.add({ isWanted, make: () => host.report(ask, { scope, address: this.#address }), made });
   }
 
   /** The answer concerns the client that asked, not one that has taken its place since. */

@@ -290,17 +290,21 @@ export class NodeHost implements SessionHost {
   /** Stores the sums on their own, so that no batch fails because of them. Not in a batch. */
   #storeMetrics(): void {
     const { metrics } = this;
-    if (!this.#isWell) metrics.storeLater();
-    else {
-      metrics.storeNow();
-      // Otherwise they are part of the next commit.
-      if (this.#isClean && metrics.hasChanges && this.#commitAlone((rows) => metrics.write(rows))) metrics.committed();
+    // They are about to be reported, once the batch has stored them.
+    if (metrics.hasChanges) return;
+    if (!this.#isWell) {
+      metrics.storeLater();
+      return;
     }
+    const isClean = this.#isClean;
+    metrics.storeNow();
+    // Otherwise they are part of the next commit.
+    if (isClean && metrics.hasChanges && this.#commitAlone((rows) => metrics.write(rows))) metrics.committed();
   }
 
   /** Whether the batch has changed nothing so far. */
   get #isClean(): boolean {
-    return !this.keys.hasChanges && !this.sessions.hasChanges;
+    return !this.keys.hasChanges && !this.sessions.hasChanges && !this.metrics.hasChanges;
   }
 
   /** One commit beside the batches. If it fails, false, and nothing else is stored until one works. */

@@ -116,7 +116,7 @@ function directoryOf(host: NodeHost): Directory {
         batch.takesLong();
         reader ??= new PageReader(range, looking);
         const isMoreLeft = reader.read(NAMES_AT_ONCE);
-        return isMoreLeft ? undefined : { sessions: sessions.byTransport, ...reader.page };
+        return isMoreLeft ? undefined : { sessions: sessions.byTransport, ...reader.page, isBehind: false };
       };
       for (;;) {
         const page = await batch.ask(read);

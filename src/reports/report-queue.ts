@@ -57,10 +57,11 @@ export class ReportQueue {
   }
 }
 
-/** The client that asks for a report. */
+/** Who asks for a report. */
 export interface ReportAsker {
   readonly scope: Scope | undefined;
-  readonly address?: string;
+  /** Undefined if the host bounds reports in another way. */
+  readonly address: string | undefined;
 }
 
 /** A report as one line of JSON. */

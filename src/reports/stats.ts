@@ -35,6 +35,8 @@ export interface Stats {
   unreachable?: string[];
   /** The number of all unreachable keys. */
   unreachable_count?: number;
+  /** Some sessions and keys may be missing; absent if none are. */
+  behind?: true;
   /** There are more keys than this document shows. */
   truncated?: true;
   /** The last key looked at, if another page follows. The page may have fewer keys than asked for, or none. */
@@ -115,12 +117,13 @@ export async function gatherStats(
 ): Promise<Stats> {
   const { prefix = "", limit = MAX_KEYS, cursor = "", detail = false, sees = () => true } = options;
   const page = await directory.page({ prefix, after: cursor, limit, detail, sees });
-  const { sessions, keys, unreachable, next } = page;
+  const { sessions, keys, unreachable, next, isBehind } = page;
   const connections = sessions.tcp + sessions.ws + sessions.http;
   const stats: Stats = { connections, locks: [], semaphores: [], idle_locks: [], idle_semaphores: [] };
   const now = Date.now();
   for (const key of keys) add(stats, key, detail ? membersOf(key, now) : undefined, now);
   nameUnreachable(stats, unreachable);
+  if (isBehind) stats.behind = true;
   if (next !== undefined) markCut(stats, options.limit === undefined ? undefined : next);
   return stats;
 }

@@ -22,6 +22,7 @@ const GAUGES: Gauges = {
   keys_unreachable: 0,
   wal_bytes: 0,
   build_info: { version: "1.2.3" },
+  listing_backlog: 0,
 };
 
 const NAMES = Object.keys(FAMILIES).map((name) => `dflockd_${name}`);
@@ -67,6 +68,8 @@ describe("an exposition", () => {
       "dflockd_commits_failed_total 0",
       "dflockd_wal_bytes 0",
       "dflockd_build_info 1",
+      "dflockd_listing_backlog 0",
+      "dflockd_key_call_retries_total 0",
     ]);
   });
 
@@ -150,7 +153,7 @@ describe("an exposition", () => {
       GAUGES,
     );
     const samples = parseExposition(text).flatMap(({ samples }) => samples);
-    expect(samples.length).toBe(20);
+    expect(samples.length).toBe(22);
     expect(text).toContain('dflockd_grants_total{kind="lock",how="immediate"} 3\n');
     expect(text).toContain("dflockd_keys 0\n");
   });

@@ -1,6 +1,8 @@
 import { randomHex } from "../../core/hex.ts";
-import type { Env } from "../env.ts";
+import type { LabelsOf } from "../../core/metrics/families.ts";
+import type { PartialEnv } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
+import { countAlong } from "../metrics/isolate-tally.ts";
 import { Turns } from "../pacing/turns.ts";
 import { keyObject } from "../placement.ts";
 import type { KeyObjectCommand, KeyObjectOutcomeOf } from "./key-calls.ts";
@@ -25,14 +27,14 @@ const CALLS = { width: 16, perPause: 16 };
  * answer of the first one if that was carried out. Requests and releases are recognised by their ids.
  */
 export class RemoteKeys {
-  readonly #env: Env;
+  readonly #env: PartialEnv;
   /** One per key: only calls on the same stub are guaranteed to arrive in order. */
   readonly #stubs = new Map<string, OpenStub>();
   /** By key: the calls that have not been answered. */
   readonly #lanes = new Map<string, KeyLane<OpenStub>>();
   readonly #turns = new Turns(CALLS);
 
-  constructor(env: Env) {
+  constructor(env: PartialEnv) {
     this.#env = env;
   }
 
@@ -46,7 +48,8 @@ export class RemoteKeys {
     mayRepeat: () => boolean = () => true,
   ): Promise<KeyObjectOutcomeOf<Command["type"]>> {
     const named = { id: randomHex(8), ...command };
-    const { outcome } = await this.#call(key, (stub) => stub.command(named), mayRepeat);
+    const call = this.#call(key, (stub) => stub.command(named), mayRepeat);
+    const { outcome } = await counted(command.type, call);
     return outcome as KeyObjectOutcomeOf<Command["type"]>;
   }
 
@@ -58,11 +61,12 @@ export class RemoteKeys {
   /** The caller's end of a socket to the key. A claim is sent on it, and its outcome arrives on it. */
   listen(key: string, request: string): Promise<WebSocket> {
     const headers = { Upgrade: "websocket", [LISTENER_HEADER]: request };
-    return this.#call(key, async (stub) => {
+    const call = this.#call(key, async (stub) => {
       const { webSocket } = await stub.fetch("http://key/", { headers });
       if (!webSocket) throw new Error("the key opened no socket");
       return webSocket;
     });
+    return counted("listen", call);
   }
 
   /** Makes a call after those to the same key, and again if it fails for a moment. Other keys do not wait for that. */
@@ -81,7 +85,9 @@ export class RemoteKeys {
           // Waiting for the calls before it takes no turn.
           const sent = await this.#turns.run(async () => {
             if (!lane.mayGo(call)) return undefined;
-            return failure && !mayRepeat() ? failure : this.#send(key, ask, lane, call);
+            if (failure && !mayRepeat()) return failure;
+            if (failure) countAlong("key_call_retries_total", {});
+            return this.#send(key, ask, lane, call);
           });
           if (!sent) await new Promise<void>((resume) => lane.wait(call, resume));
           else if ("outcome" in sent) return sent.outcome;
@@ -132,6 +138,18 @@ export class RemoteKeys {
 
   #dropIdleStubs(): void {
     for (const [key, { calls }] of this.#stubs) if (calls === 0) this.#stubs.delete(key);
+  }
+}
+
+/** Counts what came of a call, with all its repetitions. */
+async function counted<Answer>(call: LabelsOf<"rpc_calls_total">["call"], answer: Promise<Answer>): Promise<Answer> {
+  let outcome: LabelsOf<"rpc_calls_total">["outcome"] = "failed";
+  try {
+    const answered = await answer;
+    outcome = "answered";
+    return answered;
+  } finally {
+    countAlong("rpc_calls_total", { call, outcome });
   }
 }
 

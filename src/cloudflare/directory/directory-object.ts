@@ -7,8 +7,9 @@ import { logged } from "../../log.ts";
 import { WakeUp } from "../alarms/wake-up.ts";
 import { ledgerOf } from "../calls/directories.ts";
 import { configOf, type Env } from "../env.ts";
-import type { KeyEntry } from "../key/key-listing.ts";
+import type { KeyEntry, NewListing } from "../key/key-listing.ts";
 import { Gathering } from "./gathering.ts";
+import { LateListings } from "./late-listings.ts";
 import { type CapRequest, type Counted, type Holding, Ledger, type ShardTally, type Verdict } from "./ledger.ts";
 import { type DescribedKeys, ListedKeys, type Range } from "./listed-keys.ts";
 import { type ListedSession, ListedSessions } from "./listed-sessions.ts";
@@ -31,6 +32,8 @@ export interface ShardListing {
 export interface ShardCounts {
   readonly keys: number;
   readonly sessions: Record<Transport, number>;
+  /** Keys that were listed late in the last minute. */
+  readonly late: number;
   /** Sessions that were woken to see whether they are alive. */
   readonly probed: number;
 }
@@ -74,6 +77,9 @@ export class DirectoryObject extends DurableObject<Env> {
   #ledgerLife: string | undefined;
   readonly #turns: Partial<Record<Counted, Promise<unknown>>> = {};
   readonly #wakeUp: WakeUp;
+  readonly #late = new LateListings();
+  /** The next alarm begins a round over all sessions. */
+  #isRoundDue = false;
   /** Places that were given up since all keys were last asked. */
   #roomMade = 0;
   #allUsedAt = Number.NEGATIVE_INFINITY;
@@ -93,7 +99,8 @@ export class DirectoryObject extends DurableObject<Env> {
   }
 
   /** Lists a key that has granted something; `fence` is its last. Whether there is a cap does not matter any more. */
-  async listKey({ key, fence }: KeyEntry): Promise<void> {
+  async listKey({ key, fence, lateMs = 0 }: NewListing): Promise<void> {
+    if (lateMs > 0) this.#late.note();
     this.#keys.add(key, fence);
     await this.#settle("keys");
   }
@@ -167,9 +174,11 @@ export class DirectoryObject extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     this.#wakeUp.clear();
     this.#gathering.finish();
-    if (this.#isTurn) this.#beginRound();
-    await this.#probeNext().catch(logged("sessions_not_probed"));
-    if (this.#isInRound) this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
+    const isUnderWay = await this.#probeNext().catch((error) => {
+      logged("sessions_not_probed")(error);
+      return true;
+    });
+    if (isUnderWay) this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
     else if (this.#sessions.count() > 0) this.#watchSessions();
   }
 
@@ -184,7 +193,7 @@ export class DirectoryObject extends DurableObject<Env> {
     // After a restart, the first report begins a round.
     if (this.#sessions.hasUnseen) this.#beginRound();
     this.#gathering.finish();
-    return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), probed };
+    return { keys: this.#keys.count(), sessions: this.#sessions.countByTransport(), late: this.#late.count(), probed };
   }
 
   /** The current state of at most `max` keys drawn at random. */
@@ -302,24 +311,23 @@ export class DirectoryObject extends DurableObject<Env> {
     return turn;
   }
 
-  get #isInRound(): boolean {
-    return this.ctx.storage.kv.get(ROUND) !== undefined;
-  }
-
-  /** Has the alarm probe all sessions, unless it does already. */
+  /** Has the next alarm begin a round over all sessions, unless one is under way. */
   #beginRound(): void {
-    if (this.#isInRound) return;
-    this.ctx.storage.kv.put(ROUND, "");
+    if (this.#isRoundDue) return;
+    this.#isRoundDue = true;
     this.#wakeUp.by(Date.now() + NEXT_PART_AFTER_MS);
   }
 
-  async #probeNext(): Promise<void> {
+  /** The next part of a round, if one is due or under way. True if more of it is left. Where it got to is stored only then. */
+  async #probeNext(): Promise<boolean> {
     const { kv } = this.ctx.storage;
-    const after = kv.get<string>(ROUND);
-    if (after === undefined) return;
-    const last = await this.#sessions.strikeNext(after, PROBED_BY_ALARM);
-    if (last === undefined) kv.delete(ROUND);
-    else kv.put(ROUND, last);
+    const upTo = kv.get<string>(ROUND);
+    if (upTo === undefined && !this.#isRoundDue && !this.#isTurn) return false;
+    const last = await this.#sessions.strikeNext(upTo ?? "", PROBED_BY_ALARM);
+    this.#isRoundDue = false;
+    if (last !== undefined) kv.put(ROUND, last);
+    else if (upTo !== undefined) kv.delete(ROUND);
+    return last !== undefined;
   }
 
   /** Asking wakes sleeping keys. Once all were asked and none was idle, none can be before `GC_MAX_IDLE_S` is over. */

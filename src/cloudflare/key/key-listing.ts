@@ -1,4 +1,5 @@
 import type { Fence } from "../../core/engine/index.ts";
+import type { LabelsOf } from "../../core/metrics/families.ts";
 
 /** After a failed call, the key is listed again by the first command that comes this much later. */
 const RETRY_MS = 60_000;
@@ -9,9 +10,15 @@ export interface KeyEntry {
   readonly fence: Fence;
 }
 
+/** A key that is to be listed. */
+export interface NewListing extends KeyEntry {
+  /** Since when it should have been. */
+  readonly lateMs?: number;
+}
+
 /** The shard of the directory that lists the key. */
 export interface KeyDirectory {
-  listKey(entry: KeyEntry): Promise<void>;
+  listKey(listing: NewListing): Promise<void>;
   admitKey(entry: KeyEntry): Promise<{ readonly isAdmitted: boolean }>;
   unlistKey(entry: KeyEntry): Promise<void>;
 }
@@ -21,6 +28,8 @@ interface KeyObjectParts {
   readonly name: string;
   directory(): KeyDirectory;
   waitUntil(promise: Promise<unknown>): void;
+  /** What came of a call. */
+  count(result: LabelsOf<"listings_total">["result"]): void;
   /** The directory is out of reach. */
   failed(error: unknown): void;
   now(): number;
@@ -44,6 +53,8 @@ export class KeyListing {
   /** The fence under which the key was admitted, if it has not been listed since. */
   #admitted: Fence | undefined;
   #retryAt = 0;
+  /** When the first of the calls that failed was made, until one succeeds. */
+  #lateSince: number | undefined;
 
   constructor(parts: KeyObjectParts) {
     this.#parts = parts;
@@ -89,13 +100,14 @@ export class KeyListing {
    * directory is out of reach.
    */
   async unlist(fence: Fence): Promise<boolean> {
-    const { name, directory, failed } = this.#parts;
+    const { name, directory, count } = this.#parts;
     this.#set(false);
     try {
       await directory().unlistKey({ key: name, fence });
+      count("unlisted");
       return true;
     } catch (error) {
-      failed(error);
+      this.#failed(error);
       return false;
     }
   }
@@ -113,12 +125,15 @@ export class KeyListing {
   }
 
   async #list(fence: Fence): Promise<void> {
-    const { name, directory, failed, now, wakeBy } = this.#parts;
+    const { name, directory, count, now, wakeBy } = this.#parts;
+    const since = this.#lateSince ?? now();
     try {
-      await directory().listKey({ key: name, fence });
+      await directory().listKey({ key: name, fence, lateMs: now() - since });
       this.#set(true);
+      count("listed");
     } catch (error) {
-      failed(error);
+      this.#lateSince = since;
+      this.#failed(error);
       this.#retryAt = now() + RETRY_MS;
       wakeBy(this.#retryAt);
     } finally {
@@ -127,8 +142,9 @@ export class KeyListing {
   }
 
   async #ask(fence: Fence): Promise<boolean> {
-    const { name, directory } = this.#parts;
+    const { name, directory, count } = this.#parts;
     const { isAdmitted } = await directory().admitKey({ key: name, fence });
+    count(isAdmitted ? "admitted" : "refused");
     if (isAdmitted) {
       this.#set(true);
       this.#admitted = fence;
@@ -136,8 +152,15 @@ export class KeyListing {
     return isAdmitted;
   }
 
+  #failed(error: unknown): void {
+    const { count, failed } = this.#parts;
+    count("failed");
+    failed(error);
+  }
+
   #set(isListed: boolean): void {
     this.#admitted = undefined;
+    this.#lateSince = undefined;
     this.#isListed = isListed;
     this.#parts.record(isListed);
   }

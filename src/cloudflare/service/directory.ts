@@ -1,7 +1,7 @@
 import type { Directory, Gauges, KeyPage, KeyRange } from "../../service.ts";
 import { labelsOf } from "../calls/directories.ts";
 import type { Env } from "../env.ts";
-import { countDirectory, gatherGauges } from "./gauges.ts";
+import { countAnswering, gatherGauges } from "./gauges.ts";
 import { findKeys } from "./key-walk.ts";
 import { membersOf, withLabels } from "./labels.ts";
 
@@ -14,10 +14,11 @@ export class CloudflareDirectory implements Directory {
   }
 
   async page(range: KeyRange): Promise<KeyPage> {
-    const { sessions, asks } = await countDirectory(this.#env);
-    const { keys, ...found } = await findKeys(this.#env, { ...range, asks });
+    const { sessions, asks, late, isAnswering } = await countAnswering(this.#env);
+    const { keys, ...found } = await findKeys(this.#env, { ...range, asks, isAnswering });
     const labels = range.detail ? await labelsOf(this.#env, keys.flatMap(membersOf)) : {};
-    return { sessions, keys: keys.map((key) => withLabels(key, labels)), ...found };
+    const isBehind = late > 0 || !isAnswering.every((answers) => answers);
+    return { sessions, keys: keys.map((key) => withLabels(key, labels)), ...found, isBehind };
   }
 
   gauges(options: { readonly mayEstimate: boolean }): Promise<Gauges> {

@@ -7,6 +7,8 @@ import type { Env } from "../env.ts";
 /** Which keys to look for, and how many of them may be asked, and woken if they sleep. At least 1. */
 interface Walk extends KeyRange {
   readonly asks: number;
+  /** Of all shards, which are asked for their keys. */
+  readonly isAnswering: readonly boolean[];
 }
 
 /** A key that was asked, or one that this process knows: then it has no members to show. */
@@ -22,13 +24,14 @@ const MAX_WIDTH = 2_000;
  */
 export async function findKeys(
   env: Env,
-  { prefix, after, limit, asks, detail, sees }: Walk,
-): Promise<Omit<KeyPage, "sessions">> {
+  { prefix, after, limit, asks, isAnswering, detail, sees }: Walk,
+): Promise<Omit<KeyPage, "sessions" | "isBehind">> {
   const found = { keys: [] as FoundKey[], unreachable: [] as string[], next: after as string | undefined };
+  const shards = allDirectories(env).filter((_, shard) => isAnswering[shard]);
   let asksLeft = asks;
   let from: string | undefined = after;
   for (let width = Math.min(limit + 1, FIRST_WIDTH); from !== undefined; width = Math.min(width * 2, MAX_WIDTH)) {
-    const names = await listKeys(env, { prefix, after: from, limit: width });
+    const names = await listKeys(shards, { prefix, after: from, limit: width });
     from = names.length === width ? names.at(-1) : undefined;
     for (let rest = names.filter(sees); rest.length > 0; ) {
       const step = rest.slice(0, Math.min(limit - found.keys.length, asksLeft));
@@ -46,8 +49,8 @@ export async function findKeys(
 }
 
 /** The first keys of a range. Merging the first keys of all shards is complete up to the last one returned. */
-async function listKeys(env: Env, range: Range): Promise<string[]> {
-  const listings = await Promise.all(allDirectories(env).map((directory) => directory.list(range)));
+async function listKeys(shards: ReturnType<typeof allDirectories>, range: Range): Promise<string[]> {
+  const listings = await Promise.all(shards.map((directory) => directory.list(range)));
   return listings
     .flatMap((listing) => listing.keys)
     .sort(compareBytes)

@@ -21,7 +21,7 @@ export class Reports {
     const asked = nextInOrder();
     this.#queue.add({
       isWanted: () => !session.isOver && session.requests.table.get(id) !== undefined,
-      make: async () => reportFor(await this.#serviceFor(ask, asked), ask, { scope }),
+      make: async () => reportFor(await this.#serviceFor(ask, asked), ask, { scope, address: undefined }),
       made: (outcome) => runner.run(() => session.requests.reported(id, outcome)),
     });
   }

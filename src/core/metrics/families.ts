@@ -33,6 +33,37 @@ const ERROR_WORDS = Object.values(STATUSES)
   .map(({ wire }) => wire)
   .filter(isErrorWord);
 
+const KEY_CALLS = [
+  ...[
+    "acquire",
+    "agreedHold",
+    "cancel",
+    "claim",
+    "collect",
+    "current",
+    "describe",
+    "enqueue",
+    "fenceOfHolder",
+    "giveBack",
+    "leave",
+    "listen",
+  ],
+  ...[
+    "pickUp",
+    "prolong",
+    "prolongAgreed",
+    "refresh",
+    "relay",
+    "release",
+    "remove",
+    "renew",
+    "round",
+    "steal",
+    "wait",
+    "watch",
+  ],
+] as const;
+
 const ofRequest = { method: METHODS, path: PATH, status: HTTP_STATUS } as const;
 const kind = ["lock", "semaphore"] as const;
 
@@ -97,6 +128,17 @@ export const FAMILIES = {
   commits_failed_total: counter("Commits that failed. On Node only.", {}),
   wal_bytes: gauge("Size of the database's log file. On Node only."),
   build_info: { type: "gauge", help: "1, labelled with the version that runs.", labels: { version: VERSION_TEXT } },
+  listings_total: counter("Calls of keys to the directory that lists them, by what came of it. On Cloudflare only.", {
+    result: ["listed", "admitted", "refused", "unlisted", "failed"],
+  }),
+  listing_backlog: gauge(
+    "Keys that were listed late in the last minute: while there are any, others may be missing. On Cloudflare only.",
+  ),
+  key_call_retries_total: counter("Calls to keys that were made again because they failed. On Cloudflare only.", {}),
+  rpc_calls_total: counter("Calls to keys' objects, as their callers see them. On Cloudflare only.", {
+    call: KEY_CALLS,
+    outcome: ["answered", "failed"],
+  }),
 } as const satisfies Record<string, FamilyRule>;
 
 export type FamilyName = keyof typeof FAMILIES;

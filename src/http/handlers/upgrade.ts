@@ -76,7 +76,12 @@ export function isOriginAllowed({ req, var: { config } }: AppContext): boolean {
 }
 
 /** The authenticated principal; undefined if the upgrade carries no credential, so that the first command must. */
-export async function principalOf({ req, var: { config } }: AppContext): Promise<Principal | "rejected" | undefined> {
+export async function principalOf({
+  req,
+  env,
+  var: { config },
+}: AppContext): Promise<Principal | "rejected" | undefined> {
+  if (env.principal) return env.principal;
   const authorization = req.header("Authorization");
   if (authorization !== undefined) return (await authenticate(config, authorization)) ?? "rejected";
   // Browsers cannot set the header. The token itself is never taken from a URL: URLs end up in logs.

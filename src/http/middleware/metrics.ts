@@ -28,10 +28,11 @@ export async function renderMetrics(
   { directory, meter }: Pick<Service, "directory" | "meter">,
   { isDraining, estimates }: { readonly isDraining: boolean; readonly estimates: boolean },
 ): Promise<string> {
-  const [{ sums, startedAt }, { sessions, keys, keysSampled, isEstimate, byState, logBytes }] = await Promise.all([
+  const [{ sums, startedAt }, figures] = await Promise.all([
     meter.read(),
     directory.gauges({ mayEstimate: estimates }),
   ]);
+  const { sessions, keys, listingBacklog, keysSampled, isEstimate, byState, logBytes } = figures;
   const named = (figure: number | undefined) => (figure !== undefined && isEstimate ? { estimate: figure } : figure);
   return renderExposition(sums, {
     ready: isDraining ? 0 : 1,
@@ -50,6 +51,7 @@ export async function renderMetrics(
     keys_unreachable: named(byState?.keysUnreachable),
     wal_bytes: logBytes,
     build_info: { version: VERSION },
+    listing_backlog: listingBacklog,
   });
 }
 

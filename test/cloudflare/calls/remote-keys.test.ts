@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import type { KeyObjectCommand } from "../../../src/cloudflare/calls/key-calls.ts";
 import { RemoteKeys } from "../../../src/cloudflare/calls/remote-keys.ts";
 import type { Env } from "../../../src/cloudflare/env.ts";
-import { askKey, command, fresh, grantedToken, keyStub } from "../support.ts";
+import { askKey, command, fresh, grantedToken, keyStub, service } from "../support.ts";
 
 /** What happens to a call: it never arrives, or it is carried out and its answer is lost. */
 type Mishap = "lost" | "unanswered";
@@ -133,6 +133,24 @@ describe("calls of one session to one key", () => {
     await expect(acquiring).rejects.toThrow("Network connection lost.");
     expect(await looking).toEqual({ status: "free" });
     expect(network.arrived).toEqual(["fenceOfHolder"]);
+  });
+
+  it("are counted by what came of them, and so are those that are made again", async () => {
+    const name = fresh("key");
+    const sums = async () => (await service().meter.read()).sums;
+    const before = await sums();
+    const { keys } = failing({ prolong: ["lost", "lost", "lost", "lost"], watch: ["lost"] });
+    const command = { type: "prolong", token: "", session: "", leaseMs: 1_000 } as const;
+    await expect(keys.command(name, command, () => false)).rejects.toThrow("Network connection lost.");
+    const retriesOf = (now: typeof before) => (now.key_call_retries_total ?? 0) - (before.key_call_retries_total ?? 0);
+    expect(retriesOf(await sums())).toBe(0);
+    await expect(keys.command(name, command, always)).rejects.toThrow("Network connection lost.");
+    await keys.command(name, { type: "watch", session: "" }, always);
+    const after = await sums();
+    const since = (series: string) => (after[series] ?? 0) - (before[series] ?? 0);
+    expect(retriesOf(after)).toBe(3);
+    expect(since("rpc_calls_total|prolong|failed")).toBe(2);
+    expect(since("rpc_calls_total|watch|answered")).toBe(1);
   });
 
   it("in trouble do not hold up calls to other keys", async () => {

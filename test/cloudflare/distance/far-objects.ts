@@ -8,6 +8,7 @@
  */
 import { env, exports } from "cloudflare:workers";
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { KeyObjectCommand } from "../../../src/cloudflare/calls/key-calls.ts";
 import worker, * as service from "../../../src/cloudflare/index.ts";
 import { Counting } from "../cost/counting.ts";
 import type { Client } from "../support.ts";
@@ -232,7 +233,8 @@ export class FarObjects {
           if (!flight)
             return far.#event.run(far.#event.getStore() ?? { kind, path: [] }, () => original.apply(this, args));
           if (name !== "fetch") args.pop();
-          const what = `${kind} ${name}`;
+          // What is asked of a key is in its command.
+          const what = `${kind} ${name === "command" ? (args[0] as KeyObjectCommand).type : name}`;
           flight.what = what;
           far.calls.push(what);
           const event: Event = { kind, path: [...flight.path, { what, way: "there" }] };
@@ -314,13 +316,13 @@ export class FarObjects {
     const far = this;
     this.#patch(worker, "fetch", (original) => {
       return function (...args) {
-        return far.#runWorker("reply", [], () => original.apply(this, args));
+        return far.#runWorker("reply", () => original.apply(this, args));
       };
     });
     for (const name of ["acquire", "renew", "release"])
       this.#patch(service.Locks.prototype, name, (original) => {
         return function (...args) {
-          return far.#runWorker("result", [], () => original.apply(this, args));
+          return far.#runWorker("result", () => original.apply(this, args));
         };
       });
     // What a Worker asks itself takes no time, and nobody else sees that it is on its way.
@@ -354,8 +356,8 @@ export class FarObjects {
     });
   }
 
-  #runWorker(what: "reply" | "result", path: Path, handle: () => unknown): unknown {
-    const event: Event = { kind: "Worker", path };
+  #runWorker(what: "reply" | "result", handle: () => unknown): unknown {
+    const event: Event = { kind: "Worker", path: [] };
     this.#begun += 1;
     return this.#event.run(event, () =>
       this.#counting.inWorker(async () => {

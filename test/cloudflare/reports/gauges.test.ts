@@ -34,6 +34,7 @@ describe("the gauges", () => {
     expect(await service().directory.gauges({ mayEstimate: true })).toEqual({
       sessions: { tcp: 0, ws: 0, http: 0 },
       keys: 0,
+      listingBacklog: 0,
       keysSampled: 0,
       isEstimate: false,
       byState: NONE,
@@ -62,6 +63,7 @@ describe("the gauges", () => {
     expect(await service().directory.gauges({ mayEstimate: true })).toEqual({
       sessions: { tcp: 0, ws: 1, http: 1 },
       keys: 4,
+      listingBacklog: 0,
       keysSampled: 4,
       isEstimate: false,
       byState: { ...NONE, keysHeld: 3, locksHeld: 2, lockWaiters: 3, semaphoreHolders: 2, semaphoreWaiters: 2 },

@@ -1,14 +1,28 @@
-import { reset } from "cloudflare:test";
+import { reset, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { directoryOfSession } from "../../../src/cloudflare/calls/directories.ts";
+import { directoryOfKey, directoryOfSession } from "../../../src/cloudflare/calls/directories.ts";
+import { DirectoryObject } from "../../../src/cloudflare/directory/directory-object.ts";
 import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { httpSessionName, newSessionId, ownerIdOf } from "../../../src/core/session-names.ts";
 import { gatherKey, gatherStats } from "../../../src/reports/stats.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
-import { askKey, Client, command, grantedToken, keyStub, service, storedIn, tokenOf, WAIT } from "../support.ts";
+import { replaceNext } from "../spies.ts";
+import {
+  askKey,
+  Client,
+  command,
+  grantedToken,
+  keyStub,
+  listed,
+  service,
+  storedIn,
+  tokenOf,
+  until,
+  WAIT,
+} from "../support.ts";
 
 const ADDRESS = "192.0.2.1";
 
@@ -92,6 +106,56 @@ describe("a page", () => {
       idle_semaphores: [{ key: "d" }],
     });
     expect("next_cursor" in last || "truncated" in last).toBe(false);
+  });
+});
+
+describe("a document that is behind", () => {
+  it("says so while a part of the directory does not answer, and shows what the others list", async () => {
+    const keys = Array.from({ length: 30 }, (_, index) => `key-${index}`);
+    for (const key of keys) await askKey(keyStub(key), { type: "acquire", command: command() });
+    await listed(...keys);
+    const lost = directoryOfKey(env, "key-0");
+    const { census } = DirectoryObject.prototype;
+    expectLog("directory_unreachable", { error: "Error: unreachable" });
+    vi.spyOn(DirectoryObject.prototype, "census").mockImplementation(async function (this: DirectoryObject) {
+      if ((this as unknown as { ctx: DurableObjectState }).ctx.id.equals(lost.id)) throw new Error("unreachable");
+      return census.call(this);
+    });
+    const partial = await gatherStats(service(), { limit: 5 });
+    expect(partial.behind).toBe(true);
+    expect(Object.keys(partial).slice(-2)).toEqual(["behind", "next_cursor"]);
+    const all = await gatherStats(service());
+    const shown = all.locks.map(({ key }) => key);
+    expect(shown.toSorted()).toEqual(keys.filter((key) => !directoryOfKey(env, key).id.equals(lost.id)).toSorted());
+    vi.mocked(DirectoryObject.prototype.census).mockRestore();
+    const whole = await gatherStats(service());
+    expect([whole.locks.length, "behind" in whole]).toEqual([30, false]);
+  });
+
+  it("is refused if no part of the directory answers", async () => {
+    expectLog("directory_unreachable", { error: "Error: unreachable" });
+    vi.spyOn(DirectoryObject.prototype, "census").mockRejectedValue(new Error("unreachable"));
+    await expect(gatherStats(service())).rejects.toThrow("no part of the directory answers");
+  });
+
+  it("says so while keys are listed that should have been earlier", async () => {
+    expectLog("directory_unreachable", { error: "Error: unreachable" });
+    replaceNext(DirectoryObject.prototype, "listKey", "late", async () => {
+      throw new Error("unreachable");
+    });
+    const token = grantedToken(
+      await askKey(keyStub("late"), { type: "acquire", command: command({ leaseSeconds: 600 }) }),
+    );
+    await until(async () => {
+      const alarm = await runInDurableObject(keyStub("late"), (_, { storage }) => storage.getAlarm());
+      return alarm !== null && alarm <= Date.now() + 60_000;
+    });
+    pass(60_000);
+    await askKey(keyStub("late"), { type: "renew", token, leaseSeconds: 600 });
+    await listed("late");
+    expect((await gatherStats(service())).behind).toBe(true);
+    pass(60_000);
+    expect("behind" in (await gatherStats(service()))).toBe(false);
   });
 });
 

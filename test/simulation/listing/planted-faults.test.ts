@@ -30,8 +30,8 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a key that is used while it is unlisted believes that it is listed",
     file: "key-listing.ts",
-    code: "    const { name, directory, failed } = this.#parts;\n    this.#set(false);",
-    planted: "    const { name, directory, failed } = this.#parts;",
+    code: "    const { name, directory, count } = this.#parts;\n    this.#set(false);",
+    planted: "    const { name, directory, count } = this.#parts;",
   },
   {
     what: "a key whose rows may say too much believes that it is listed",
@@ -54,7 +54,7 @@ const FAULTS: readonly Fault[] = [
   {
     what: "a listing that failed counts as made",
     file: "key-listing.ts",
-    code: "      failed(error);\n      this.#retryAt",
+    code: "      this.#failed(error);\n      this.#retryAt",
     planted: "      this.#set(true);\n      this.#retryAt",
   },
 ];

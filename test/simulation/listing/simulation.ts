@@ -281,6 +281,7 @@ class World implements KeyDirectory {
       name: KEY,
       directory: () => this,
       waitUntil: () => {},
+      count: () => {},
       failed: () => {},
       now: () => this.#now,
       wakeBy,

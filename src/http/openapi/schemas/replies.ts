@@ -112,6 +112,9 @@ export const statsReply = z
       .optional()
       .openapi({ description: "Keys that exist but cannot be read, the first hundred. Absent if there are none." }),
     unreachable_count: count().optional().openapi({ description: "How many keys cannot be read." }),
+    behind: z.literal(true).optional().openapi({
+      description: "Some sessions and keys may be missing: a part of the service has not told of them yet.",
+    }),
     next_cursor: z.string().optional().openapi({ description: "There are more keys: ask again with this cursor." }),
     truncated: z
       .literal(true)
