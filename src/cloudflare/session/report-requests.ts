@@ -28,9 +28,10 @@ export class Reports {
 
   async #serviceFor({ type }: ReportRequest, asked: SequenceNumber): Promise<CloudflareService> {
     const { env, ctx, listing } = this.#parts;
-    if (type !== "query") await listing.joined;
-    if (type === "stats") this.#joinedBy ??= nextInOrder();
-    const since = type === "stats" ? Math.max(asked, this.#joinedBy ?? asked) : asked;
-    return new CloudflareService(env, (work) => ctx.waitUntil(work), since);
+    const serviceSince = (since: SequenceNumber) => new CloudflareService(env, (work) => ctx.waitUntil(work), since);
+    if (type === "query") return serviceSince(asked);
+    await listing.joined;
+    this.#joinedBy ??= nextInOrder();
+    return serviceSince(Math.max(asked, this.#joinedBy));
   }
 }
