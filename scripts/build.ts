@@ -1,5 +1,5 @@
 /**
- * Bundles the command, with the service and its console, into `dist/`, the client and the lock-file library with their types into
+ * Bundles the command, with the service and its console, and the modules for Workers into `dist/`, the client and the lock-file library with their types into
  * `packages/client/dist/`. Silent when all is well; one line per problem when not.
  */
 import { execFile } from "node:child_process";
@@ -55,6 +55,21 @@ const fileCommand: BuildOptions = {
   platform: "node",
 };
 
+/** For Workers of others, which bundle it again. */
+const workers: BuildOptions = {
+  ...common,
+  entryPoints: { "durable-object": "src/cloudflare/lock-key/index.ts", worker: "src/cloudflare/worker.ts" },
+  outdir: "dist",
+  platform: "neutral",
+  mainFields: ["module", "main"],
+  conditions: ["workerd", "worker", "browser"],
+  external: ["cloudflare:*", "node:*"],
+  jsx: "automatic",
+  // Names stay as they are, for stack traces and the names of classes.
+  minifySyntax: true,
+  minifyWhitespace: true,
+};
+
 const client: BuildOptions = {
   ...common,
   entryPoints: { client: "src/client/index.ts" },
@@ -99,6 +114,7 @@ function messagesOf(reason: unknown): string[] {
 
 // The service contains the console.
 const commanded = buildConsole()
+  .then(() => build(workers))
   .then(() => build(command))
   .then(({ metafile }) => removeOldChunks(Object.keys(metafile?.outputs ?? {})));
 const declared = declare("tsconfig.client.json").then(() => declare("tsconfig.lockfile.json"));

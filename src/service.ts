@@ -5,6 +5,7 @@
  * A promise resolves only when everything it tells is durable, reads included. A rejection means that nothing was told,
  * and that whatever was granted is being withdrawn: callers answer 503.
  */
+import type { Principal } from "./core/auth/principal.ts";
 import type { ConfigResult } from "./core/config/config.ts";
 import type {
   ClaimCommand,
@@ -36,6 +37,10 @@ export interface Bindings {
   readonly service: Service;
   /** The address of the connection, if the host knows it. A configured header comes first. */
   readonly address: string | undefined;
+  /** The beginning of all paths, `/locks` for example, if the service is part of a site. */
+  readonly mount?: string;
+  /** Who the caller is, if the host knows: then nothing has to be shown, and no rate is limited. */
+  readonly principal?: Principal;
 }
 
 export interface Service {

@@ -92,6 +92,10 @@ ${table(["", "rows written", "requests", "active time", "Worker requests", "rows
   The client library sends a heartbeat every 2.5 seconds. The platform answers it without waking anything; if it charges
   these as messages, they are ${dollars(beats)} for a million hours of an open connection.
 - A **connection** costs the upgrade, its place in the directory, and leaving it.
+- **With the client library**: it asks to resume its session and to be told of locks that others take from it, and it has a label. A
+  session that may be resumed writes down the keys that it uses, and who may resume it.
+- **300 ms away**: the directory and the metrics. No client waits for them. But the object that reports to them is active until they have
+  answered, and that time is charged.
 - A **service binding** ([workers.md](workers.md)) has neither connection nor session. Calls between Workers are not charged.
 
 ## Prices

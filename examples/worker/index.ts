@@ -3,7 +3,7 @@
  * undoing each other's change; the fence, which the ledger checks, keeps out a request that has lost the lock and does not
  * know it.
  */
-import type { LocksBinding } from "../../src/cloudflare/locks/binding.ts";
+import type { LocksBinding } from "holdfast/worker";
 import type { Ledger } from "../fencing/durable-object.ts";
 
 export { Ledger } from "../fencing/durable-object.ts";

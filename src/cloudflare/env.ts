@@ -35,11 +35,18 @@ export interface Env {
   readonly RATE_LIMIT_GUARD?: RateLimit;
 }
 
-let known: { readonly env: Env; readonly result: ConfigResult } | undefined;
+/**
+ * What a key's object and its callers get by with: only some of the objects may be bound. What an absent one serves is
+ * switched off.
+ */
+export type PartialEnv = Partial<Env>;
+
+const known = new WeakMap<PartialEnv, ConfigResult>();
 
 /** The configuration, read once. Invalid variables are logged then, by name and rule, never by value. */
-export function readConfigOf(env: Env): ConfigResult {
-  if (known?.env === env) return known.result;
+export function readConfigOf(env: PartialEnv): ConfigResult {
+  const before = known.get(env);
+  if (before) return before;
   const result = readConfig(env as unknown as Record<string, unknown>);
   if (!result.ok) {
     const variables = result.bad.map(({ name, rule }) => `${name} ${rule}`).join("; ");
@@ -47,12 +54,12 @@ export function readConfigOf(env: Env): ConfigResult {
   }
   const ignored = [...WITHOUT_COUNTERPART, ...OF_LISTENERS].filter((name) => name in env);
   if (ignored.length > 0) log("warn", "variables_ignored", { variables: ignored.join(" ") });
-  known = { env, result };
+  known.set(env, result);
   return result;
 }
 
 /** The configuration of an object. While a variable is invalid, the Worker lets no request reach an object. */
-export function configOf(env: Env): Config {
+export function configOf(env: PartialEnv): Config {
   const result = readConfigOf(env);
   if (!result.ok) throw new Error(`invalid configuration variable ${result.bad[0].name}`);
   return result.config;

@@ -73,7 +73,11 @@ for (const { honoPath } of ROUTES) {
   app.all(honoPath, (context) => methodNotAllowed(context, allow));
 }
 app.notFound((context) => {
-  const reply = fail(context, "not_found", `there is nothing at ${echoed(context.req.path)}; /docs lists all routes`);
+  const reply = fail(
+    context,
+    "not_found",
+    `there is nothing at ${echoed(context.req.path)}; ${context.env.mount ?? ""}/docs lists all routes`,
+  );
   // For the client only: a path may hold a key, and the log names none.
   context.set("detail", undefined);
   return reply;

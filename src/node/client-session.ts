@@ -1,11 +1,12 @@
 import { authenticateSecret } from "../core/auth/principal.ts";
 import { ReceiveWindow } from "../core/protocols/carrier/window.ts";
+import type { Outcome } from "../core/protocols/statuses.ts";
 import type { Effect, Notice, Want } from "../core/session/effects.ts";
 import { SocketSession } from "../core/session/socket-session.ts";
 import { CLOSE } from "../core/session/wire/protocol.ts";
 import { ownerIdOf } from "../core/session-names.ts";
+import { ReportQueue } from "../reports/report-queue.ts";
 import type { ClientEntry } from "../service.ts";
-import { ClientReports } from "./client-reports.ts";
 import type { Carrier, Connection } from "./clients.ts";
 import type { Input } from "./input.ts";
 import { Session, type SessionStart } from "./session.ts";
@@ -19,7 +20,8 @@ const MAX_BACKLOG_BYTES = 16_384;
 /** The session of one client on a socket. */
 export class ClientSession extends Session {
   protected readonly machine: SocketSession;
-  readonly #reports: ClientReports;
+  readonly #reports: ReportQueue;
+  readonly #address: string;
   #carrier: Carrier | undefined;
   #input: Input | undefined;
   #arrival: ClientEntry | undefined;
@@ -35,7 +37,8 @@ export class ClientSession extends Session {
   constructor(host: SessionHost, start: SessionStart) {
     super(host, start);
     this.machine = new SocketSession(host.originOf(start.name, this.records));
-    this.#reports = new ClientReports(host, start.address);
+    this.#reports = new ReportQueue((ms, callback) => host.after(ms, callback));
+    this.#address = start.address;
   }
 
   /** A client is connecting. */
@@ -168,11 +171,7 @@ export class ClientSession extends Session {
         void this.#authenticate(effect.secret);
         break;
       case "report":
-        this.#reports.make(effect, {
-          isWanted: () =>
-            !this.isDropped && !this.machine.isOver && this.machine.requests.table.get(effect.id) !== undefined,
-          reported: (outcome) => this.run(() => this.machine.requests.reported(effect.id, outcome)),
-        });
+        this.#report(effect);
         break;
       case "count":
         this.host.count(effect.happening, this.transport);
@@ -244,6 +243,16 @@ export class ClientSession extends Session {
     this.#carrier = undefined;
     if (machine.survives(code, machine.conversation?.isKnown ?? true)) this.run(() => machine.detach());
     else this.run(() => machine.end());
+  }
+
+  #report({ id, ask, scope }: Extract<Effect, { readonly type: "report" }>): void {
+    const { host, machine } = this;
+    const isWanted = () => !this.isDropped && !machine.isOver && machine.requests.table.get(id) !== undefined;
+    const reported = (outcome: Outcome) => {
+      if (isWanted()) this.run(() => machine.requests.reported(id, outcome));
+    };
+    const made = (outcome: Outcome) => host.batch.enter(() => reported(outcome));
+    this.#reports.add({ isWanted, make: () => host.report(ask, { scope, address: this.#address }), made });
   }
 
   /** The answer concerns the client that asked, not one that has taken its place since. */

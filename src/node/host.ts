@@ -1,7 +1,7 @@
 import type { Config } from "../core/config/config.ts";
 import { type CommandContext, FenceExhaustedError, type KeyEvent, type NoticeEvent } from "../core/engine/index.ts";
 import { KeyMeter } from "../core/key/meter.ts";
-import { countAnswer } from "../core/metrics/count-answer.ts";
+import { countHappening } from "../core/metrics/count.ts";
 import { versionName } from "../core/protocols/godistlock/relay.ts";
 import type { SessionConfig, SessionOrigin } from "../core/session/context.ts";
 import type { Happening, ReportRequest, SessionRecords } from "../core/session/effects.ts";
@@ -9,11 +9,11 @@ import type { KeyCall, KeyOutcome } from "../core/session/key-calls.ts";
 import type { Transport } from "../core/session-counts.ts";
 import { sessionlessProtocolOf } from "../core/session-names.ts";
 import type { Log } from "../log.ts";
+import type { ReportAsker } from "../reports/report-queue.ts";
 import type { MeterReading } from "../service.ts";
 import { VERSION } from "../version.ts";
 import { Batch } from "./batch.ts";
 import { Claims } from "./claims.ts";
-import type { ReportAsker } from "./client-reports.ts";
 import { KeyNames } from "./directory.ts";
 import { Histories } from "./histories.ts";
 import { Inputs } from "./input.ts";
@@ -260,12 +260,7 @@ export class NodeHost implements SessionHost {
   }
 
   count(happening: Happening, transport: Transport): void {
-    this.batch.afterwards(() => {
-      if (happening.type === "answered") countAnswer(this.metrics, happening.status);
-      else if (happening.type === "protocol_error")
-        this.metrics.count("protocol_errors_total", { code: String(happening.code) });
-      else this.metrics.count("auth_failures_total", { transport });
-    });
+    this.batch.afterwards(() => countHappening(this.metrics, happening, transport));
   }
 
   /** The size of the log that commits go to; undefined if there is none. */
@@ -295,17 +290,21 @@ export class NodeHost implements SessionHost {
   /** Stores the sums on their own, so that no batch fails because of them. Not in a batch. */
   #storeMetrics(): void {
     const { metrics } = this;
-    if (!this.#isWell) metrics.storeLater();
-    else {
-      metrics.storeNow();
-      // Otherwise they are part of the next commit.
-      if (this.#isClean && metrics.hasChanges && this.#commitAlone((rows) => metrics.write(rows))) metrics.committed();
+    // They are about to be reported, once the batch has stored them.
+    if (metrics.hasChanges) return;
+    if (!this.#isWell) {
+      metrics.storeLater();
+      return;
     }
+    const isClean = this.#isClean;
+    metrics.storeNow();
+    // Otherwise they are part of the next commit.
+    if (isClean && metrics.hasChanges && this.#commitAlone((rows) => metrics.write(rows))) metrics.committed();
   }
 
   /** Whether the batch has changed nothing so far. */
   get #isClean(): boolean {
-    return !this.keys.hasChanges && !this.sessions.hasChanges;
+    return !this.keys.hasChanges && !this.sessions.hasChanges && !this.metrics.hasChanges;
   }
 
   /** One commit beside the batches. If it fails, false, and nothing else is stored until one works. */

@@ -2,8 +2,8 @@
 import { readConfig } from "../core/config/config.ts";
 import { app } from "../http/app.ts";
 import { createLog } from "../log.ts";
+import { reportFor } from "../reports/report-queue.ts";
 import type { Bindings, Service } from "../service.ts";
-import { reportFor } from "./client-reports.ts";
 import { joinGroup } from "./group/group.ts";
 import { NodeHost } from "./host.ts";
 import type { Address } from "./listeners/addresses.ts";

@@ -4,8 +4,8 @@ import type { Happening, ReportRequest, SessionRecords } from "../core/session/e
 import type { KeyCall, KeyOutcome } from "../core/session/key-calls.ts";
 import type { Transport } from "../core/session-counts.ts";
 import type { Log } from "../log.ts";
+import type { ReportAsker } from "../reports/report-queue.ts";
 import type { Batch } from "./batch.ts";
-import type { ReportAsker } from "./client-reports.ts";
 import type { Inputs } from "./input.ts";
 import type { Session } from "./session.ts";
 

@@ -271,9 +271,7 @@ describe("who the client is", () => {
 
   test("is read before TLS begins, and TLS clients may half-close", async () => {
     const service = await startService();
-    const [certPath, keyPath] = [fixture("cert.pem"), fixture("key.pem")];
-    const tls = { certPath, keyPath, cert: readFileSync(certPath), key: readFileSync(keyPath) };
-    const bridge = await startTestBridge(service.url, { tls, secret: "s", expectsProxyHeader: true });
+    const bridge = await startTestBridge(service.url, { tls: keyPair(), secret: "s", expectsProxyHeader: true });
     const raw = await TcpClient.open(bridge.port);
     raw.socket.removeAllListeners("data");
     raw.socket.write("PROXY TCP6 2001:db8::42 2001:db8::1 56100 6388\r\n");
@@ -288,6 +286,30 @@ describe("who the client is", () => {
     session.ws.close(1000);
     await eventually("the end", () => client.hasEnded);
     expect(client.text).toBe("ok\n");
+  });
+});
+
+describe("TLS", () => {
+  test("a client that has not completed its handshake has no WebSocket", async () => {
+    const service = await startService();
+    const bridge = await startTestBridge(service.url, { tls: keyPair() });
+    const silent = await TcpClient.open(bridge.port);
+    const client = new TcpClient(connectTls({ port: bridge.port, host: "127.0.0.1", rejectUnauthorized: false }));
+    client.socket.write("ping\n_\n_\n");
+    const session = await service.session();
+    await eventually("the input", () => session.input.toString() === "ping\n_\n_\n");
+    expect(service.sessions).toHaveLength(1);
+    expect(silent.isClosed).toBe(false);
+  });
+
+  test("a client that hangs up before has none either, and the log says so", async () => {
+    const service = await startService();
+    const bridge = await startTestBridge(service.url, { tls: keyPair() });
+    const client = await TcpClient.open(bridge.port);
+    client.socket.write("ping\n_\n_\n", () => client.socket.destroy());
+    await eventually("a line", () => bridge.log.length > 0);
+    expect(bridge.log).toEqual(["no TLS handshake from 127.0.0.1: closed"]);
+    expect(service.sessions).toHaveLength(0);
   });
 });
 
@@ -325,3 +347,8 @@ describe("holdfast bridge", () => {
     });
   });
 });
+
+function keyPair() {
+  const [certPath, keyPath] = [fixture("cert.pem"), fixture("key.pem")];
+  return { certPath, keyPath, cert: readFileSync(certPath), key: readFileSync(keyPath) };
+}

@@ -44,11 +44,16 @@ interface Answer {
   readonly isRange?: boolean;
 }
 
+/** How a Worker may get at locks. Two callers use each way. */
+const WAYS = ["a service binding", "locks() with a service binding", "locks() with LockKey"] as const;
+type Way = (typeof WAYS)[number];
 type CallerName = "one" | "two" | "orders" | "reader" | "typo" | "legacy";
 
 const folder = storageFolder();
 const script = join(folder, "caller.js");
 let service: TestWorker;
+
+const COUNTER = { service: "one", entrypoint: "Counter" };
 
 function caller(name: CallerName, props?: object, compatibilityFlags: readonly string[] = []): Neighbour {
   const LOCKS = { service: "main", entrypoint: "Locks", props };
@@ -57,9 +62,43 @@ function caller(name: CallerName, props?: object, compatibilityFlags: readonly s
     script,
     compatibilityFlags,
     objects: [],
-    services: { LOCKS, COUNTER: { service: "one", entrypoint: "Counter" } },
+    variables: { IS_PLAIN: "yes" },
+    services: { LOCKS, COUNTER },
   };
 }
+
+const wrapped = (name: string): Neighbour => ({
+  name,
+  script,
+  compatibilityFlags: [],
+  objects: [],
+  services: { LOCKS: { service: "main", entrypoint: "Locks" }, COUNTER },
+});
+
+/** The variables are the caller's own: what the service would make of them is not asked. */
+const withOwnKeys = (name: string, script_name?: string): Neighbour => ({
+  name,
+  script,
+  compatibilityFlags: [],
+  objects: [{ name: "LOCK_KEY", class_name: "LockKey", ...(script_name !== undefined && { script_name }) }],
+  variables: { DEBUG: "of my own", MAX_LOCKS: "none", AUTH_TOKEN: "" },
+  services: { COUNTER },
+});
+
+/** Callers whose `wrangler.toml` is wrong. */
+const MISTAKEN: readonly Neighbour[] = [
+  { ...withOwnKeys("unbound"), objects: [] },
+  { ...withOwnKeys("another class"), objects: [{ name: "LOCK_KEY", class_name: "Other" }] },
+  { ...withOwnKeys("no migration"), objects: [{ name: "LOCK_KEY", class_name: "LockKey", has_no_sql: true }] },
+  { ...withOwnKeys("another entrypoint"), objects: [], services: { COUNTER, LOCKS: COUNTER } },
+];
+
+/** The names of the callers, by way. */
+const CALLERS: Readonly<Record<Way, Readonly<Record<"one" | "two", string>>>> = {
+  "a service binding": { one: "one", two: "two" },
+  "locks() with a service binding": { one: "wrapped", two: "wrapped too" },
+  "locks() with LockKey": { one: "own", two: "own too" },
+};
 
 const start = (variables: Readonly<Record<string, string>> = {}) =>
   startWorker({
@@ -71,6 +110,11 @@ const start = (variables: Readonly<Record<string, string>> = {}) =>
       caller("reader", { readOnly: true }),
       caller("typo", { readonly: true }),
       caller("legacy", undefined, ["legacy_error_serialization"]),
+      wrapped("wrapped"),
+      wrapped("wrapped too"),
+      withOwnKeys("own"),
+      withOwnKeys("own too", "own"),
+      ...MISTAKEN,
     ],
   });
 
@@ -87,23 +131,48 @@ afterAll(async () => {
 let keys = 0;
 const newKey = () => `binding-${++keys}`;
 
-function send(name: CallerName, path: string, asked: object, to = service): HttpExchange {
-  const exchange = startRequest(
-    to.portOf(name),
-    { method: "POST", path, body: JSON.stringify(asked) },
-    REPLY_WITHIN_MS,
-  );
-  // Some are reset on purpose.
-  exchange.reply.catch(() => {});
-  return exchange;
+/** The callers of one way, and what the tests have them do. */
+function callersOf(way: Way) {
+  const send = (name: CallerName, path: string, asked: object, to = service): HttpExchange => {
+    const known: Readonly<Record<string, string>> = CALLERS[way];
+    const exchange = startRequest(
+      to.portOf(known[name] ?? name),
+      { method: "POST", path, body: JSON.stringify(asked) },
+      REPLY_WITHIN_MS,
+    );
+    // Some are reset on purpose.
+    exchange.reply.catch(() => {});
+    return exchange;
+  };
+  const ask = (name: CallerName, call: string, args: readonly unknown[], to = service) =>
+    answerOf(send(name, "/call", { call, args }, to));
+  const acquire = (key: string, options: object = {}, name: CallerName = "one") =>
+    resultOf(ask(name, "acquire", [key, options])) as Promise<Acquired | null>;
+  const release = (key: string, token: string, name: CallerName = "one") =>
+    resultOf(ask(name, "release", [key, token]));
+  const describeKey = (key: string) => resultOf(ask("one", "describe", [key])) as Promise<Described | null>;
+  const held = async (key: string, options: object = {}, name: CallerName = "one"): Promise<Acquired> => {
+    const acquired = await acquire(key, { timeout: 0, lease: LONG_MS, ...options }, name);
+    if (!acquired) throw new Error(`${key} is not free`);
+    return acquired;
+  };
+  const until = (what: string, key: string, isSo: (described: Described | null) => boolean, withinMs = DEADLINE_MS) =>
+    poll(what, withinMs, async () => (isSo(await describeKey(key)) ? true : undefined));
+  const waiters = (key: string, count: number) =>
+    until(`${count} waiters of ${key}`, key, (described) => described?.waiters === count);
+  /** The fences of all grants of a key. */
+  const grantsOf = async (key: string): Promise<readonly string[]> => {
+    if (way === "locks() with LockKey") return (await resultOf(answerOf(send("one", "/history", { key })))) as string[];
+    const reply = await fetch(`http://127.0.0.1:${service.httpPort}/v1/keys/${key}?history=true`);
+    const { history } = (await reply.json()) as { history: { grants: { fence: string }[] } };
+    return history.grants.map((grant) => grant.fence);
+  };
+  return { send, ask, acquire, release, describeKey, held, until, waiters, grantsOf };
 }
 
 async function answerOf({ reply }: HttpExchange): Promise<Answer> {
   return JSON.parse((await reply).body) as Answer;
 }
-
-const ask = (name: CallerName, call: string, args: readonly unknown[], to = service) =>
-  answerOf(send(name, "/call", { call, args }, to));
 
 async function resultOf(answering: Promise<Answer>): Promise<unknown> {
   const { result, message } = await answering;
@@ -111,181 +180,363 @@ async function resultOf(answering: Promise<Answer>): Promise<unknown> {
   return result;
 }
 
-const acquire = (key: string, options: object = {}, name: CallerName = "one") =>
-  resultOf(ask(name, "acquire", [key, options])) as Promise<Acquired | null>;
-const release = (key: string, token: string, name: CallerName = "one") => resultOf(ask(name, "release", [key, token]));
-const describeKey = (key: string) => resultOf(ask("one", "describe", [key])) as Promise<Described | null>;
+describe.each(WAYS)("over %s,", (way) => {
+  const { send, ask, acquire, release, describeKey, held, until, waiters, grantsOf } = callersOf(way);
 
-async function held(key: string, options: object = {}, name: CallerName = "one"): Promise<Acquired> {
-  const acquired = await acquire(key, { timeout: 0, lease: LONG_MS, ...options }, name);
-  if (!acquired) throw new Error(`${key} is not free`);
-  return acquired;
-}
-
-const until = (what: string, key: string, isSo: (described: Described | null) => boolean) =>
-  poll(what, DEADLINE_MS, async () => (isSo(await describeKey(key)) ? true : undefined));
-
-const waiters = (key: string, count: number) =>
-  until(`${count} waiters of ${key}`, key, (described) => described?.waiters === count);
-
-describe("two Workers that contend for a key [W1]", () => {
-  it("are granted it one at a time, in the order in which they asked, with rising fences", async () => {
-    const key = newKey();
-    const first = await held(key);
-    const order: string[] = [];
-    const fences = [first.fence];
-    const waiting = (["two", "one", "two"] as const).map(async (name, index) => {
-      // Each asks once the one before it is in the queue.
-      await waiters(key, index);
-      const acquired = await acquire(key, { timeout: 50_000, lease: LONG_MS, label: `${name} ${index}` }, name);
-      order.push(`${name} ${index}`);
-      fences.push(acquired?.fence ?? "");
-      const described = await describeKey(key);
-      expect(described?.held_by.map(({ label }) => label)).toEqual([`${name} ${index}`]);
-      expect(await release(key, acquired?.token ?? "", name)).toBe(true);
-    });
-    await waiters(key, 3);
-    expect(await release(key, first.token)).toBe(true);
-    await Promise.all(waiting);
-    expect(order).toEqual(["two 0", "one 1", "two 2"]);
-    expect(fences).toEqual(fences.toSorted());
-    expect(new Set(fences).size).toBe(4);
-  });
-
-  it("are told how long they may count on it, by their own clock", async () => {
-    const key = newKey();
-    const before = Date.now();
-    const acquired = await held(key, { lease: 90_000 });
-    expect(acquired).toEqual({
-      key,
-      token: expect.stringMatching(/^[0-9a-f]{32}$/),
-      fence: acquired.token.slice(0, 16),
-      lease: 90_000,
-      expiresAt: expect.any(Number),
-    });
-    expect(acquired.expiresAt).toBeGreaterThanOrEqual(before + 90_000);
-    expect(acquired.expiresAt).toBeLessThanOrEqual(Date.now() + 90_000);
-    const waiting = acquire(key, { timeout: 50_000, lease: 90_000 }, "two");
-    await waiters(key, 1);
-    const releasedAt = Date.now();
-    await release(key, acquired.token);
-    const { expiresAt = 0 } = (await waiting) ?? {};
-    // Whatever the way took: the bound is on the safe side, and not far from the truth.
-    expect(expiresAt).toBeLessThanOrEqual(Date.now() + 90_000);
-    expect(expiresAt).toBeGreaterThan(releasedAt + 60_000);
-  });
-});
-
-describe("a Worker that does not want to wait", () => {
-  it("gets null at once if the key is held [W2]", async () => {
-    const key = newKey();
-    await held(key);
-    expect(await acquire(key, { timeout: 0 }, "two")).toBe(null);
-    expect(await describeKey(key)).toMatchObject({ holders: 1, waiters: 0 });
-  });
-
-  it("gets null when its time has passed, and leaves the queue", async () => {
-    const key = newKey();
-    await held(key);
-    expect(await acquire(key, { timeout: 200 }, "two")).toBe(null);
-    expect(await describeKey(key)).toMatchObject({ holders: 1, waiters: 0 });
-  });
-
-  it("is told a timeout by `request`, and its callback does not run", async () => {
-    const key = newKey();
-    await held(key);
-    const asked = { key, options: { timeout: 100 }, does: "throw" };
-    const { message } = await answerOf(send("two", "/request", asked));
-    expect(message).toBe(`LockTimeoutError: key "${key}" was not free within 100 ms`);
-  });
-});
-
-describe("a Worker that is cancelled", () => {
-  it.each(["/call", "/request"])(
-    "while it waits gives up its place, and is never granted the key [W3] (%s)",
-    async (path) => {
+  describe("two Workers that contend for a key [W1]", () => {
+    it("are granted it one at a time, in the order in which they asked, with rising fences", async () => {
       const key = newKey();
-      const { token, fence } = await held(key);
-      const options = { timeout: 60_000, lease: LONG_MS };
-      const asked = path === "/call" ? { call: "acquire", args: [key, options] } : { key, options, does: "hold" };
-      const waiting = send("two", path, asked);
-      await waiters(key, 1);
-      waiting.reset();
-      await waiters(key, 0);
-      const next = acquire(key, { timeout: 50_000 });
-      await waiters(key, 1);
-      await release(key, token);
-      await next;
-      const reply = await fetch(`http://127.0.0.1:${service.httpPort}/v1/keys/${key}?history=true`);
-      const { history } = (await reply.json()) as { history: { grants: { fence: string }[] } };
-      expect(history.grants.map((grant) => grant.fence)).toEqual([fence, (await next)?.fence]);
-    },
-  );
-
-  it("in the middle of `request` releases the lock, long before its lease ends [W4]", async () => {
-    const key = newKey();
-    const running = send("two", "/request", { key, options: { lease: LONG_MS }, does: "hold" });
-    await until("the lock", key, (described) => described?.holders === 1);
-    running.reset();
-    await until("the release", key, (described) => described?.holders === 0);
-    expect(await acquire(key, { timeout: 0 })).not.toBe(null);
-  });
-
-  it("or that ends without waiting for its `request`, releases the lock too", async () => {
-    const key = newKey();
-    const { result } = await answerOf(send("two", "/leave", { key, options: { lease: LONG_MS }, does: "hold" }));
-    expect(result).toBe("left");
-    await until("the release", key, (described) => described?.holders === 0);
-  });
-});
-
-describe("`request`", () => {
-  it("gives its callback the lock, and its caller what the callback returns", async () => {
-    const key = newKey();
-    const { result } = await answerOf(send("one", "/request", { key, does: "show" }));
-    const { token } = result as Acquired;
-    expect(result).toEqual({ key, token, fence: token.slice(0, 16), expiresAt: expect.any(Number), isHeld: true });
-    expect(await describeKey(key)).toMatchObject({ holders: 0 });
-    expect(await release(key, token)).toBe(false);
-  });
-
-  it("passes on a Response with its body", async () => {
-    const reply = await send("one", "/request", { key: newKey(), does: "stream" }).reply;
-    expect([reply.body, reply.headers["x-fence"]]).toEqual(["a long answer", expect.stringMatching(/^[0-9a-f]{16}$/)]);
-  });
-
-  it("releases when its callback throws, and its caller gets that error [W5]", async () => {
-    const key = newKey();
-    const answer = await answerOf(send("one", "/request", { key, options: { lease: LONG_MS }, does: "throw" }));
-    expect(answer).toMatchObject({ message: "the callback's own error", isRange: true });
-    expect(await describeKey(key)).toMatchObject({ holders: 0 });
-  });
-
-  it("keeps the lock for longer than its lease [W7]", async () => {
-    const key = newKey();
-    const { result } = await answerOf(send("one", "/request", { key, options: { lease: 5_000 }, does: "outlive" }));
-    expect(result).toMatchObject({ isHeld: true, isLonger: true });
-    expect(await describeKey(key)).toMatchObject({ holders: 0 });
-  });
-
-  it("says that the lock was lost once its callback has ended", async () => {
-    const key = newKey();
-    const { message } = await answerOf(send("one", "/request", { key, options: { lease: 3_000 }, does: "lose" }));
-    expect(message).toBe(`LockLostError: the lock on key "${key}" was lost before its callback ended`);
-  });
-
-  it("loses no increment of a counter that nothing else guards, 4 × 100 at once [W14]", async () => {
-    const asked = { key: newKey(), options: { timeout: 60_000 }, does: "increment" };
-    const names = ["one", "two", "one", "two"] as const;
-    const answers = await Promise.all(names.map((name) => answerOf(send(name, "/increments", asked))));
-    const fences = answers.flatMap(({ result, message }) => {
-      expect(message).toBe(undefined);
-      return result as string[];
+      const first = await held(key);
+      const order: string[] = [];
+      const fences = [first.fence];
+      const waiting = (["two", "one", "two"] as const).map(async (name, index) => {
+        // Each asks once the one before it is in the queue.
+        await waiters(key, index);
+        const acquired = await acquire(key, { timeout: 50_000, lease: LONG_MS, label: `${name} ${index}` }, name);
+        order.push(`${name} ${index}`);
+        fences.push(acquired?.fence ?? "");
+        const described = await describeKey(key);
+        expect(described?.held_by.map(({ label }) => label)).toEqual([`${name} ${index}`]);
+        expect(await release(key, acquired?.token ?? "", name)).toBe(true);
+      });
+      await waiters(key, 3);
+      expect(await release(key, first.token)).toBe(true);
+      await Promise.all(waiting);
+      expect(order).toEqual(["two 0", "one 1", "two 2"]);
+      expect(fences).toEqual(fences.toSorted());
+      expect(new Set(fences).size).toBe(4);
     });
-    expect(new Set(fences).size).toBe(400);
-    expect((await answerOf(send("one", "/count", {}))).result).toBe(400);
+
+    it("are told how long they may count on it, by their own clock", async () => {
+      const key = newKey();
+      const before = Date.now();
+      const acquired = await held(key, { lease: 90_000 });
+      expect(acquired).toEqual({
+        key,
+        token: expect.stringMatching(/^[0-9a-f]{32}$/),
+        fence: acquired.token.slice(0, 16),
+        lease: 90_000,
+        expiresAt: expect.any(Number),
+      });
+      expect(acquired.expiresAt).toBeGreaterThanOrEqual(before + 90_000);
+      expect(acquired.expiresAt).toBeLessThanOrEqual(Date.now() + 90_000);
+      const waiting = acquire(key, { timeout: 50_000, lease: 90_000 }, "two");
+      await waiters(key, 1);
+      const releasedAt = Date.now();
+      await release(key, acquired.token);
+      const { expiresAt = 0 } = (await waiting) ?? {};
+      // Whatever the way took: the bound is on the safe side, and not far from the truth.
+      expect(expiresAt).toBeLessThanOrEqual(Date.now() + 90_000);
+      expect(expiresAt).toBeGreaterThan(releasedAt + 60_000);
+    });
+  });
+
+  describe("a Worker that does not want to wait", () => {
+    it("gets null at once if the key is held [W2]", async () => {
+      const key = newKey();
+      await held(key);
+      expect(await acquire(key, { timeout: 0 }, "two")).toBe(null);
+      expect(await describeKey(key)).toMatchObject({ holders: 1, waiters: 0 });
+    });
+
+    it("gets null when its time has passed, and leaves the queue", async () => {
+      const key = newKey();
+      await held(key);
+      expect(await acquire(key, { timeout: 200 }, "two")).toBe(null);
+      expect(await describeKey(key)).toMatchObject({ holders: 1, waiters: 0 });
+    });
+
+    it("is told a timeout by `request`, and its callback does not run", async () => {
+      const key = newKey();
+      await held(key);
+      const asked = { key, options: { timeout: 100 }, does: "throw" };
+      const { message } = await answerOf(send("two", "/request", asked));
+      expect(message).toBe(`LockTimeoutError: key "${key}" was not free within 100 ms`);
+    });
+  });
+
+  describe("a Worker that is cancelled", () => {
+    it.each(["/call", "/request"])(
+      "while it waits gives up its place, and is never granted the key [W3] (%s)",
+      async (path) => {
+        const key = newKey();
+        const { token, fence } = await held(key);
+        const options = { timeout: 60_000, lease: LONG_MS };
+        const asked = path === "/call" ? { call: "acquire", args: [key, options] } : { key, options, does: "hold" };
+        const waiting = send("two", path, asked);
+        await waiters(key, 1);
+        waiting.reset();
+        await waiters(key, 0);
+        const next = acquire(key, { timeout: 50_000 });
+        await waiters(key, 1);
+        await release(key, token);
+        await next;
+        expect(await grantsOf(key)).toEqual([fence, (await next)?.fence]);
+      },
+    );
+
+    it("in the middle of `request` releases the lock, long before its lease ends [W4]", async () => {
+      const key = newKey();
+      const running = send("two", "/request", { key, options: { lease: LONG_MS }, does: "hold" });
+      await until("the lock", key, (described) => described?.holders === 1);
+      running.reset();
+      await until("the release", key, (described) => described?.holders === 0);
+      expect(await acquire(key, { timeout: 0 })).not.toBe(null);
+    });
+
+    it("or that ends without waiting for its `request`, releases the lock too", async () => {
+      const key = newKey();
+      const { result } = await answerOf(send("two", "/leave", { key, options: { lease: LONG_MS }, does: "hold" }));
+      expect(result).toBe("left");
+      await until("the release", key, (described) => described?.holders === 0);
+    });
+  });
+
+  describe("`request`", () => {
+    it("gives its callback the lock, and its caller what the callback returns", async () => {
+      const key = newKey();
+      const { result } = await answerOf(send("one", "/request", { key, does: "show" }));
+      const { token } = result as Acquired;
+      expect(result).toEqual({ key, token, fence: token.slice(0, 16), expiresAt: expect.any(Number), isHeld: true });
+      expect(await describeKey(key)).toMatchObject({ holders: 0 });
+      expect(await release(key, token)).toBe(false);
+    });
+
+    it("passes on a Response with its body", async () => {
+      const reply = await send("one", "/request", { key: newKey(), does: "stream" }).reply;
+      expect([reply.body, reply.headers["x-fence"]]).toEqual([
+        "a long answer",
+        expect.stringMatching(/^[0-9a-f]{16}$/),
+      ]);
+    });
+
+    it("releases when its callback throws, and its caller gets that error [W5]", async () => {
+      const key = newKey();
+      const answer = await answerOf(send("one", "/request", { key, options: { lease: LONG_MS }, does: "throw" }));
+      expect(answer).toMatchObject({ message: "the callback's own error", isRange: true });
+      expect(await describeKey(key)).toMatchObject({ holders: 0 });
+    });
+
+    it("keeps the lock for longer than its lease [W7]", async () => {
+      const key = newKey();
+      const { result } = await answerOf(send("one", "/request", { key, options: { lease: 5_000 }, does: "outlive" }));
+      expect(result).toMatchObject({ isHeld: true, isLonger: true });
+      expect(await describeKey(key)).toMatchObject({ holders: 0 });
+    });
+
+    it("says that the lock was lost once its callback has ended", async () => {
+      const key = newKey();
+      const { message } = await answerOf(send("one", "/request", { key, options: { lease: 3_000 }, does: "lose" }));
+      expect(message).toBe(`LockLostError: the lock on key "${key}" was lost before its callback ended`);
+    });
+
+    it("loses no increment of a counter that nothing else guards, 4 × 100 at once [W14]", async () => {
+      const asked = { key: newKey(), options: { timeout: 60_000 }, does: "increment" };
+      const count = async () => Number(await resultOf(answerOf(send("one", "/count", {}))));
+      const before = await count();
+      const names = ["one", "two", "one", "two"] as const;
+      const answers = await Promise.all(names.map((name) => answerOf(send(name, "/increments", asked))));
+      const fences = answers.flatMap(({ result, message }) => {
+        expect(message).toBe(undefined);
+        return result as string[];
+      });
+      expect(new Set(fences).size).toBe(400);
+      expect(await count()).toBe(before + 400);
+    });
+  });
+
+  describe("a token", () => {
+    it("is released once; a second release and a foreign token are false [W8]", async () => {
+      const key = newKey();
+      const { token } = await held(key);
+      const other = await held(newKey());
+      expect(await release(key, other.token)).toBe(false);
+      expect(await release(key, token, "two")).toBe(true);
+      expect(await release(key, token, "two")).toBe(false);
+      expect(await release(newKey(), token)).toBe(false);
+    });
+
+    it("is renewed while it is held, and null says that it is not", async () => {
+      const key = newKey();
+      const { token } = await held(key, { lease: 60_000 });
+      expect(await resultOf(ask("two", "renew", [key, token, { lease: LONG_MS }]))).toEqual({ remaining: LONG_MS });
+      expect(await resultOf(ask("two", "renew", [key, token]))).toEqual({ remaining: 33_000 });
+      await release(key, token);
+      expect(await resultOf(ask("one", "renew", [key, token]))).toBe(null);
+    });
+  });
+
+  describe("keys [W10]", () => {
+    it.each(["k", "x".repeat(256), "ключ", "🔑".repeat(64), "a/b?c#d%20", "\u0000"])("may be %j", async (key) => {
+      const { token } = await held(key);
+      expect(await release(key, token)).toBe(true);
+    });
+
+    it.each(["", "x".repeat(257), "🔑".repeat(65), "a b", "a\tb", "a\nb", "a\rb"])("must not be %j", async (key) => {
+      const { message, isType } = await ask("one", "acquire", [key]);
+      expect(message).toMatch(
+        /^TypeError: key must be a string of 1 to 256 bytes without space, tab or line break, not "/,
+      );
+      expect(isType).toBe(true);
+    });
+  });
+
+  describe("a semaphore [W11]", () => {
+    it("of limit 3 has three holders, and the fourth waits", async () => {
+      const key = newKey();
+      const options = { limit: 3, timeout: 0, lease: LONG_MS };
+      const holders = await Promise.all((["one", "two", "one"] as const).map((name) => held(key, options, name)));
+      expect(await acquire(key, options, "two")).toBe(null);
+      const fourth = acquire(key, { ...options, timeout: 50_000 }, "two");
+      await waiters(key, 1);
+      expect(await describeKey(key)).toMatchObject({ kind: "semaphore", limit: 3, holders: 3 });
+      expect(await release(key, holders[1]?.token ?? "")).toBe(true);
+      expect((await fourth)?.token).toHaveLength(32);
+      expect(await describeKey(key)).toMatchObject({ holders: 3, waiters: 0 });
+    });
+
+    it("of another limit than the key's is refused", async () => {
+      const key = newKey();
+      await held(key, { limit: 3 });
+      const { message } = await ask("two", "acquire", [key, { limit: 2 }]);
+      expect(message).toBe(`LimitMismatchError: key "${key}" is in use with limit 3, not 2`);
+    });
+  });
+
+  describe("bad arguments", () => {
+    const cases: readonly (readonly [call: string, args: readonly unknown[], message: string])[] = [
+      ["acquire", [7], "RangeError: key must be a string of 1 to 256 bytes without space, tab or line break, not 7"],
+      [
+        "acquire",
+        [null],
+        "TypeError: key must be a string of 1 to 256 bytes without space, tab or line break, not null",
+      ],
+      ["acquire", ["k", 5], "RangeError: options must be an object, not 5"],
+      [
+        "acquire",
+        ["k", { timeout: -1 }],
+        'RangeError: option "timeout" must be a number of milliseconds from 0 to 60000, not -1',
+      ],
+      [
+        "acquire",
+        ["k", { timeout: 60_001 }],
+        'RangeError: option "timeout" must be a number of milliseconds from 0 to 60000, not 60001',
+      ],
+      [
+        "acquire",
+        ["k", { timeout: "1" }],
+        'TypeError: option "timeout" must be a number of milliseconds from 0 to 60000, not "1"',
+      ],
+      [
+        "acquire",
+        ["k", { lease: 0 }],
+        'RangeError: option "lease" must be a number of milliseconds from 1 to 9223372036000, not 0',
+      ],
+      [
+        "acquire",
+        ["k", { limit: 1.5 }],
+        'RangeError: option "limit" must be a whole number from 1 to 1048576, not 1.5',
+      ],
+      ["acquire", ["k", { label: "" }], 'TypeError: option "label" must be 1 to 64 printable characters, not ""'],
+      ["acquire", ["k", { ttl: 5 }], 'TypeError: option "ttl" is not known; known are: timeout, lease, limit, label'],
+      ["renew", ["k", "t", { timeout: 5 }], 'TypeError: option "timeout" is not known; known are: lease'],
+      ["release", ["k"], "TypeError: token must be a string that is not empty"],
+      ["request", ["k", {}, "callback"], 'TypeError: callback must be a function, not "callback"'],
+    ];
+
+    it.each(cases)("%s(%j) is rejected", async (call, args, message) => {
+      const answer = await ask("one", call, args);
+      expect(answer).toMatchObject({
+        message,
+        isType: message.startsWith("TypeError"),
+        isRange: message.startsWith("RangeError"),
+      });
+    });
   });
 });
+
+describe.each(WAYS.slice(1))("a lock of %s", (way) => {
+  const { send, describeKey } = callersOf(way);
+
+  it("is renewed by itself, and released at the end of its block [W4]", async () => {
+    const key = newKey();
+    const { result } = await answerOf(send("one", "/using", { key }));
+    expect(result).toEqual({
+      renewed: { remaining: 900_000 },
+      isLonger: true,
+      lock: {
+        key,
+        token: expect.stringMatching(/^[0-9a-f]{32}$/),
+        fence: expect.stringMatching(/^[0-9a-f]{16}$/),
+        lease: 900_000,
+        expiresAt: expect.any(Number),
+      },
+      holders: 1,
+      holdersAfter: 0,
+    });
+  });
+
+  it("is released when its block throws", async () => {
+    const key = newKey();
+    const { message } = await answerOf(send("one", "/using", { key, does: "throw" }));
+    expect(message).toBe("the block's own error");
+    expect(await describeKey(key)).toMatchObject({ holders: 0 });
+  });
+});
+
+describe("the HTTP API over a binding", () => {
+  const { send: sendAs } = callersOf("a service binding");
+  const fetched = (name: CallerName, path: string, init: object = {}, to = service) =>
+    resultOf(answerOf(sendAs(name, "/fetch", { path, init }, to)));
+
+  it("asks for no token and no Host, and has no rate limit", async () => {
+    await using own = await start({
+      AUTH_TOKEN: "secret",
+      HTTP_ALLOWED_HOSTS: "example.org",
+      HTTP_RATE_LIMIT_PER_IP: "1",
+    });
+    for (let time = 0; time < 3; time++)
+      expect(await fetched("one", "/v1/stats", {}, own)).toEqual([200, expect.stringContaining('"locks"')]);
+  });
+
+  it("opens a WebSocket that is authenticated", async () => {
+    await using own = await start({ AUTH_TOKEN: "secret" });
+    const Upgrade = "websocket";
+    expect(await fetched("one", "/v1/ws", { headers: { Upgrade } }, own)).toMatch(/^ok [0-9a-f]{32} 33/);
+    // Readers may not lock.
+    expect(await fetched("reader", "/v1/ws", { headers: { Upgrade } }, own)).toMatch(/^error/);
+  });
+
+  it("allows what the props allow", async () => {
+    const [opened, answer] = (await fetched("orders", "/v1/sessions", { method: "POST" })) as [number, string];
+    const headers = { "X-Dflockd-Session": (JSON.parse(answer) as { session_id: string }).session_id };
+    expect(opened).toBe(200);
+    const acquire = async (key: string) =>
+      ((await fetched("orders", `/v1/locks/${key}`, { method: "POST", headers, body: "{}" })) as [number])[0];
+    expect([await acquire("orders%2Fover-http"), await acquire("other")]).toEqual([200, 403]);
+  });
+});
+
+describe("a Worker with a wrong setup", () => {
+  const { ask: askAs } = callersOf("locks() with LockKey");
+
+  it.each([
+    [
+      "unbound",
+      /^TypeError: locks\(\) takes a namespace .*class_name = "LockKey".*new_sqlite_classes = \["LockKey"\]/s,
+    ],
+    ["another class", /^UnavailableError: .* class that is not LockKey.*class_name = "LockKey".*export \{ LockKey \}/s],
+    [
+      "no migration",
+      /^UnavailableError: .* no SQLite storage.*\[\[migrations\]\].*new_sqlite_classes = \["LockKey"\]/s,
+    ],
+    ["another entrypoint", /^UnavailableError: .*\[\[services\]\].*entrypoint = "Locks"/s],
+  ])("is told what to add to wrangler.toml by its first call (%s)", async (name, told) => {
+    expect((await askAs(name as CallerName, "acquire", ["a-key"])).message).toMatch(told);
+  });
+});
+
+const { send, ask, acquire, release, describeKey, held, waiters } = callersOf("a service binding");
 
 describe("one queue with other protocols [W6]", () => {
   it("a lock held over TCP is not free for the binding, and is granted to it next", async () => {
@@ -337,25 +588,6 @@ describe("one queue with other protocols [W6]", () => {
 });
 
 describe("a token", () => {
-  it("is released once; a second release and a foreign token are false [W8]", async () => {
-    const key = newKey();
-    const { token } = await held(key);
-    const other = await held(newKey());
-    expect(await release(key, other.token)).toBe(false);
-    expect(await release(key, token, "two")).toBe(true);
-    expect(await release(key, token, "two")).toBe(false);
-    expect(await release(newKey(), token)).toBe(false);
-  });
-
-  it("is renewed while it is held, and null says that it is not", async () => {
-    const key = newKey();
-    const { token } = await held(key, { lease: 60_000 });
-    expect(await resultOf(ask("two", "renew", [key, token, { lease: LONG_MS }]))).toEqual({ remaining: LONG_MS });
-    expect(await resultOf(ask("two", "renew", [key, token]))).toEqual({ remaining: 33_000 });
-    await release(key, token);
-    expect(await resultOf(ask("one", "renew", [key, token]))).toBe(null);
-  });
-
   it("outlives the service's objects: it is renewed and released after a crash [W13]", async () => {
     await using own = await start();
     const key = newKey();
@@ -399,86 +631,6 @@ describe("props of a binding [W9]", () => {
   it("that are not understood allow nothing", async () => {
     const { message } = await ask("typo", "acquire", [newKey()]);
     expect(message).toBe("TypeError: props.readonly is not known; known are: keys, readOnly");
-  });
-});
-
-describe("keys [W10]", () => {
-  it.each(["k", "x".repeat(256), "ключ", "🔑".repeat(64), "a/b?c#d%20", "\u0000"])("may be %j", async (key) => {
-    const { token } = await held(key);
-    expect(await release(key, token)).toBe(true);
-  });
-
-  it.each(["", "x".repeat(257), "🔑".repeat(65), "a b", "a\tb", "a\nb", "a\rb"])("must not be %j", async (key) => {
-    const { message, isType } = await ask("one", "acquire", [key]);
-    expect(message).toMatch(
-      /^TypeError: key must be a string of 1 to 256 bytes without space, tab or line break, not "/,
-    );
-    expect(isType).toBe(true);
-  });
-});
-
-describe("a semaphore [W11]", () => {
-  it("of limit 3 has three holders, and the fourth waits", async () => {
-    const key = newKey();
-    const options = { limit: 3, timeout: 0, lease: LONG_MS };
-    const holders = await Promise.all((["one", "two", "one"] as const).map((name) => held(key, options, name)));
-    expect(await acquire(key, options, "two")).toBe(null);
-    const fourth = acquire(key, { ...options, timeout: 50_000 }, "two");
-    await waiters(key, 1);
-    expect(await describeKey(key)).toMatchObject({ kind: "semaphore", limit: 3, holders: 3 });
-    expect(await release(key, holders[1]?.token ?? "")).toBe(true);
-    expect((await fourth)?.token).toHaveLength(32);
-    expect(await describeKey(key)).toMatchObject({ holders: 3, waiters: 0 });
-  });
-
-  it("of another limit than the key's is refused", async () => {
-    const key = newKey();
-    await held(key, { limit: 3 });
-    const { message } = await ask("two", "acquire", [key, { limit: 2 }]);
-    expect(message).toBe(`LimitMismatchError: key "${key}" is in use with limit 3, not 2`);
-  });
-});
-
-describe("bad arguments", () => {
-  const cases: readonly (readonly [call: string, args: readonly unknown[], message: string])[] = [
-    ["acquire", [7], "RangeError: key must be a string of 1 to 256 bytes without space, tab or line break, not 7"],
-    ["acquire", [null], "TypeError: key must be a string of 1 to 256 bytes without space, tab or line break, not null"],
-    ["acquire", ["k", 5], "RangeError: options must be an object, not 5"],
-    [
-      "acquire",
-      ["k", { timeout: -1 }],
-      'RangeError: option "timeout" must be a number of milliseconds from 0 to 60000, not -1',
-    ],
-    [
-      "acquire",
-      ["k", { timeout: 60_001 }],
-      'RangeError: option "timeout" must be a number of milliseconds from 0 to 60000, not 60001',
-    ],
-    [
-      "acquire",
-      ["k", { timeout: "1" }],
-      'TypeError: option "timeout" must be a number of milliseconds from 0 to 60000, not "1"',
-    ],
-    [
-      "acquire",
-      ["k", { lease: 0 }],
-      'RangeError: option "lease" must be a number of milliseconds from 1 to 9223372036000, not 0',
-    ],
-    ["acquire", ["k", { limit: 1.5 }], 'RangeError: option "limit" must be a whole number from 1 to 1048576, not 1.5'],
-    ["acquire", ["k", { label: "" }], 'TypeError: option "label" must be 1 to 64 printable characters, not ""'],
-    ["acquire", ["k", { ttl: 5 }], 'TypeError: option "ttl" is not known; known are: timeout, lease, limit, label'],
-    ["renew", ["k", "t", { timeout: 5 }], 'TypeError: option "timeout" is not known; known are: lease'],
-    ["release", ["k"], "TypeError: token must be a string that is not empty"],
-    ["request", ["k", {}, "callback"], 'TypeError: callback must be a function, not "callback"'],
-  ];
-
-  it.each(cases)("%s(%j) is rejected", async (call, args, message) => {
-    const answer = await ask("one", call, args);
-    expect(answer).toMatchObject({
-      message,
-      isType: message.startsWith("TypeError"),
-      isRange: message.startsWith("RangeError"),
-    });
   });
 });
 

@@ -45,6 +45,30 @@ describe("the nightly job", () => {
   });
 });
 
+describe("the Worker with a lock of its own", () => {
+  const folder = storageFolder();
+  let workers: TestWorker;
+  beforeAll(async () => {
+    const script = join(folder, "pages.js");
+    await bundleWorker(fileURLToPath(new URL("../../examples/own-key/index.ts", import.meta.url)), script);
+    const objects = [{ name: "LOCK_KEY", class_name: "LockKey" }];
+    workers = await startWorker({
+      neighbours: [{ name: "pages", script, compatibilityFlags: [], objects, services: {} }],
+    });
+  });
+  afterAll(async () => {
+    await workers?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it("makes a page once, however many ask for it at once", async () => {
+    const url = `http://127.0.0.1:${workers.portOf("pages")}/news`;
+    const pages = await Promise.all(Array.from({ length: 6 }, async () => (await fetch(url)).text()));
+    expect(pages[0]).toMatch(/^\/news of [0-9a-f]{16}$/);
+    expect(new Set(pages).size).toBe(1);
+  });
+});
+
 describe("the Worker with a service binding", () => {
   const folder = storageFolder();
   let workers: TestWorker;

@@ -99,6 +99,19 @@ describe("measuring commits", () => {
   });
 });
 
+it("sums are not told if a commit of their own fails before the batch that reports them", async () => {
+  const world = new World();
+  const ann = world.connect();
+  ann.ask("l", "k", "10 3600");
+  world.runtime.settle();
+  const reading = world.host.readMetrics();
+  world.store.fails = true;
+  // Sums are due, and so is the next try.
+  world.runtime.advance(7_000, { endsTurns: false });
+  world.runtime.settle();
+  await expect(reading).rejects.toThrow();
+});
+
 it("/metrics shows commits and the size of the log", async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-metrics-"));
   folders.push(folder);

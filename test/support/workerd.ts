@@ -14,6 +14,7 @@ export interface Neighbour extends Pick<Worker, "script" | "compatibilityFlags" 
   readonly name: string;
   /** By the name of the binding. The service is `main`, which is holdfast, or another neighbour. */
   readonly services: Readonly<Record<string, ServiceBinding>>;
+  readonly variables?: Readonly<Record<string, string>>;
 }
 
 export interface ServiceBinding {
@@ -103,7 +104,8 @@ function announced(
 
 function configOf({ worker, storage, variables, tcp, neighbours = [] }: WorkerdOptions): string {
   const { compatibilityDate } = worker;
-  const texts = Object.entries(variables).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`);
+  const textsOf = (all: Readonly<Record<string, string>>) =>
+    Object.entries(all).map(([name, value]) => `(name = ${text(name)}, text = ${text(value)})`);
   const sockets = [
     '(name = "http", address = "127.0.0.1:0", http = (), service = "main")',
     ...Object.entries(tcp).map(
@@ -129,10 +131,11 @@ const config :Workerd.Config = (
   ],
   sockets = [${sockets.join(", ")}],
 );
-const holdfast :Workerd.Worker = ${workerConfig("holdfast", worker, compatibilityDate, texts)};
+const holdfast :Workerd.Worker = ${workerConfig("holdfast", worker, compatibilityDate, textsOf(variables))};
 ${neighbours
   .map((each, index) => {
-    const config = workerConfig(each.name, each, compatibilityDate, bindingsOf(each.services));
+    const bindings = [...textsOf(each.variables ?? {}), ...bindingsOf(each.services)];
+    const config = workerConfig(each.name, each, compatibilityDate, bindings);
     return `const neighbour${index} :Workerd.Worker = ${config};`;
   })
   .join("\n")}
@@ -145,13 +148,15 @@ function workerConfig(
   compatibilityDate: string,
   bindings: readonly string[],
 ): string {
-  const namespaces = objects.map(
-    ({ name: binding, class_name }) => `(name = ${text(binding)}, durableObjectNamespace = ${text(class_name)})`,
-  );
-  const classes = objects.map(
-    ({ class_name }) =>
-      `(className = ${text(class_name)}, uniqueKey = ${text(`${name}-${class_name}`)}, enableSql = true)`,
-  );
+  const namespaces = objects.map(({ name: binding, class_name, script_name }) => {
+    const service = script_name === undefined ? "" : `, serviceName = ${text(script_name)}`;
+    return `(name = ${text(binding)}, durableObjectNamespace = (className = ${text(class_name)}${service}))`;
+  });
+  const own = objects.filter(({ script_name }) => script_name === undefined);
+  const classes = own.map(({ class_name, has_no_sql }) => {
+    const key = text(`${name}-${class_name}`);
+    return `(className = ${text(class_name)}, uniqueKey = ${key}, enableSql = ${has_no_sql !== true})`;
+  });
   return `(
   modules = [(name = "worker.js", esModule = embed ${text(script)})],
   compatibilityDate = ${text(compatibilityDate)},

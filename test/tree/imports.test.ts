@@ -24,7 +24,7 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   "core/session-names.ts": ["core/hash.ts", "core/hex.ts", "core/session-counts.ts"],
   "core/key": ["core/engine", "core/metrics"],
   "core/config": [],
-  "core/metrics": ["core/protocols"],
+  "core/metrics": ["core/protocols", "core/session/effects.ts", "core/session-counts.ts"],
   "core/auth": ["core/config", "jose"],
   "core/group": ["core/engine", "core/protocols", "core/config", "core/auth/secrets.ts"],
   "core/session": ["core/engine", "core/protocols", "core/auth", "core/config"],

@@ -1,11 +1,12 @@
 import type { Socket } from "node:net";
-import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
+import { createSecureContext, type SecureContext } from "node:tls";
 import { WebSocket } from "ws";
 import { WINDOW_HEADER } from "../../core/protocols/carrier/window.ts";
 import { formatAddress, plainIp } from "../../node/listeners/addresses.ts";
 import { listen } from "../../node/listeners/listen.ts";
 import { WriteTimeout } from "../../node/listeners/outbox.ts";
 import { rateLimitedLog } from "../../node/listeners/rate-limited-log.ts";
+import { secured } from "../../node/listeners/tls.ts";
 import { VERSION } from "../../version.ts";
 import { stopRequested } from "../signals.ts";
 import { readProxyHeader } from "./proxy-reader.ts";
@@ -88,7 +89,10 @@ async function accept(client: Socket, { settings, tls, writeTimeout, log, pumps 
     address = header.address ?? address;
   }
   if (client.destroyed || address === undefined) return;
-  const stream = tls ? new TLSSocket(client, { isServer: true, secureContext: tls }) : client;
+  // A client costs a WebSocket only once it has completed its handshake.
+  const stream = tls ? await secured(client, tls, HANDSHAKE_LIMIT_MS).catch(() => undefined) : client;
+  if (!stream) log(`no TLS handshake from ${address}: closed`);
+  if (!stream || stream.destroyed) return;
   const pump = new Pump(stream, openWebSocket(settings, plainIp(address)), writeTimeout, {
     refused: (reason) => log(`no WebSocket to ${settings.to.host} for ${address}: ${reason}`),
     closed: () => pumps.delete(pump),

@@ -3,7 +3,7 @@ import type { Labels } from "../../core/key/history.ts";
 import { kindOfSession, sessionlessProtocolOf } from "../../core/session-names.ts";
 import { logged } from "../../log.ts";
 import type { DirectoryObject } from "../directory/directory-object.ts";
-import { configOf, type Env } from "../env.ts";
+import { configOf, type PartialEnv } from "../env.ts";
 import { within } from "../pacing/within.ts";
 import { objectsOf } from "../placement.ts";
 
@@ -18,7 +18,7 @@ const SESSIONS_AT_ONCE = 10_000;
 const ANSWERS_WITHIN_MS = 2_000;
 
 /** The shard that lists this key. */
-export function directoryOfKey(env: Env, key: string): DirectoryStub {
+export function directoryOfKey(env: PartialEnv, key: string): DirectoryStub {
   return shard(env, hash(key) % SHARDS);
 }
 
@@ -28,7 +28,7 @@ export function directoryOfKey(env: Env, key: string): DirectoryStub {
  * one, and removed when it is gone.
  */
 export function directoryOfSession(
-  env: Env,
+  env: PartialEnv,
   { session, address }: { session: string; address: string },
 ): DirectoryStub {
   const { maxConnectionsPerIp, httpMaxSessionsPerIp } = configOf(env);
@@ -36,12 +36,12 @@ export function directoryOfSession(
   return shard(env, hash(cap > 0 ? address : session) % SHARDS);
 }
 
-export function allDirectories(env: Env): DirectoryStub[] {
+export function allDirectories(env: PartialEnv): DirectoryStub[] {
   return Array.from({ length: SHARDS }, (_, index) => shard(env, index));
 }
 
 /** Groups keys by the shard that lists them. */
-export function byDirectory(env: Env, keys: readonly string[]): { directory: DirectoryStub; keys: string[] }[] {
+export function byDirectory(env: PartialEnv, keys: readonly string[]): { directory: DirectoryStub; keys: string[] }[] {
   const groups = new Map<number, string[]>();
   for (const key of keys) {
     const index = hash(key) % SHARDS;
@@ -53,7 +53,7 @@ export function byDirectory(env: Env, keys: readonly string[]): { directory: Dir
 }
 
 /** The labels of these sessions, without those of shards that do not answer. Asks all shards, because a session's name alone does not tell its shard. */
-export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<Labels> {
+export async function labelsOf(env: PartialEnv, sessions: Iterable<string>): Promise<Labels> {
   const names = [...new Set(sessions)].filter((name) => !sessionlessProtocolOf(name));
   const labels: Record<string, string> = {};
   for (let start = 0; start < names.length; start += SESSIONS_AT_ONCE) {
@@ -69,10 +69,10 @@ export async function labelsOf(env: Env, sessions: Iterable<string>): Promise<La
 }
 
 /** The one directory object that adds up the shards. Used only if a cap is configured. */
-export function ledgerOf(env: Env): DirectoryStub {
+export function ledgerOf(env: PartialEnv): DirectoryStub {
   return objectsOf(env, "DIRECTORY").getByName("ledger");
 }
 
-function shard(env: Env, index: number): DirectoryStub {
+function shard(env: PartialEnv, index: number): DirectoryStub {
   return objectsOf(env, "DIRECTORY").getByName(`shard-${index}`);
 }

@@ -1,6 +1,6 @@
 import { randomHex } from "../../core/hex.ts";
 import type { LabelsOf } from "../../core/metrics/families.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import type { KeyObject } from "../key/key-object.ts";
 import { countAlong } from "../metrics/isolate-tally.ts";
 import { Turns } from "../pacing/turns.ts";
@@ -27,14 +27,14 @@ const CALLS = { width: 16, perPause: 16 };
  * answer of the first one if that was carried out. Requests and releases are recognised by their ids.
  */
 export class RemoteKeys {
-  readonly #env: Env;
+  readonly #env: PartialEnv;
   /** One per key: only calls on the same stub are guaranteed to arrive in order. */
   readonly #stubs = new Map<string, OpenStub>();
   /** By key: the calls that have not been answered. */
   readonly #lanes = new Map<string, KeyLane<OpenStub>>();
   readonly #turns = new Turns(CALLS);
 
-  constructor(env: Env) {
+  constructor(env: PartialEnv) {
     this.#env = env;
   }
 

@@ -1,5 +1,5 @@
 import { kindOfSession } from "../../core/session-names.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import { objectsOf } from "../placement.ts";
 import type { SessionObject } from "../session/session-object.ts";
 import type { Listener } from "./notices.ts";
@@ -8,13 +8,13 @@ import type { Listener } from "./notices.ts";
  * The object of a new session on a socket. Nobody has to find it by a name, so it has none: the first use of a named
  * object waits for a check around the world. The session is called by the object's id, 64 hex digits.
  */
-export function newSessionObject(env: Env): DurableObjectStub<SessionObject> {
+export function newSessionObject(env: PartialEnv): DurableObjectStub<SessionObject> {
   const sessions = objectsOf(env, "SESSION");
   return sessions.get(sessions.newUniqueId());
 }
 
 /** The object of the session on a socket that a client names; undefined if no object has this id. */
-export function claimedSessionObject(env: Env, session: string): DurableObjectStub<SessionObject> | undefined {
+export function claimedSessionObject(env: PartialEnv, session: string): DurableObjectStub<SessionObject> | undefined {
   const sessions = objectsOf(env, "SESSION");
   try {
     return sessions.get(sessions.idFromString(session));
@@ -25,7 +25,7 @@ export function claimedSessionObject(env: Env, session: string): DurableObjectSt
 }
 
 /** The object of a session, as keys and the directory call it: by its id, or else by its name. */
-export function sessionObject(env: Env, session: string): Listener {
+export function sessionObject(env: PartialEnv, session: string): Listener {
   const sessions = objectsOf(env, kindOfSession(session) === "httpSessions" ? "HTTP_SESSION" : "SESSION");
   const isId = /^[0-9a-f]{64}$/.test(session);
   const object = isId ? sessions.get(sessions.idFromString(session)) : sessions.getByName(session);

@@ -1,4 +1,4 @@
-import { countAnswer } from "../../core/metrics/count-answer.ts";
+import { countAnswer } from "../../core/metrics/count.ts";
 import type { Performed, Polled } from "./asks.ts";
 import type { HttpSessionParts } from "./parts.ts";
 

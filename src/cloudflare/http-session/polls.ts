@@ -1,4 +1,4 @@
-import { countAnswer } from "../../core/metrics/count-answer.ts";
+import { countAnswer } from "../../core/metrics/count.ts";
 import type { Outcome } from "../../core/protocols/statuses.ts";
 import type { Parked } from "../../core/session/polled-session.ts";
 import type { Reply } from "../calls/replies.ts";

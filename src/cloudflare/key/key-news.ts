@@ -3,14 +3,14 @@ import type { KeyMeter } from "../../core/key/meter.ts";
 import { sessionlessProtocolOf } from "../../core/session-names.ts";
 import { log } from "../../log.ts";
 import { sessionObject } from "../calls/session-names.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import type { Decision } from "./key-commands.ts";
 import type { KeyListeners } from "./listeners.ts";
 import type { RoundNews } from "./rounds.ts";
 
 /** The parts of a key that its news needs. */
 interface Parts {
-  readonly env: Env;
+  readonly env: PartialEnv;
   readonly name: string;
   readonly listeners: KeyListeners;
   readonly meter: KeyMeter;
@@ -72,7 +72,7 @@ export class KeyNews {
   #tellListener(engine: KeyEngine, request: string): void {
     const { listeners, meter } = this.#parts;
     const isWaiting = listeners.isWaiting(request);
-    const answer: NoticeAnswer = isWaiting ? "taken" : listeners.mayReturn ? "later" : "gone";
+    const answer: NoticeAnswer = isWaiting ? "taken" : listeners.mayReturn(request) ? "later" : "gone";
     const outcome = isWaiting && this.#parts.run(engine, (_, context) => engine.collect(request, context));
     if (outcome) listeners.answer(request, outcome);
     meter.answered(answer);

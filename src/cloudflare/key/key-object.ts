@@ -11,6 +11,7 @@ import { randomHex } from "../../core/hex.ts";
 import { KeyClock } from "../../core/key/clock.ts";
 import { History, type HistoryView, type Labels, MAX_GRANTS } from "../../core/key/history.ts";
 import { KeyMeter } from "../../core/key/meter.ts";
+import type { Counting } from "../../core/metrics/tally.ts";
 import type { ProlongOutcome } from "../../core/session/key-calls.ts";
 import { log, logged } from "../../log.ts";
 import { WakeUp } from "../alarms/wake-up.ts";
@@ -18,10 +19,11 @@ import { NO_CLOSE } from "../calls/closing.ts";
 import { directoryOfKey } from "../calls/directories.ts";
 import type { KeyObjectAnswer, KeyObjectCommand, KeyObjectCommandOf } from "../calls/key-calls.ts";
 import { LISTENER_HEADER } from "../calls/replies.ts";
-import { configOf, type Env } from "../env.ts";
+import { configOf, type PartialEnv } from "../env.ts";
 import { Meter } from "../metrics/meter.ts";
+import { isBound } from "../placement.ts";
 import { KeyCommands } from "./key-commands.ts";
-import { KeyListing } from "./key-listing.ts";
+import { type KeyDirectory, KeyListing } from "./key-listing.ts";
 import { KeyNews } from "./key-news.ts";
 import { KeyListeners } from "./listeners.ts";
 import { RoundNews } from "./rounds.ts";
@@ -48,6 +50,16 @@ export type KeyState =
   /** It is being listed. */
   | { readonly status: "pending" };
 
+/** Where nothing collects what keys count. */
+const NOT_COUNTED: Counting = { count: () => {}, observe: () => {} };
+
+/** Where no directory lists keys. */
+const NOT_LISTED: KeyDirectory = {
+  listKey: async () => {},
+  admitKey: async () => ({ isAdmitted: true }),
+  unlistKey: async () => {},
+};
+
 /** We retry a failed alarm ourselves after this time; the platform gives up after six tries. */
 const ALARM_RETRY_MS = 2_000;
 
@@ -55,13 +67,12 @@ const ALARM_RETRY_MS = 2_000;
  * The only authority for one key. Every answer that changes something is stored before it is sent: the rows are written
  * in the same synchronous step as the decision, and the platform holds the answer back until they are durable.
  */
-export class KeyObject extends DurableObject<Env> {
+export class KeyObject extends DurableObject<PartialEnv> {
   readonly #config: Config;
   readonly #store: KeyStore;
   readonly #listing: KeyListing;
   readonly #clock = new KeyClock(() => Date.now());
   readonly #wakeUp: WakeUp;
-  readonly #reports: Meter;
   readonly #meter: KeyMeter;
   readonly #history = new History();
   readonly #listeners: KeyListeners;
@@ -69,20 +80,22 @@ export class KeyObject extends DurableObject<Env> {
   readonly #rounds: RoundNews;
   readonly #commands: KeyCommands;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: PartialEnv) {
     super(ctx, env);
     this.#config = configOf(env);
     this.#store = new KeyStore(ctx.storage);
     this.#wakeUp = new WakeUp(ctx.storage);
     this.#listeners = new KeyListeners(ctx, { carryOut: (command) => this.#commands.carryOut(command) });
     this.#rounds = new RoundNews(env, this.#name);
-    this.#reports = new Meter(env, (report) => ctx.waitUntil(report));
-    this.#meter = new KeyMeter(this.#reports);
+    const counting: Counting = isBound(env, "METRICS")
+      ? new Meter(env, (report) => ctx.waitUntil(report))
+      : NOT_COUNTED;
+    this.#meter = new KeyMeter(counting);
     this.#listing = new KeyListing({
       name: this.#name,
-      directory: () => directoryOfKey(env, this.#name),
+      directory: () => (isBound(env, "DIRECTORY") ? directoryOfKey(env, this.#name) : NOT_LISTED),
       waitUntil: (promise) => ctx.waitUntil(promise),
-      count: (result) => this.#reports.count("listings_total", { result }),
+      count: (result) => counting.count("listings_total", { result }),
       failed: logged("directory_unreachable"),
       now: () => Date.now(),
       wakeBy: (time) => this.#wakeUp.by(time),

@@ -16,8 +16,8 @@ interface Claims {
 
 interface Attachment {
   readonly request: string;
-  /** What the Worker has been told: nothing yet, a refusal, or a grant. */
-  readonly told: "nothing" | "refusal" | "grant";
+  /** `present`: no claim has come on this socket. Otherwise what the Worker has been told of it: nothing yet, or its end. */
+  readonly state: "present" | "waiting" | "refused" | "granted";
 }
 
 /**
@@ -34,16 +34,16 @@ export class KeyListeners {
     this.#claims = claims;
   }
 
-  /** Whether a missing listener may still reconnect. */
-  get mayReturn(): boolean {
-    return Date.now() - this.#wokenAt < RECONNECTS_WITHIN_MS;
+  /** Whether a missing listener may still reconnect: its Worker is present, or may not have noticed yet that it was cut off. */
+  mayReturn(request: string): boolean {
+    return this.#isPresent(request) || Date.now() - this.#wokenAt < RECONNECTS_WITHIN_MS;
   }
 
-  /** The Worker's end of a new listener. The claim follows as its first message. */
+  /** The Worker's end of a new listener. A claim may follow as its first message. While it is open, the Worker is present. */
   open(request: string): WebSocket {
     const { 0: theirs, 1: ours } = new WebSocketPair();
     this.#ctx.acceptWebSocket(ours, [request]);
-    ours.serializeAttachment({ request, told: "nothing" } satisfies Attachment);
+    ours.serializeAttachment({ request, state: "present" } satisfies Attachment);
     return theirs;
   }
 
@@ -56,8 +56,8 @@ export class KeyListeners {
   answer(request: string, outcome: ClaimOutcome): void {
     const socket = this.#waiting(request);
     if (!socket) return;
-    const told = outcome.status === "granted" ? "grant" : "refusal";
-    socket.serializeAttachment({ request, told } satisfies Attachment);
+    const state = outcome.status === "granted" ? "granted" : "refused";
+    socket.serializeAttachment({ request, state } satisfies Attachment);
     try {
       socket.send(JSON.stringify({ type: "answered", outcome } satisfies Reply<ClaimOutcome>));
     } catch {
@@ -69,6 +69,7 @@ export class KeyListeners {
   async heard(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
     try {
       const command = JSON.parse(String(message)) as ClaimCommand;
+      socket.serializeAttachment({ request: command.request, state: "waiting" } satisfies Attachment);
       let outcome = await this.#claims.carryOut<"claim">({ type: "claim", command });
       // The claim may have been made before, on a socket that was cut, and be decided by now.
       if (outcome.status === "queued")
@@ -80,20 +81,26 @@ export class KeyListeners {
     }
   }
 
-  /** Handles the Worker's close. If the client did not receive the outcome, the claim is withdrawn. */
+  /** Handles the Worker's close. If the client did not receive the outcome and is no longer present, the claim is withdrawn. */
   async closed(socket: WebSocket, code: number): Promise<void> {
     answerClose(socket, code);
-    const { request, told } = attachmentOf(socket);
-    const isUnheard = told === "nothing" || (told === "grant" && code !== POLL_CLOSE.delivered);
+    const { request, state } = attachmentOf(socket);
+    const isHeard = state === "refused" || code === POLL_CLOSE.delivered;
     // A Worker that lost its socket may have reconnected by now.
-    if (isUnheard && !this.isWaiting(request)) await this.#claims.carryOut<"cancel">({ type: "cancel", request });
+    if (!isHeard && !this.#isPresent(request)) await this.#claims.carryOut<"cancel">({ type: "cancel", request });
+  }
+
+  #waiting(request: string): WebSocket | undefined {
+    return this.#open(request).find((socket) => attachmentOf(socket).state === "waiting");
+  }
+
+  #isPresent(request: string): boolean {
+    return this.#open(request).some((socket) => ["present", "waiting"].includes(attachmentOf(socket).state));
   }
 
   /** A socket that the Worker has closed stays listed until its close has been handled. */
-  #waiting(request: string): WebSocket | undefined {
-    const isWaiting = (socket: WebSocket) =>
-      socket.readyState === WebSocket.READY_STATE_OPEN && attachmentOf(socket).told === "nothing";
-    return this.#ctx.getWebSockets(request).find(isWaiting);
+  #open(request: string): WebSocket[] {
+    return this.#ctx.getWebSockets(request).filter(({ readyState }) => readyState === WebSocket.READY_STATE_OPEN);
   }
 }
 

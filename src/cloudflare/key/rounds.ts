@@ -1,7 +1,7 @@
 import type { AgreedHold, RoundEvent } from "../../core/engine/index.ts";
 import { commitMsFor } from "../../core/group/relay.ts";
 import { sessionObject } from "../calls/session-names.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import { relayOf } from "../relay/relay-name.ts";
 
 /** A client that asks for so many rounds in a row is looked after: it may have been lost without a word. */
@@ -15,13 +15,13 @@ const MAX_KNOWN = 1_000;
  * are granted something, but without a quorum nothing is granted, and all others would wait behind it.
  */
 export class RoundNews {
-  readonly #env: Env;
+  readonly #env: PartialEnv;
   readonly #lock: string;
   #stub: ReturnType<typeof relayOf> | undefined;
   /** Rounds begun, by request; only of those that came while the object was awake. */
   readonly #rounds = new Map<string, number>();
 
-  constructor(env: Env, lock: string) {
+  constructor(env: PartialEnv, lock: string) {
     this.#env = env;
     this.#lock = lock;
   }

@@ -1,14 +1,9 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
-import type { ClaimCommand } from "../../core/engine/index.ts";
 import type { ClaimEnd } from "../../service.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
 import type { Env } from "../env.ts";
 import { Claims } from "../service/claims.ts";
-
-interface Wait {
-  readonly key: string;
-  readonly command: ClaimCommand;
-}
+import type { Wait } from "./token-locks.ts";
 
 /**
  * Waits for a lock on behalf of `Locks`, on a socket to the key. A call over RPC does not learn that its caller is gone, and

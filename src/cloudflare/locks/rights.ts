@@ -1,7 +1,11 @@
+import type { Principal } from "../../core/auth/principal.ts";
 import { OPERATIONS, permits, type Scope, type ScopeOperation } from "../../core/auth/scope.ts";
 import { badArgument, shownAs } from "./arguments.ts";
 import type { LocksProps } from "./binding.ts";
 import { locksError } from "./errors.ts";
+
+/** Later than any ticket ends, and a time that every clock can tell. */
+const NEVER = Date.UTC(2200, 0);
 
 const RULES: Record<keyof LocksProps, readonly [mustBe: string, holds: (value: unknown) => boolean]> = {
   keys: [
@@ -21,6 +25,12 @@ export function checkRights(props: unknown, operation: ScopeOperation, key: stri
   throw locksError("ForbiddenError", `the props of the binding do not allow to ${what} key ${JSON.stringify(key)}`);
 }
 
+/** The caller of the HTTP API by a binding with these props. */
+export function principalOf(props: unknown): Principal {
+  const scope = scopeOf(props);
+  return Object.keys(props ?? {}).length === 0 ? { type: "token" } : { type: "ticket", scope };
+}
+
 function scopeOf(props: unknown): Scope {
   for (const [name, value] of Object.entries(props ?? {})) {
     const rule = RULES[name as keyof LocksProps];
@@ -28,5 +38,5 @@ function scopeOf(props: unknown): Scope {
     if (!rule[1](value)) throw badArgument(`props.${name} must be ${rule[0]}, not ${shownAs(value)}`);
   }
   const { keys = ["*"], readOnly = false } = (props ?? {}) as LocksProps;
-  return { keys, operations: readOnly ? ["stats"] : OPERATIONS, expiresAt: Number.POSITIVE_INFINITY };
+  return { keys, operations: readOnly ? ["stats"] : OPERATIONS, expiresAt: NEVER };
 }

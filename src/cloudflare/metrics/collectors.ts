@@ -1,5 +1,5 @@
 import { hash } from "../../core/hash.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import { objectsOf } from "../placement.ts";
 import type { MetricsObject } from "./metrics-object.ts";
 
@@ -9,14 +9,14 @@ type CollectorStub = DurableObjectStub<MetricsObject>;
 const SHARDS = 8;
 
 /** The object that collects the counts of this part of the service. */
-export function collectorOf(env: Env, name: string): CollectorStub {
+export function collectorOf(env: PartialEnv, name: string): CollectorStub {
   return shard(env, hash(name) % SHARDS);
 }
 
-export function allCollectors(env: Env): CollectorStub[] {
+export function allCollectors(env: PartialEnv): CollectorStub[] {
   return Array.from({ length: SHARDS }, (_, index) => shard(env, index));
 }
 
-function shard(env: Env, index: number): CollectorStub {
+function shard(env: PartialEnv, index: number): CollectorStub {
   return objectsOf(env, "METRICS").getByName(`shard-${index}`);
 }

@@ -7,7 +7,7 @@ import { randomHex } from "../../core/hex.ts";
 import type { CounterName, HistogramName, LabelsOf } from "../../core/metrics/families.ts";
 import { Tally } from "../../core/metrics/tally.ts";
 import { logged } from "../../log.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import { collectorOf } from "./collectors.ts";
 
 /** Reports of one isolate are at least this far apart. */
@@ -72,7 +72,7 @@ export function isReportDue(): boolean {
 }
 
 /** Sends what is pending to a collector. If that fails, it stays for the next report. Never rejects. */
-export async function sendReport(env: Env): Promise<void> {
+export async function sendReport(env: PartialEnv): Promise<void> {
   if (pending.isEmpty) return;
   isolate ??= randomHex(8);
   reportedAt = Date.now();
@@ -93,7 +93,7 @@ export async function sendReport(env: Env): Promise<void> {
 }
 
 /** Resolves once the collectors have everything this isolate has counted so far. */
-export async function settleReports(env: Env): Promise<void> {
+export async function settleReports(env: PartialEnv): Promise<void> {
   const others = [...inFlight.keys()];
   await sendReport(env);
   while (others.some(isInFlight)) await scheduler.wait(LOOK_AGAIN_MS);

@@ -1,5 +1,5 @@
 import type { CounterName, HistogramName, LabelsOf } from "../../core/metrics/families.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import { count, isReportDue, observe, sendReport } from "./isolate-tally.ts";
 
 /**
@@ -7,11 +7,11 @@ import { count, isReportDue, observe, sendReport } from "./isolate-tally.ts";
  * object awake. The object or request that counts when the isolate's report is due sends it.
  */
 export class Meter {
-  readonly #env: Env;
+  readonly #env: PartialEnv;
   readonly #waitUntil: (promise: Promise<unknown>) => void;
   #report: Promise<void> | undefined;
 
-  constructor(env: Env, waitUntil: (promise: Promise<unknown>) => void) {
+  constructor(env: PartialEnv, waitUntil: (promise: Promise<unknown>) => void) {
     this.#env = env;
     this.#waitUntil = waitUntil;
   }

@@ -1,7 +1,7 @@
 import type { RoundId } from "../../core/group/effects.ts";
 import type { PeerView } from "../../core/group/presence.ts";
 import type { ProlongCommand } from "../../core/group/relay.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import { objectsOf } from "../placement.ts";
 
 /** Set on an upgrade whose client has shown the token, and on one of a carrier that wants to know what was consumed. */
@@ -20,6 +20,6 @@ export interface RelayStub {
 }
 
 /** The one relay object of this deployment: all that it asks a peer goes over one connection, in order. */
-export function relayOf(env: Env): RelayStub & Pick<Fetcher, "fetch"> {
+export function relayOf(env: PartialEnv): RelayStub & Pick<Fetcher, "fetch"> {
   return objectsOf(env, "RELAY").getByName("relay") as unknown as RelayStub & Pick<Fetcher, "fetch">;
 }

@@ -6,7 +6,7 @@ import { logged } from "../../log.ts";
 import type { Claim, ClaimEnd, DirectCommand, KeyReport, Keys } from "../../service.ts";
 import { labelsOf } from "../calls/directories.ts";
 import { RemoteKeys } from "../calls/remote-keys.ts";
-import type { Env } from "../env.ts";
+import type { PartialEnv } from "../env.ts";
 import { keyObject } from "../placement.ts";
 import { Claims } from "./claims.ts";
 import type { WaitUntil } from "./cloudflare-service.ts";
@@ -14,11 +14,11 @@ import { membersOf, withLabels } from "./labels.ts";
 
 /** Keys behind their objects. */
 export class CloudflareKeys implements Keys {
-  readonly #env: Env;
+  readonly #env: PartialEnv;
   readonly #keys: RemoteKeys;
   readonly #claims: Claims;
 
-  constructor(env: Env, waitUntil: WaitUntil) {
+  constructor(env: PartialEnv, waitUntil: WaitUntil) {
     this.#env = env;
     this.#keys = new RemoteKeys(env);
     this.#claims = new Claims(this.#keys, waitUntil);

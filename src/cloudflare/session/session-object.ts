@@ -37,7 +37,7 @@ export class SessionObject extends DurableObject<Env> implements Listener {
     resumed: ({ attempt, refusal }) => this.#arrivals.settle(attempt, refusal),
     ended: () => this.#departure.begin(),
     authenticate: ({ secret }) => void this.#arrivals.authenticate(secret),
-    report: (effect) => void this.#reports.make(effect),
+    report: (effect) => this.#reports.make(effect),
     count: ({ happening }) => this.#parts.telemetry.count(happening, this.#parts.sockets.entry?.transport),
     log: ({ level, event, fields }) => this.#parts.telemetry.log(level, event, fields),
   };

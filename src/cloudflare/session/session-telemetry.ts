@@ -1,4 +1,4 @@
-import { countAnswer } from "../../core/metrics/count-answer.ts";
+import { countHappening } from "../../core/metrics/count.ts";
 import type { Happening } from "../../core/session/effects.ts";
 import { ownerIdOf } from "../../core/session-names.ts";
 import { log } from "../../log.ts";
@@ -19,10 +19,7 @@ export class SessionTelemetry {
   count(happening: Happening, transport: Transport = "ws"): void {
     const { ctx, env } = this.#parts;
     this.#meter ??= new Meter(env, (promise) => ctx.waitUntil(promise));
-    if (happening.type === "answered") countAnswer(this.#meter, happening.status);
-    else if (happening.type === "protocol_error")
-      this.#meter.count("protocol_errors_total", { code: String(happening.code) });
-    else this.#meter.count("auth_failures_total", { transport });
+    countHappening(this.#meter, happening, transport);
   }
 
   log(level: "debug" | "warn" | "error", event: string, fields: object = {}): void {

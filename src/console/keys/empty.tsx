@@ -1,3 +1,4 @@
+import { serviceAddress } from "../shared/address.ts";
 import { page } from "../shared/page-settings.ts";
 import { hrefOf } from "../shared/route.ts";
 import { clientProgram, restCommand, wireCommand } from "./commands.ts";
@@ -5,7 +6,7 @@ import { Copyable } from "./copyable.tsx";
 
 /** Shown while there are no keys: how to take the first lock. */
 export function EmptyService() {
-  const place = { origin: location.origin, hostname: location.hostname, needsToken: page.needsToken };
+  const place = { origin: serviceAddress(), hostname: location.hostname, needsToken: page.needsToken };
   return (
     <section class="panel empty" aria-labelledby="empty-title">
       <h2 id="empty-title">Nobody holds anything</h2>

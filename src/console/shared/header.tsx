@@ -36,7 +36,7 @@ export function Header({ service, route, onLeave }: HeaderProps) {
       <nav aria-label="Console">
         {link("keys", hrefOf.keys, "Keys")}
         {link("playground", hrefOf.playground, "Playground")}
-        <a href="/docs">API</a>
+        <a href="docs">API</a>
       </nav>
       <p class={problem ? "connection lost" : "connection"} role="status">
         <span class="dot" aria-hidden="true" />

@@ -51,7 +51,8 @@ export class Service {
     let response: Response;
     try {
       const either = signal ? AbortSignal.any([signal, limit]) : limit;
-      response = await fetch(path, { method, headers, signal: either, cache: "no-store" });
+      // Relative to the page, which may be mounted under a path.
+      response = await fetch(`.${path}`, { method, headers, signal: either, cache: "no-store" });
     } catch {
       signal?.throwIfAborted();
       throw new ServiceError("unreachable", "The service does not answer. Is it running, and is the network there?");

@@ -29,7 +29,7 @@ export function getConsole(context: AppContext): Response {
     pageOf({
       needsToken: config.authToken !== undefined,
       hasPeers: config.relay !== undefined,
-      origin: new URL(context.req.url).origin,
+      address: `${new URL(context.req.url).origin}${context.env.mount ?? ""}`,
     }),
     200,
     {
@@ -53,10 +53,10 @@ export function getConsoleStyle(context: AppContext): Response {
 interface Settings {
   readonly needsToken: boolean;
   readonly hasPeers: boolean;
-  readonly origin: string;
+  readonly address: string;
 }
 
-function pageOf({ needsToken, hasPeers, origin }: Settings): string {
+function pageOf({ needsToken, hasPeers, address }: Settings): string {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -69,13 +69,13 @@ function pageOf({ needsToken, hasPeers, origin }: Settings): string {
 <meta name="holdfast-peers" content="${hasPeers ? "yes" : "no"}">
 <title>holdfast</title>
 <link rel="icon" href="${ICON}">
-<link rel="stylesheet" href="/console.css">
-<script type="module" src="/console.js"></script>
+<link rel="stylesheet" href="console.css">
+<script type="module" src="console.js"></script>
 </head>
 <body>
 <div id="console"><main class="plain"><p>Loading … If this stays, load the page again: the service may limit how often it is asked.</p></main></div>
-<noscript><main class="plain"><h1>holdfast</h1><p>The console needs JavaScript. Without it: <code>curl ${origin}/v1/stats</code>, or the
-<a href="/docs">API reference</a>.</p></main></noscript>
+<noscript><main class="plain"><h1>holdfast</h1><p>The console needs JavaScript. Without it: <code>curl ${address}/v1/stats</code>, or the
+<a href="docs">API reference</a>.</p></main></noscript>
 </body>
 </html>
 `.text;

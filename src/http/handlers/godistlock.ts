@@ -16,7 +16,7 @@ export async function openGodistlock(context: AppContext): Promise<Response> {
   const offered = (req.header("Sec-WebSocket-Protocol") ?? "").split(",").map((name) => name.trim());
   if (!offered.includes(SUBPROTOCOL)) return fail(context, "bad_request", `offer the subprotocol ${SUBPROTOCOL}`);
   const principal = await principalOf(context);
-  if (principal === "nobody" || caller.via === "impostor") return refuse(context, "ws");
+  if (principal === "rejected" || caller.via === "impostor") return refuse(context, "ws");
   const entry = {
     protocol: "godistlock",
     transport: caller.via === "bridge" ? "tcp" : "ws",

@@ -79,10 +79,14 @@ export async function getMetrics(context: AppContext): Promise<Response> {
 }
 
 export function getOpenAPI(context: AppContext): Response {
-  return context.body(openApiDocument(), 200, { ...JSON_HEADERS, "Cache-Control": "public, max-age=60" });
+  return context.body(openApiDocument(context.env.mount), 200, {
+    ...JSON_HEADERS,
+    "Cache-Control": "public, max-age=60",
+  });
 }
 
 export function getReference(context: AppContext): Promise<Response> {
   const { protocol, host } = new URL(context.req.url);
-  return referencePage(protocol === "https:" ? `https://${host}` : host);
+  const address = `${host}${context.env.mount ?? ""}`;
+  return referencePage(protocol === "https:" ? `https://${address}` : address);
 }

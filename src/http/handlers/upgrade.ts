@@ -19,7 +19,7 @@ export async function upgrade(context: AppContext): Promise<Response> {
   if (req.header("Upgrade")?.toLowerCase() !== "websocket") return fail(context, "upgrade_required");
   if (!isOriginAllowed(context)) return fail(context, "origin_forbidden");
   const principal = await principalOf(context);
-  if (principal === "nobody" || caller.via === "impostor") return refuse(context, "ws");
+  if (principal === "rejected" || caller.via === "impostor") return refuse(context, "ws");
   // On an open service only the admin token can be shown. The client keeps the rights that all clients have.
   const isGuess = principal?.type === "open" && config.adminToken !== undefined && req.header("Authorization");
   if (isGuess) await wrongCredential(context, "ws");
@@ -76,10 +76,15 @@ export function isOriginAllowed({ req, var: { config } }: AppContext): boolean {
 }
 
 /** The authenticated principal; undefined if the upgrade carries no credential, so that the first command must. */
-export async function principalOf({ req, var: { config } }: AppContext): Promise<Principal | "nobody" | undefined> {
+export async function principalOf({
+  req,
+  env,
+  var: { config },
+}: AppContext): Promise<Principal | "rejected" | undefined> {
+  if (env.principal) return env.principal;
   const authorization = req.header("Authorization");
-  if (authorization !== undefined) return (await authenticate(config, authorization)) ?? "nobody";
+  if (authorization !== undefined) return (await authenticate(config, authorization)) ?? "rejected";
   // Browsers cannot set the header. The token itself is never taken from a URL: URLs end up in logs.
   const ticket = req.query("ticket");
-  return ticket === undefined ? undefined : ((await authenticateTicket(config, ticket)) ?? "nobody");
+  return ticket === undefined ? undefined : ((await authenticateTicket(config, ticket)) ?? "rejected");
 }

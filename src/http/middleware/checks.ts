@@ -97,7 +97,7 @@ export const limitRate: Middleware = async (context, next) => {
   const caller = callerOf(context.get("config"), context.req.raw.headers, address);
   context.set("caller", caller);
   // A bridge opens WebSockets for TCP clients, which make no HTTP requests: other caps count them.
-  if (caller.via === "bridge") return next();
+  if (caller.via === "bridge" || context.env.principal) return next();
   const seconds = await service.retryAfter(caller.address);
   if (seconds === undefined) return next();
   service.meter.count("rate_limited_total", {});
@@ -108,7 +108,7 @@ export const limitRate: Middleware = async (context, next) => {
 export const authorize: Middleware = async (context, next) => {
   if (WITHOUT_AUTH.has(context.req.path)) return next();
   const scheme = takesBasicAuth(context.req.path) ? authenticateAnyScheme : authenticate;
-  const principal = await scheme(context.get("config"), context.req.header("Authorization"));
+  const principal = context.env.principal ?? (await scheme(context.get("config"), context.req.header("Authorization")));
   if (!principal) return refuse(context, "http");
   context.set("principal", principal);
   return next();

@@ -38,14 +38,19 @@ export function openApi(): OpenApi {
 }
 
 /** The OpenAPI document as served and as kept in the repository: compact JSON and a line feed. */
-export function openApiDocument(): string {
-  return once().text;
+export function openApiDocument(mount = ""): string {
+  const { document, text } = once();
+  return mount === "" ? text : textOf({ ...document, servers: [{ url: mount }] });
+}
+
+function textOf(document: OpenApi): string {
+  return `${JSON.stringify(document)}\n`;
 }
 
 function once() {
   if (built === undefined) {
     const document = build();
-    built = { document, text: `${JSON.stringify(document)}\n` };
+    built = { document, text: textOf(document) };
   }
   return built;
 }

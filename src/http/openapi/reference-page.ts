@@ -61,7 +61,7 @@ ${groups.map(({ name, entries: operations }) => tagLinks(name, operations))}
 <main id="content">
 <h1>${info.title} API</h1>
 ${prose(info.description)}
-<p>The same as a document for tools: <a href="/v1/openapi.json">OpenAPI 3.1</a>.</p>
+<p>The same as a document for tools: <a href="v1/openapi.json">OpenAPI 3.1</a>.</p>
 ${groups.map(
   ({ name, description, entries: operations }) => html`<section id="${name}">
 <h2>${titled(name)}</h2>

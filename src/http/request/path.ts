@@ -7,13 +7,18 @@ const STEP = /\/(?:\.|%2e){1,2}(?:\/|$)/i;
 
 /**
  * The path as sent: it is split into segments before anything is decoded. Only `.` and `..` are resolved, as everywhere
- * in URLs: Cloudflare's edge removes them, workerd by itself does not (2026-11).
+ * in URLs: Cloudflare's edge removes them, workerd by itself does not (2026-11). The mount of the service is left out.
  */
-export function rawPath({ url }: { readonly url: string }): string {
+export function rawPath(
+  { url }: { readonly url: string },
+  { env }: { readonly env?: { readonly mount?: string } } = {},
+): string {
   const start = url.indexOf("/", url.indexOf("//") + 2);
   const end = url.slice(start).search(/[?#]/);
   const path = start < 0 ? "/" : url.slice(start, end < 0 ? undefined : start + end);
-  return STEP.test(path) ? new URL(`http://holdfast${path}`).pathname : path;
+  const whole = STEP.test(path) ? new URL(`http://holdfast${path}`).pathname : path;
+  const mount = env?.mount ?? "";
+  return whole.startsWith(mount) ? whole.slice(mount.length) : whole;
 }
 
 /** The segment at this index of a path, percent-decoded; undefined if it cannot be decoded. */

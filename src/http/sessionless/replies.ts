@@ -1,6 +1,6 @@
 import type { CurrentHold } from "../../core/engine/index.ts";
 import { fenceFromHex } from "../../core/engine/index.ts";
-import { countAnswer } from "../../core/metrics/count-answer.ts";
+import { countAnswer } from "../../core/metrics/count.ts";
 import { STATUSES, type Status } from "../../core/protocols/statuses.ts";
 import { logged } from "../../log.ts";
 import { type ErrorCode, fail } from "../reply/errors.ts";

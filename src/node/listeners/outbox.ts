@@ -17,12 +17,16 @@ export interface PendingWrite {
  */
 export class WriteTimeout {
   readonly #timeoutMs: number;
+  readonly #lookEveryMs: number;
   readonly #pending = new Set<PendingWrite>();
   #interval: NodeJS.Timeout | undefined;
+  /** When the next look is due. */
+  #dueAt = 0;
 
   /** A time-out of 0 means no limit. */
   constructor(timeoutMs: number) {
     this.#timeoutMs = timeoutMs;
+    this.#lookEveryMs = Math.min(Math.max(timeoutMs / 10, 10), 500);
   }
 
   /** Watches a write until `delete`. Called again, it counts as progress. */
@@ -30,7 +34,9 @@ export class WriteTimeout {
     if (this.#timeoutMs === 0) return;
     write.since = performance.now();
     this.#pending.add(write);
-    this.#interval ??= setInterval(() => this.#look(), Math.min(Math.max(this.#timeoutMs / 10, 10), 500)).unref();
+    if (this.#interval) return;
+    this.#dueAt = write.since + this.#lookEveryMs;
+    this.#interval = setInterval(() => this.#look(), this.#lookEveryMs).unref();
   }
 
   delete(write: PendingWrite): void {
@@ -38,9 +44,13 @@ export class WriteTimeout {
   }
 
   #look(): void {
-    const limit = performance.now() - this.#timeoutMs;
+    const now = performance.now();
+    // While a commit took long we could not see what readers took: timers run before that is reported.
+    const lateMs = Math.max(now - this.#dueAt, 0);
+    this.#dueAt = now + this.#lookEveryMs;
     for (const write of this.#pending) {
-      if (write.since > limit) continue;
+      write.since = Math.min(write.since + lateMs, now);
+      if (write.since > now - this.#timeoutMs) continue;
       this.#pending.delete(write);
       write.stalled();
     }

@@ -9,6 +9,8 @@ const BUFFER_BYTES = 262_144;
 const MAX_UNSENT_BYTES = 16 * 1_048_576;
 /** How long a client may take to close its side after we have closed ours. */
 export const LINGER_MS = 2_000;
+/** How long a client may take to read what was sent before we closed, with or without a write time-out. */
+const MAX_CLOSING_MS = 60_000;
 
 /** What the connections of all listeners share. */
 export interface Shared {
@@ -27,6 +29,7 @@ export abstract class SocketCarrier implements Carrier, OutboxOwner {
   #isPaused = false;
   /** The client does not read. */
   #isFull = false;
+  #closingTimer: NodeJS.Timeout | undefined;
 
   constructor(sink: Writable, shared: Shared) {
     this.#shared = shared;
@@ -62,6 +65,11 @@ export abstract class SocketCarrier implements Carrier, OutboxOwner {
     if (this.#outbox.size > MAX_UNSENT_BYTES) this.cutOff();
   }
 
+  /** We close: the connection ends within a bounded time, whatever the client does. */
+  protected closing(): void {
+    this.#closingTimer = setTimeout(() => this.cutOff(), MAX_CLOSING_MS).unref();
+  }
+
   /** Ends our side once everything has been taken. */
   protected endOutput(): void {
     this.#outbox.end();
@@ -74,8 +82,9 @@ export abstract class SocketCarrier implements Carrier, OutboxOwner {
     if (!this.#shared.isCut) connection?.closed(code);
   }
 
-  /** The socket is gone. */
+  /** The socket is gone, or about to go. */
   protected discard(): void {
+    clearTimeout(this.#closingTimer);
     this.#outbox.discard();
   }
 

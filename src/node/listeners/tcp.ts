@@ -87,6 +87,7 @@ class TcpCarrier extends SocketCarrier {
   close(): void {
     if (this.#isClosing) return;
     this.#isClosing = true;
+    this.closing();
     // Closing a socket with unread input resets it, and a reset can overtake our last bytes: keep reading for a while.
     this.#socket.resume();
     this.#socket.once("finish", () => setTimeout(() => this.#socket.destroy(), LINGER_MS).unref());

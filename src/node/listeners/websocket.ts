@@ -203,6 +203,7 @@ class WebSocketCarrier extends SocketCarrier {
   close(code: number): void {
     if (this.#closingWith !== undefined) return;
     this.#closingWith = code;
+    this.closing();
     // The answer to our close frame must be seen.
     this.#ws.resume();
     if (this.unsent === 0) this.#ws.sendClose(code);

@@ -174,7 +174,7 @@ export class SqliteStore implements Store {
 }
 
 function configure(database: DatabaseSync): void {
-  // In this order: a log opened after the file is locked needs no shared memory, and nobody else can open the file.
+  // In this order: a log opened after the file is locked needs no shared memory, and no other process can open the file.
   database.exec("PRAGMA locking_mode = EXCLUSIVE");
   const { application_id } = database.prepare("PRAGMA application_id").get() as { application_id: number };
   const { user_version } = database.prepare("PRAGMA user_version").get() as { user_version: number };

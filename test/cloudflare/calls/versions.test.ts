@@ -16,10 +16,22 @@ import { RelayObject } from "../../../src/cloudflare/relay/relay-object.ts";
 import { SessionObject } from "../../../src/cloudflare/session/session-object.ts";
 import { ENTRY_HEADER } from "../../../src/cloudflare/transports/client-entry.ts";
 import type { ClaimCommand } from "../../../src/core/engine/index.ts";
-import { httpSessionName, newSessionId } from "../../../src/core/session-names.ts";
+import { httpSessionName } from "../../../src/core/session-names.ts";
 import type { ClientEntry } from "../../../src/service.ts";
 import { replaceNext } from "../spies.ts";
-import { askKey, Client, command, fresh, grantedToken, keyStub, sessionsOn, tokenOf, until } from "../support.ts";
+import {
+  askKey,
+  Client,
+  command,
+  fresh,
+  grantedToken,
+  keyStub,
+  newSession,
+  sessionStub,
+  sessionsOn,
+  tokenOf,
+  until,
+} from "../support.ts";
 import { type OptionalPath, type Sample, without, withUnknownFields } from "./fields.ts";
 
 afterEach(() => {
@@ -541,7 +553,7 @@ describe("what travels on sockets", () => {
       async () => ({ asked: entry, optional: { label: true } as never, answers: "ok" }),
       async (_, asked) => {
         const headers = { Upgrade: "websocket", [ENTRY_HEADER]: encodeURIComponent(JSON.stringify(asked)) };
-        const client = await Client.on(env.SESSION.getByName(newSessionId()).fetch("http://session/", { headers }));
+        const client = await Client.on(sessionStub(newSession()).fetch("http://session/", { headers }));
         const answer = await client.ask("ping\n_\n_\n");
         client.close();
         return answer;

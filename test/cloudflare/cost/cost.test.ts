@@ -2,7 +2,7 @@ import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { type CountedLife, difference, perTime } from "../../../bench/cost/counts.ts";
-import { requestsOf } from "../../../bench/cost/prices.ts";
+import { dollarsPerMillion, requestsOf } from "../../../bench/cost/prices.ts";
 import { allDirectories } from "../../../src/cloudflare/calls/directories.ts";
 import { allCollectors } from "../../../src/cloudflare/metrics/collectors.ts";
 import { Counting } from "./counting.ts";
@@ -24,7 +24,7 @@ async function useEveryShard(): Promise<void> {
 }
 
 async function count(life: Life): Promise<CountedLife> {
-  const counting = await Counting.begin();
+  const counting = await Counting.begin({ shardMs: life.shardMs ?? 0 });
   try {
     await useEveryShard();
     const { work, end } = await life.prepare(counting);
@@ -46,9 +46,10 @@ describe("stays within its budget:", () => {
     const counted = await count(life);
     task.meta.cost = counted;
     const each = perTime(counted);
-    const { rowsWritten, requests, heldMs } = life.budget;
+    const { rowsWritten, requests, heldMs, dollars = Number.POSITIVE_INFINITY } = life.budget;
     expect(each.rowsWritten).toBeLessThanOrEqual(rowsWritten);
     expect(requestsOf(each)).toBeLessThanOrEqual(requests);
     expect(each.heldMs).toBeLessThanOrEqual(heldMs);
+    expect(dollarsPerMillion(each)).toBeLessThanOrEqual(dollars);
   });
 });

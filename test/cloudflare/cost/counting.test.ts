@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { difference } from "../../../bench/cost/counts.ts";
-import { Client, tokenOf } from "../support.ts";
+import { Client, fresh, keyStub, newSession, sessionStub, tokenOf } from "../support.ts";
 import { Counting } from "./counting.ts";
 
 it("a cycle is counted whole: its rows, its calls, its messages, and the socket that closes", async () => {
@@ -23,6 +23,18 @@ it("a cycle is counted whole: its rows, its calls, its messages, and the socket 
     await counting.pass(5_000);
     expect(Date.now() - startedAt).toBe(5_000);
     expect(difference(counting.read(), before).closes).toBe(1);
+  } finally {
+    counting.end();
+  }
+});
+
+it("a call is counted whether its object is found by a name or by an id", async () => {
+  const counting = await Counting.begin();
+  try {
+    const before = counting.read();
+    expect(await keyStub(fresh("key")).describe()).toBeNull();
+    expect(await sessionStub(newSession()).isLive()).toEqual({ isLive: false });
+    expect(difference(counting.read(), before).calls).toBe(2);
   } finally {
     counting.end();
   }

@@ -316,13 +316,13 @@ export class FarObjects {
     const far = this;
     this.#patch(worker, "fetch", (original) => {
       return function (...args) {
-        return far.#runWorker("reply", [], () => original.apply(this, args));
+        return far.#runWorker("reply", () => original.apply(this, args));
       };
     });
     for (const name of ["acquire", "renew", "release"])
       this.#patch(service.Locks.prototype, name, (original) => {
         return function (...args) {
-          return far.#runWorker("result", [], () => original.apply(this, args));
+          return far.#runWorker("result", () => original.apply(this, args));
         };
       });
     // What a Worker asks itself takes no time, and nobody else sees that it is on its way.
@@ -356,8 +356,8 @@ export class FarObjects {
     });
   }
 
-  #runWorker(what: "reply" | "result", path: Path, handle: () => unknown): unknown {
-    const event: Event = { kind: "Worker", path };
+  #runWorker(what: "reply" | "result", handle: () => unknown): unknown {
+    const event: Event = { kind: "Worker", path: [] };
     this.#begun += 1;
     return this.#event.run(event, () =>
       this.#counting.inWorker(async () => {

@@ -1,9 +1,19 @@
-/** A Worker that uses the service by a binding, as the tests tell it to. They run it beside the service in one workerd. */
-import { WorkerEntrypoint } from "cloudflare:workers";
+/**
+ * A Worker that uses locks as the tests tell it to: by a service binding, as it is or with `locks()`, or with a `LockKey` of
+ * its own. They run it beside the service in one workerd.
+ */
+import { DurableObject, WorkerEntrypoint } from "cloudflare:workers";
+import type { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
+import { LockKey, locks } from "../../../src/cloudflare/lock-key/index.ts";
 import type { LockOptions, LocksBinding } from "../../../src/cloudflare/locks/binding.ts";
 
+export { LockKey };
+
 interface Env {
-  readonly LOCKS: LocksBinding;
+  readonly LOCKS?: LocksBinding;
+  /** `locks()` is not used. */
+  readonly IS_PLAIN?: string;
+  readonly LOCK_KEY?: DurableObjectNamespace<KeyObject>;
   readonly COUNTER: { read(): Promise<number>; write(value: number): Promise<void> };
 }
 
@@ -20,6 +30,29 @@ interface Request {
   readonly does: "show" | "throw" | "lose" | "hold" | "outlive" | "increment" | "stream";
 }
 
+/** What both kinds of binding have in common: a property of a lock is read with `await`. */
+type Locks = Omit<LocksBinding, "request"> & {
+  request<Result>(
+    key: string,
+    options: LockOptions | undefined,
+    callback: (lock: Lock) => Promise<Result>,
+  ): Promise<Result>;
+};
+interface Lock {
+  readonly key: string | Promise<string>;
+  readonly token: string | Promise<string>;
+  readonly fence: string | Promise<string>;
+  readonly expiresAt: number | Promise<number>;
+  isHeld(): boolean | Promise<boolean>;
+}
+
+function locksOf({ LOCKS, IS_PLAIN, LOCK_KEY }: Env): Locks {
+  return IS_PLAIN && LOCKS ? LOCKS : locks(LOCKS ?? LOCK_KEY);
+}
+
+/** A class that is bound by mistake. */
+export class Other extends DurableObject {}
+
 let count = 0;
 
 /** A number that nothing guards: reading and writing are two calls. */
@@ -33,7 +66,9 @@ export class Counter extends WorkerEntrypoint {
   }
 }
 
-function run({ LOCKS, COUNTER }: Env, { key, options, does }: Request): Promise<unknown> {
+function run(env: Env, { key, options, does }: Request): Promise<unknown> {
+  const { COUNTER } = env;
+  const LOCKS = locksOf(env);
   return LOCKS.request<unknown>(key, options, async (lock) => {
     switch (does) {
       case "show": {
@@ -79,8 +114,8 @@ export default {
       switch (new URL(request.url).pathname) {
         case "/call": {
           const { call, args } = asked as Call;
-          const method = env.LOCKS[call] as (...args: readonly unknown[]) => Promise<unknown>;
-          return Response.json({ result: await method(...args) });
+          const bound = locksOf(env) as unknown as Record<string, (...given: readonly unknown[]) => Promise<unknown>>;
+          return Response.json({ result: await bound[call]?.(...args) });
         }
         case "/request": {
           const result = await run(env, asked as Request);
@@ -91,12 +126,45 @@ export default {
           const running = run(env, asked as Request);
           running.catch(() => {});
           const { key } = asked as Request;
-          while ((await env.LOCKS.describe(key))?.holders !== 1) await scheduler.wait(10);
+          while ((await locksOf(env).describe(key))?.holders !== 1) await scheduler.wait(10);
           return Response.json({ result: "left" });
         }
         case "/increments": {
           const all = Array.from({ length: 100 }, () => run(env, asked as Request));
           return Response.json({ result: await Promise.all(all) });
+        }
+        // What a lock of `locks()` can do besides: it is renewed, looked at, and released when its block ends.
+        case "/using": {
+          const { key, does } = asked as Request;
+          const own = locks(env.LOCKS ?? env.LOCK_KEY);
+          const seen = await (async () => {
+            await using lock = await own.acquire(key, { lease: 600_000 });
+            if (does === "throw") throw new RangeError("the block's own error");
+            const renewed = await lock?.renew({ lease: 900_000 });
+            const isLonger = (lock?.expiresAt ?? 0) > Date.now() + 600_000;
+            return { renewed, isLonger, lock: { ...lock }, holders: (await own.describe(key))?.holders };
+          })();
+          return Response.json({ result: { ...seen, holdersAfter: (await own.describe(key))?.holders } });
+        }
+        case "/history": {
+          const { key } = asked as Request;
+          const described = await env.LOCK_KEY?.getByName(key).describe({ detail: false, history: true });
+          return Response.json({ result: described?.history?.grants.map(({ fence }) => fence) });
+        }
+        // The HTTP API over the binding, which answers a request and then a WebSocket.
+        case "/fetch": {
+          const { path, init } = asked as { readonly path: string; readonly init?: RequestInit };
+          const reply = await (env.LOCKS as unknown as Fetcher).fetch(`http://holdfast${path}`, init);
+          const socket = reply.webSocket;
+          if (!socket) return Response.json({ result: [reply.status, await reply.text()] });
+          const answer = new Promise<unknown>((resolve) => {
+            socket.addEventListener("message", ({ data }) => resolve(data), { once: true });
+          });
+          socket.accept();
+          socket.send("l\nover-the-binding\n0\n");
+          const result = await answer;
+          socket.close();
+          return Response.json({ result });
         }
         case "/count":
           return Response.json({ result: await env.COUNTER.read() });

@@ -6,6 +6,8 @@ import { type ListenerOptions, Listeners } from "../../../src/node/listeners/ind
 import type { ClientEntry, Credential } from "../../../src/service.ts";
 
 export const HOST = "127.0.0.1";
+/** The operating system buffers less than this for a client that does not read. */
+export const TOO_MUCH_BYTES = 15 * 2 ** 20;
 
 /** One client as the host sees it. Echoes what it hears. */
 export class Guest implements Connection {

@@ -2,9 +2,9 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { fixture } from "../../cli/support.ts";
-import { becomes, dial, eventually, HOST, openPorts } from "./support.ts";
+import { becomes, dial, eventually, HOST, openPorts, TOO_MUCH_BYTES } from "./support.ts";
 
 describe("a TCP client", () => {
   test("is heard and answered, and the port tells its protocol", async () => {
@@ -104,6 +104,20 @@ describe("a client that does not read", () => {
   test("is cut off when it takes nothing for the write time-out", async () => {
     const { guest } = await deaf(300);
     await becomes(() => guest.ends, [1000]);
+  });
+
+  test("is cut off a minute after it was sent away, also without a write time-out", async () => {
+    const { tcp, guests } = await openPorts({ writeTimeoutMs: 0 });
+    dial(tcp).socket.pause();
+    await becomes(() => guests.length, 1);
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    guests[0]?.carrier.send(["y".repeat(TOO_MUCH_BYTES)]);
+    guests[0]?.carrier.close(1000);
+    await vi.advanceTimersByTimeAsync(59_000);
+    expect(guests[0]?.ends).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    await becomes(() => guests[0]?.ends, [1000]);
   });
 
   test("is not read from meanwhile", async () => {

@@ -2,14 +2,14 @@ import { readFileSync } from "node:fs";
 import type { Socket } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import fc from "fast-check";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { textFrames } from "../../../src/node/listeners/frames.ts";
 import type { ListenerOptions } from "../../../src/node/listeners/index.ts";
 import type { ClientEntry } from "../../../src/service.ts";
 import { announcement, OPCODE, openRaw, shortFrame } from "../../abuse/raw-socket.ts";
 import { fixture } from "../../cli/support.ts";
-import { becomes, dial, eventually, HOST, openPorts, statusesOf } from "./support.ts";
+import { becomes, dial, eventually, HOST, openPorts, statusesOf, TOO_MUCH_BYTES } from "./support.ts";
 
 const UPGRADE =
   "Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
@@ -407,6 +407,21 @@ describe("a message that is too long", () => {
 });
 
 describe("a WebSocket client that does not read", () => {
+  test("is cut off a minute after it was sent away, also without a write time-out", async () => {
+    const { guests, http } = await opened({ writeTimeoutMs: 0 });
+    const socket = await openRaw(http);
+    onTestFinished(() => void socket.destroy());
+    await becomes(() => guests.length, 1);
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    guests[0]?.carrier.send(["y".repeat(TOO_MUCH_BYTES)]);
+    guests[0]?.carrier.close(1000);
+    await vi.advanceTimersByTimeAsync(59_000);
+    expect(guests[0]?.ends).toEqual([]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    await becomes(() => guests[0]?.ends.length, 1);
+  });
+
   async function deaf(writeTimeoutMs: number, frame: Buffer) {
     const here = await opened({ writeTimeoutMs });
     const raw: Socket = await openRaw(here.http);

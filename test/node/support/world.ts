@@ -1,11 +1,11 @@
 import { readConfig } from "../../../src/core/config/config.ts";
-import { reportFor } from "../../../src/node/client-reports.ts";
 import type { Carrier, Connection } from "../../../src/node/clients.ts";
 import { NodeHost } from "../../../src/node/host.ts";
 import { serviceOf } from "../../../src/node/service.ts";
 import { VOLATILE_STORE } from "../../../src/node/store/memory.ts";
 import { SqliteStore, type StoreOptions } from "../../../src/node/store/sqlite.ts";
 import type { Rows, Store } from "../../../src/node/store/store.ts";
+import { reportFor } from "../../../src/reports/report-queue.ts";
 import type { ClientEntry, Credential, Service } from "../../../src/service.ts";
 import { VirtualRuntime } from "./virtual-runtime.ts";
 

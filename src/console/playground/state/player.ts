@@ -7,6 +7,7 @@ import {
   type Status,
   type Ticket,
 } from "../../../client/index.ts";
+import { serviceAddress } from "../../shared/address.ts";
 import type { ClientEvent } from "./event.ts";
 import { Pause } from "./pause.ts";
 import { failureInWords } from "./words.ts";
@@ -67,7 +68,7 @@ export class Player {
     this.#options = options;
     const { label, token } = options;
     const { clock, WebSocket } = this.#pause;
-    this.#locks = connect(location.origin, { label, clock, WebSocket, ...(token !== undefined && { token }) });
+    this.#locks = connect(serviceAddress(), { label, clock, WebSocket, ...(token !== undefined && { token }) });
     void this.#followConnection();
   }
 

@@ -1,5 +1,6 @@
 import { connect, type Locks } from "../../../client/index.ts";
 import { isKey } from "../../../client/wire.ts";
+import { serviceAddress } from "../../shared/address.ts";
 import { nameOf } from "../../shared/words.ts";
 import type { ClientEvent } from "./event.ts";
 import { type SeenGrant, withGrant } from "./grants.ts";
@@ -48,7 +49,7 @@ export class Scene {
     this.#options = options;
     const { token } = options;
     const { WebSocket } = new Pause();
-    this.#observer = connect(location.origin, {
+    this.#observer = connect(serviceAddress(), {
       label: `playground ${this.#tag}`,
       WebSocket,
       ...(token !== undefined && { token }),

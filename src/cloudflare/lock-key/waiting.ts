@@ -1,0 +1,69 @@
+import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
+import type { ClaimEnd } from "../../service.ts";
+import type { RemoteKeys } from "../calls/remote-keys.ts";
+import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
+import type { Wait } from "../locks/token-locks.ts";
+import { Presence } from "./presence.ts";
+
+/** How long the Worker listens at a time: the first time, and at most. */
+const LISTENS_MS = { first: 250, most: 1_000 };
+/** Pauses after a socket that was lost. */
+const RETRY_PAUSES_MS = [50, 200, 800, 1_600];
+/** For the end of a request to take effect, if nothing else keeps it. */
+const BREATH_MS = 1;
+
+/**
+ * Waits for a lock on a socket to its key. While the Worker listens, its request goes on even if its client has left
+ * (workerd 2026-11). So it listens for a while, lets go, and listens again; and what it hears counts only when it is still
+ * there after that. Its presence keeps its place meanwhile.
+ */
+export async function waitForLock(keys: Pick<RemoteKeys, "listen">, { key, command }: Wait): Promise<ClaimEnd> {
+  const deadline = Date.now() + command.waitMs;
+  const presence = new Presence();
+  await presence.open(keys, key, command.request);
+  let losses = 0;
+  for (let forMs = LISTENS_MS.first; ; forMs = Math.min(2 * forMs, LISTENS_MS.most)) {
+    const left = { ...command, waitMs: Math.max(1, deadline - Date.now()) };
+    const heard = await listen(await keys.listen(key, command.request), left, forMs);
+    await scheduler.wait(BREATH_MS);
+    if (typeof heard !== "string") {
+      presence.end();
+      return heard;
+    }
+    if (heard === "nothing") {
+      losses = 0;
+      continue;
+    }
+    const pauseMs = RETRY_PAUSES_MS[losses++];
+    if (pauseMs === undefined) throw new Error("the key was lost again and again");
+    await scheduler.wait(pauseMs);
+  }
+}
+
+/** Makes the claim, or makes it again, and listens for its end. Resolves when the socket is closed. */
+async function listen(socket: WebSocket, command: ClaimCommand, forMs: number): Promise<ClaimEnd | "nothing" | "lost"> {
+  const heard = Promise.withResolvers<ClaimEnd | "nothing" | "lost">();
+  const closed = Promise.withResolvers<void>();
+  const end = () => {
+    heard.resolve("lost");
+    closed.resolve();
+  };
+  socket.addEventListener("message", ({ data }) => heard.resolve(endIn(String(data))));
+  socket.addEventListener("close", end);
+  socket.addEventListener("error", end);
+  const timer = setTimeout(() => heard.resolve("nothing"), forMs);
+  socket.accept();
+  socket.send(JSON.stringify(command));
+  const first = await heard.promise;
+  clearTimeout(timer);
+  if (first !== "lost") socket.close(POLL_CLOSE.paused);
+  await closed.promise;
+  return first;
+}
+
+function endIn(message: string): ClaimEnd | "lost" {
+  const reply = JSON.parse(message) as Reply<ClaimOutcome>;
+  if (reply.type === "gone" || reply.outcome.status === "queued" || reply.outcome.status === "would_wait")
+    return "lost";
+  return reply.outcome;
+}
