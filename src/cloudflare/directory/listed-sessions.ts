@@ -29,7 +29,7 @@ const HTTP_ASKED_EVERY_MS = 10;
 const HTTP_BELIEVED_AT_LEAST_MS = 1_000;
 const ASKED_AT_ONCE = 8;
 /** A session that does not answer in this time counts as live. */
-const ANSWERS_WITHIN_MS = 2_000;
+const ANSWERS_WITHIN_MS = 5_000;
 
 /** What one call may cost. The sessions that it does not get to are probed by the next one. */
 export interface ProbeLimits {
