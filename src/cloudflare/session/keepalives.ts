@@ -10,9 +10,9 @@ const LOOK_EVERY_MS = 20;
 /**
  * Lets the platform answer keep-alives, so that they do not wake a sleeping session. While the session is busy it
  * answers them itself: an automatic response that coincides with a message being sent may break the connection. That is
- * rare since workerd #7065 and #7147, but not gone (1.20261104.1): of 15 runs with 200 sockets, 20 objects that were pushed
- * to as they woke and 36,000 keep-alives, 14 passed; in one, 95 sockets ended with "another message send is already in
- * progress". No run failed in which the objects were awake, whether clients read slowly or output waited for storage.
+ * rare since workerd #7065 and #7147, but not gone (1.20261104.1): in one of about nine runs with 200 sockets, whose objects
+ * were pushed to as they woke, 95 sockets ended with "another message send is already in progress". No run failed in which
+ * the objects were awake, whether clients read slowly or output waited for storage.
  */
 export class Keepalives {
   readonly #platform: AutoResponse;
