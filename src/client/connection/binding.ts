@@ -3,6 +3,7 @@ import type { Socket, SocketConstructor } from "./socket.ts";
 
 /** A service binding of a Worker, in place of an address. */
 export interface Binding {
+  /** Resolves with the answer to a request, which for an upgrade has a socket. */
   fetch(url: string, init: { headers: Record<string, string> }): Promise<Upgrade>;
 }
 

@@ -33,8 +33,12 @@ describe("when something else fails", () => {
     const held = grantedToken(await askKey(stub, { type: "acquire", command: command() }));
     const queued = await askKey(stub, { type: "acquire", command: command({ ...WAIT, session: "waiter" }) });
     const { release } = KeyEngine.prototype;
-    vi.spyOn(KeyEngine.prototype, "release").mockImplementationOnce(function (this: KeyEngine, ...args) {
-      release.apply(this, args);
+    let isDue = true;
+    vi.spyOn(KeyEngine.prototype, "release").mockImplementation(function (this: KeyEngine, ...args) {
+      const isMeant = isDue && this.leaseEnd(held) !== undefined;
+      const outcome = release.apply(this, args);
+      if (!isMeant) return outcome;
+      isDue = false;
       throw new Error("broken off");
     });
     await runInDurableObject(stub, async (key) => {
