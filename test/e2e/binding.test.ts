@@ -507,6 +507,18 @@ describe("the HTTP API over a binding", () => {
     expect(await fetched("reader", "/v1/ws", { headers: { Upgrade } }, own)).toMatch(/^error/);
   });
 
+  it("carries the client library: a session with sticky locks", async () => {
+    await using own = await start({ AUTH_TOKEN: "secret" });
+    const key = newKey();
+    const { lock, sticky } = (await resultOf(answerOf(sendAs("one", "/client", { key }, own)))) as {
+      lock: { token: string; fence: string };
+      sticky: string[];
+    };
+    expect(lock.token.startsWith(lock.fence)).toBe(true);
+    expect(sticky[0]).toBe(sticky[1]);
+    expect((sticky[0] ?? "") > lock.fence).toBe(true);
+  });
+
   it("allows what the props allow", async () => {
     const [opened, answer] = (await fetched("orders", "/v1/sessions", { method: "POST" })) as [number, string];
     const headers = { "X-Dflockd-Session": (JSON.parse(answer) as { session_id: string }).session_id };

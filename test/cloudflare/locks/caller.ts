@@ -3,6 +3,7 @@
  * its own. They run it beside the service in one workerd.
  */
 import { DurableObject, WorkerEntrypoint } from "cloudflare:workers";
+import { connect } from "../../../src/client/index.ts";
 import type { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { LockKey, locks } from "../../../src/cloudflare/lock-key/index.ts";
 import type { LockOptions, LocksBinding } from "../../../src/cloudflare/locks/binding.ts";
@@ -165,6 +166,20 @@ export default {
           const result = await answer;
           socket.close();
           return Response.json({ result });
+        }
+        // The client library, with the binding in place of an address.
+        case "/client": {
+          const { key } = asked as Request;
+          const client = connect(env.LOCKS as unknown as Fetcher, { label: "by the client" });
+          try {
+            const lock = await client.request(key, { timeout: 20_000 }, ({ token, fence }) => ({ token, fence }));
+            const sticky: string[] = [];
+            for (let time = 0; time < 2; time++)
+              await client.request(key, { sticky: true }, ({ fence }) => void sticky.push(fence));
+            return Response.json({ result: { lock, sticky } });
+          } finally {
+            await client.close();
+          }
         }
         case "/count":
           return Response.json({ result: await env.COUNTER.read() });
