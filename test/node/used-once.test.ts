@@ -1,5 +1,6 @@
 /** A key that was used once keeps little in memory. It answers as if it had kept everything. */
-import { describe, expect, it } from "vitest";
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, it, vi } from "vitest";
 import { World } from "./support/world.ts";
 
 function usedOnce() {
@@ -40,6 +41,16 @@ describe("a key that was used once and is free", () => {
     world.runtime.settle();
     expect(ann.last).toBe("error");
     expect(key.isInUse).toBe(false);
+  });
+
+  it("is read without preparing a statement: a report reads thousands", async () => {
+    const { world } = usedOnce();
+    const preparing = vi.spyOn(DatabaseSync.prototype, "prepare");
+    const describing = world.service.keys.describe("k", { history: false });
+    world.runtime.settle();
+    expect(await describing).toMatchObject({ holderCount: 0 });
+    expect(preparing).not.toHaveBeenCalled();
+    preparing.mockRestore();
   });
 
   it("is pruned together with those beside it, and nothing else is", () => {

@@ -74,6 +74,7 @@ export class SqliteStore implements Store {
   readonly #rollback: StatementSync;
   readonly #logPath: string | undefined;
   readonly #rows: Rows;
+  readonly #read: Reading;
 
   /** Throws an `UnusableStoreError` if another process has the file, or if it is not a store of this version. */
   static open(path: string, { maxPages }: StoreOptions = {}): SqliteStore {
@@ -98,6 +99,7 @@ export class SqliteStore implements Store {
     this.#commit = database.prepare("COMMIT");
     this.#rollback = database.prepare("ROLLBACK");
     this.#rows = rowsOf(database);
+    this.#read = readingFrom(database);
   }
 
   load(): Contents {
@@ -125,20 +127,20 @@ export class SqliteStore implements Store {
 
   loadKey(id: number): StoredKey | undefined {
     this.#assertStored();
-    const all = (sql: string) => this.#database.prepare(sql).all(id);
-    const [row] = all("SELECT head FROM keys WHERE id = ?") as unknown as { head: string }[];
+    const { key, slots, waiters, lapsed } = this.#read;
+    const row = key.get(id) as { head: string } | undefined;
     if (!row) return undefined;
-    const slots = all("SELECT key, data FROM slots WHERE key = ? ORDER BY slot") as unknown as Part[];
-    const waiters = all("SELECT key, data FROM waiters WHERE key = ? ORDER BY place") as unknown as Part[];
-    const lapsed = all("SELECT session, at FROM lapsed WHERE key = ? ORDER BY at") as unknown as Lapse[];
-    return assembled(row.head, slots, waiters, lapsed);
+    return assembled(
+      row.head,
+      slots.all(id) as unknown as Part[],
+      waiters.all(id) as unknown as Part[],
+      lapsed.all(id) as unknown as Lapse[],
+    );
   }
 
   loadSession(id: number): StoredRecords | undefined {
     this.#assertStored();
-    const row = this.#database.prepare("SELECT data FROM sessions WHERE id = ?").get(id) as
-      | { data: string }
-      | undefined;
+    const row = this.#read.session.get(id) as { data: string } | undefined;
     return row && (JSON.parse(row.data) as StoredRecords);
   }
 
@@ -258,6 +260,19 @@ function rowsOf(database: DatabaseSync): Rows {
     putSession: (id, name, data) => void session.run(id, name, data),
     deleteSession: (id) => void withoutSession.run(id),
     putValue: (name, text) => void value.run(name, text),
+  };
+}
+
+/** Prepared once: a report reads thousands of keys, and preparing takes longer than reading. */
+type Reading = Readonly<Record<"key" | "slots" | "waiters" | "lapsed" | "session", StatementSync>>;
+
+function readingFrom(database: DatabaseSync): Reading {
+  return {
+    key: database.prepare("SELECT head FROM keys WHERE id = ?"),
+    slots: database.prepare("SELECT key, data FROM slots WHERE key = ? ORDER BY slot"),
+    waiters: database.prepare("SELECT key, data FROM waiters WHERE key = ? ORDER BY place"),
+    lapsed: database.prepare("SELECT session, at FROM lapsed WHERE key = ? ORDER BY at"),
+    session: database.prepare("SELECT data FROM sessions WHERE id = ?"),
   };
 }
 
