@@ -1,5 +1,7 @@
 /** Long answers that are found at a time. Each is at work for milliseconds in every batch. */
 const MAX_LONG = 2;
+/** Long answers that one address may wait for. A client that hangs up leaves its question behind. */
+const MAX_WAITING = 256;
 
 interface Shared {
   readonly question: string;
@@ -13,7 +15,7 @@ interface Shared {
 /**
  * Answers to equal questions are found once, after the batch in which they were asked: none is older than its question.
  * Those that take long are found two at a time, and one for each address, however many questions it asks; addresses take
- * turns.
+ * turns. An address with too many questions is refused more.
  */
 export class SharedAnswers {
   readonly #afterBatch: (callback: () => void) => void;
@@ -30,13 +32,23 @@ export class SharedAnswers {
 
   /** `address` asks; without it, the answer is a short one. */
   share<Answer>(question: string, find: () => Promise<Answer>, address?: string): Promise<Answer> {
-    const shared = this.#asked.get(question) ?? this.#ask(question, find, address);
+    const asked = this.#asked.get(question);
+    if (address !== undefined && this.#hasTooMany(address, asked))
+      return Promise.reject(new Error(`${address} waits for ${MAX_WAITING} reports already`));
+    const shared = asked ?? this.#ask(question, find, address);
     if (address !== undefined) {
       const questions = this.#waiting.get(address) ?? new Set();
       this.#waiting.set(address, questions.add(shared));
       shared.askers.add(address);
     }
     return shared.answer as Promise<Answer>;
+  }
+
+  /** Whether this question would be one too many. One that the address waits for anyway is not. */
+  #hasTooMany(address: string, asked: Shared | undefined): boolean {
+    const questions = this.#waiting.get(address);
+    if (!questions || questions.size < MAX_WAITING) return false;
+    return !(asked && questions.has(asked));
   }
 
   #ask<Answer>(question: string, find: () => Promise<Answer>, address: string | undefined): Shared {

@@ -100,3 +100,18 @@ it("equal questions that wait share an answer", async () => {
   // Two of them: one was under way when the others asked.
   expect(looks - before).toBeLessThan(6 * 10_000);
 });
+
+it("an address may have so many reports waiting, and is refused more: its clients may have hung up", async () => {
+  const ask = (number: number, address: string) =>
+    statsDocument(world.service, { prefix: `none-${number}`, address }).then(JSON.parse);
+  const flood = Array.from({ length: 1_000 }, (_, number) => ask(number, "192.0.2.1"));
+  const other = ask(-1, "192.0.2.2");
+  let isOver = false;
+  const all = Promise.allSettled(flood).finally(() => {
+    isOver = true;
+  });
+  for (let turns = 0; turns < 5_000 && !isOver; turns += 1) await turn();
+  const made = (await all).filter(({ status }) => status === "fulfilled");
+  expect(made.length).toBe(256);
+  expect(await other).toMatchObject({ locks: [] });
+});
