@@ -6,6 +6,8 @@ import { gatherCounts } from "./counts.ts";
 import { keyDocument, statsDocument } from "./stats.ts";
 
 const MAX_AT_ONCE = 2;
+/** With so many waiting, those that were cancelled are looked for: a client may ask and cancel without end. */
+const SWEEP_AT = 2_048;
 /** Reports of one client leave at 8 MiB a second: one that does not read is cut off before they fill the memory. */
 const CHARS_PER_MS = (8 * 2 ** 20) / 1000 / MAX_AT_ONCE;
 
@@ -21,7 +23,8 @@ export interface WantedReport {
 /** The reports that one client asks for: two are made at a time, the others wait in order. */
 export class ReportQueue {
   readonly #after: (ms: number, callback: () => void) => void;
-  readonly #waiting: WantedReport[] = [];
+  #waiting: WantedReport[] = [];
+  #sweepAt = SWEEP_AT;
   #running = 0;
 
   constructor(after: (ms: number, callback: () => void) => void) {
@@ -31,19 +34,21 @@ export class ReportQueue {
   /** Makes a report, unless it is no longer wanted when its turn comes. */
   add(report: WantedReport): void {
     this.#waiting.push(report);
+    if (this.#waiting.length >= this.#sweepAt) {
+      this.#waiting = this.#waiting.filter((each) => each.isWanted());
+      this.#sweepAt = SWEEP_AT + 2 * this.#waiting.length;
+    }
     this.#startNext();
   }
 
   #startNext(): void {
-    if (this.#running === MAX_AT_ONCE) return;
-    const report = this.#waiting.shift();
-    if (!report) return;
-    if (!report.isWanted()) {
-      this.#startNext();
-      return;
+    while (this.#running < MAX_AT_ONCE) {
+      const report = this.#waiting.shift();
+      if (!report) return;
+      if (!report.isWanted()) continue;
+      this.#running += 1;
+      void this.#run(report);
     }
-    this.#running += 1;
-    void this.#run(report);
   }
 
   async #run({ make, made }: WantedReport): Promise<void> {

@@ -31,6 +31,26 @@ describe("the reports that one client asks for", () => {
     expect(begun).toEqual(["a", "b", "d"]);
   });
 
+  it("are forgotten if they are cancelled while others are made, however many they are", async () => {
+    const { pauses, ask, begun, queue } = story();
+    for (const name of ["a", "b"]) ask(name);
+    await settled();
+    let looks = 0;
+    const isWanted = () => {
+      looks += 1;
+      return false;
+    };
+    const make = () => Promise.reject(new Error("made although it was cancelled"));
+    for (let count = 0; count < 100_000; count += 1) queue.add({ isWanted, make, made: () => begun.push("cancelled") });
+    ask("c");
+    const looksBefore = looks;
+    pauses[0]?.callback();
+    await settled();
+    expect(begun).toEqual(["a", "b", "c"]);
+    // The others are not kept until their turn.
+    expect(looks - looksBefore).toBeLessThan(2_048);
+  });
+
   it("are errors if they cannot be made, and the next ones are made at once", async () => {
     const { pauses, queue } = story();
     const outcomes: Outcome[] = [];
