@@ -132,7 +132,7 @@ export class Input implements Connection {
 
   received(bytes: Uint8Array): void {
     const cost = costOf(bytes);
-    if (this.#mayEnter(cost)) this.#enter(cost, () => this.#events.take(bytes));
+    if (this.#mayEnter(cost) && !this.#events.isBehind()) this.#enter(cost, () => this.#events.take(bytes));
     else {
       const last = this.#waiting.at(-1);
       if (!(last instanceof Piece && last.joins(bytes))) this.#waiting.push(new Piece(bytes));

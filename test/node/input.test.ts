@@ -94,6 +94,29 @@ describe("input of one connection", () => {
     expect(ann.isPaused).toBe(false);
   });
 
+  it("waits for a report however slowly it comes in, and is not cut off", async () => {
+    const world = new World();
+    const { runtime } = world;
+    const report = Promise.withResolvers<string>();
+    world.host.reports = () => report.promise;
+    const ann = world.connect();
+    ann.ask("stats");
+    let chunks = 0;
+    for (; chunks < 300 && !ann.isPaused; chunks += 1) {
+      ann.askAll(Array.from({ length: 50 }, (_, count) => ["ping", `padding-${chunks}-${count}`, "_"] as const));
+      runtime.endTurn();
+    }
+    expect(ann.closedWith).toBeUndefined();
+    expect(ann.isPaused).toBe(true);
+    report.resolve("{}");
+    for (let turn = 0; turn < 300; turn += 1) {
+      await Promise.resolve();
+      runtime.endTurn();
+    }
+    expect(ann.lines.length).toBe(1 + 50 * chunks);
+    expect(ann.isPaused).toBe(false);
+  });
+
   it("behind a request that waits is cut off at 64 KiB, not paused", () => {
     const world = new World();
     const { runtime } = world;
