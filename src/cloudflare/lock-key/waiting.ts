@@ -37,6 +37,8 @@ export async function waitForLock(keys: Pick<RemoteKeys, "listen">, { key, comma
     const pauseMs = RETRY_PAUSES_MS[losses++];
     if (pauseMs === undefined) throw new Error("the key was lost again and again");
     await scheduler.wait(pauseMs);
+    // A restart of the key's object has cut this socket too.
+    await presence.open(keys, key, command.request);
   }
 }
 
