@@ -500,6 +500,21 @@ describe("locks() called once for all requests of a Worker", () => {
   });
 });
 
+describe("two waits of one request", () => {
+  it.each(WAYS.slice(1))("both give up their places: %s", async (way) => {
+    const { send, held, waiters } = callersOf(way);
+    const key = newKey();
+    await held(key, {}, "two");
+    await held(`${key}-2`, {}, "two");
+    const left = send("one", "/both", { key, options: { timeout: 50_000 } });
+    await waiters(key, 1);
+    await waiters(`${key}-2`, 1);
+    left.reset();
+    await waiters(key, 0);
+    await waiters(`${key}-2`, 0);
+  });
+});
+
 describe("the HTTP API over a binding", () => {
   const { send: sendAs } = callersOf("a service binding");
   const fetched = (name: CallerName, path: string, init: object = {}, to = service) =>

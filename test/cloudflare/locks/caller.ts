@@ -128,6 +128,15 @@ export default {
           const lock = await shared.acquire(key, options);
           return Response.json({ result: [lock !== null, (await lock?.release()) ?? null] });
         }
+        // Two waits, which began at different times.
+        case "/both": {
+          const { key, options } = asked as Request;
+          const own = locks(env.LOCKS ?? env.LOCK_KEY);
+          const first = own.acquire(key, options);
+          await scheduler.wait(400);
+          const both = await Promise.all([first, own.acquire(`${key}-2`, options)]);
+          return Response.json({ result: both });
+        }
         case "/request": {
           const result = await run(env, asked as Request);
           return result instanceof Response ? result : Response.json({ result });
