@@ -484,6 +484,37 @@ describe.each(WAYS.slice(1))("a lock of %s", (way) => {
   });
 });
 
+describe("locks() called once for all requests of a Worker", () => {
+  it.each(WAYS.slice(1))("serves each of them: %s", async (way) => {
+    const { send, held, waiters } = callersOf(way);
+    const key = newKey();
+    const take = (timeout: number) => send("one", "/shared", { key, options: { timeout } });
+    for (let time = 0; time < 3; time++) expect(await answerOf(take(0))).toEqual({ result: [true, true] });
+    await held(key, {}, "two");
+    // One that is cancelled does not hold up the others.
+    const left = take(50_000);
+    await waiters(key, 1);
+    left.reset();
+    await waiters(key, 0);
+    expect(await answerOf(take(0))).toEqual({ result: [false, null] });
+  });
+});
+
+describe("two waits of one request", () => {
+  it.each(WAYS.slice(1))("both give up their places: %s", async (way) => {
+    const { send, held, waiters } = callersOf(way);
+    const key = newKey();
+    await held(key, {}, "two");
+    await held(`${key}-2`, {}, "two");
+    const left = send("one", "/both", { key, options: { timeout: 50_000 } });
+    await waiters(key, 1);
+    await waiters(`${key}-2`, 1);
+    left.reset();
+    await waiters(key, 0);
+    await waiters(`${key}-2`, 0);
+  });
+});
+
 describe("the HTTP API over a binding", () => {
   const { send: sendAs } = callersOf("a service binding");
   const fetched = (name: CallerName, path: string, init: object = {}, to = service) =>

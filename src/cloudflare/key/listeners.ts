@@ -16,8 +16,11 @@ interface Claims {
 
 interface Attachment {
   readonly request: string;
-  /** `present`: no claim has come on this socket. Otherwise what the Worker has been told of it: nothing yet, or its end. */
-  readonly state: "present" | "waiting" | "refused" | "granted";
+  /**
+   * `present`: no claim has come on this socket. `replaced`: its Worker has made the claim again on another one. Otherwise
+   * what the Worker has been told of the claim: nothing yet, or its end.
+   */
+  readonly state: "present" | "waiting" | "refused" | "granted" | "replaced";
 }
 
 /**
@@ -69,6 +72,7 @@ export class KeyListeners {
   async heard(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
     try {
       const command = JSON.parse(String(message)) as ClaimCommand;
+      this.#replaceAll(command.request);
       socket.serializeAttachment({ request: command.request, state: "waiting" } satisfies Attachment);
       let outcome = await this.#claims.carryOut<"claim">({ type: "claim", command });
       // The claim may have been made before, on a socket that was cut, and be decided by now.
@@ -81,13 +85,24 @@ export class KeyListeners {
     }
   }
 
-  /** Handles the Worker's close. If the client did not receive the outcome and is no longer present, the claim is withdrawn. */
+  /**
+   * Handles the Worker's close. If the client did not receive the outcome and is no longer present, the claim is withdrawn. A
+   * Worker that only pauses goes on, even if a restart of the key's object has cut the socket of its presence.
+   */
   async closed(socket: WebSocket, code: number): Promise<void> {
     answerClose(socket, code);
     const { request, state } = attachmentOf(socket);
-    const isHeard = state === "refused" || code === POLL_CLOSE.delivered;
+    const isOver = state === "refused" || state === "replaced";
+    const mayStay = isOver || code === POLL_CLOSE.delivered || code === POLL_CLOSE.paused;
     // A Worker that lost its socket may have reconnected by now.
-    if (!isHeard && !this.#isPresent(request)) await this.#claims.carryOut<"cancel">({ type: "cancel", request });
+    if (!mayStay && !this.#isPresent(request)) await this.#claims.carryOut<"cancel">({ type: "cancel", request });
+  }
+
+  /** Earlier sockets of a claim no longer speak for it. Their close may come late: the Worker noticed the loss first. */
+  #replaceAll(request: string): void {
+    for (const socket of this.#ctx.getWebSockets(request))
+      if (attachmentOf(socket).state !== "present")
+        socket.serializeAttachment({ request, state: "replaced" } satisfies Attachment);
   }
 
   #waiting(request: string): WebSocket | undefined {

@@ -12,17 +12,15 @@ import { Presence } from "./presence.ts";
 import { faultOfKey } from "./setup.ts";
 import { waitForLock } from "./waiting.ts";
 
+/** What the keys need of the Worker: `KEY`, and a location if the keys want one. */
+type KeyEnv = Pick<Env, "KEY"> & { readonly LOCATION_HINTS?: string };
+
 /** Locks behind a namespace of `LockKey`, in the Worker that uses them. */
 export class KeyLocks implements OwnLocks {
-  readonly #locks: TokenLocks;
+  readonly #env: KeyEnv;
 
-  /** `env` binds `KEY`, and names a location if the keys want one. */
-  constructor(env: Pick<Env, "KEY"> & { readonly LOCATION_HINTS?: string }) {
-    this.#locks = new TokenLocks(env, {
-      waitUntil,
-      wait: (wait) => waitForLock(this.#locks.keys, wait),
-      faultIn: faultOfKey,
-    });
+  constructor(env: KeyEnv) {
+    this.#env = env;
   }
 
   async request<Result>(
@@ -33,12 +31,13 @@ export class KeyLocks implements OwnLocks {
     checkKey(key);
     const terms = termsOf(options);
     checkCallback(callback);
-    const grant = await this.#locks.takeOrThrow(key, terms);
+    const locks = this.#newLocks();
+    const grant = await locks.takeOrThrow(key, terms);
     const presence = new Presence();
     // If this request of the Worker ends before that, the key still has to learn it.
-    waitUntil(presence.open(this.#locks.keys, key, grant.request).catch(logged("key_unreachable")));
+    waitUntil(presence.open(locks.keys, key, grant.request).catch(logged("key_unreachable")));
     try {
-      return await this.#locks.run(grant, async (held) => callback(workLock(held)));
+      return await locks.run(grant, async (held) => callback(workLock(held)));
     } finally {
       presence.end();
     }
@@ -46,25 +45,35 @@ export class KeyLocks implements OwnLocks {
 
   async acquire(key: string, options?: LockOptions): Promise<OwnLock | null> {
     checkKey(key);
-    const grant = await this.#locks.take(key, termsOf(options));
+    const grant = await this.#newLocks().take(key, termsOf(options));
     return grant ? ownLock(grant.lock, this) : null;
   }
 
   async renew(key: string, token: string, options?: RenewOptions): Promise<{ readonly remaining: number } | null> {
     checkKey(key);
     checkToken(token);
-    return this.#locks.renew(key, token, leaseOf(options));
+    return this.#newLocks().renew(key, token, leaseOf(options));
   }
 
   async release(key: string, token: string): Promise<boolean> {
     checkKey(key);
     checkToken(token);
-    return this.#locks.release(key, token);
+    return this.#newLocks().release(key, token);
   }
 
   async describe(key: string): Promise<KeyDetail | null> {
     checkKey(key);
-    return this.#locks.describe(key);
+    return this.#newLocks().describe(key);
+  }
+
+  /** For one call: the platform lets no request of a Worker use the stubs of another, and these locks may serve them all. */
+  #newLocks(): TokenLocks {
+    const locks: TokenLocks = new TokenLocks(this.#env, {
+      waitUntil,
+      wait: (wait) => waitForLock(locks.keys, wait),
+      faultIn: faultOfKey,
+    });
+    return locks;
   }
 }
 

@@ -24,9 +24,10 @@ class TokenLock implements OwnLock {
     this.#locks = locks;
   }
 
-  async renew(options: RenewOptions = {}): Promise<{ readonly remaining: number } | null> {
+  async renew(options?: RenewOptions): Promise<{ readonly remaining: number } | null> {
     const askedAt = Date.now();
-    const renewed = await this.#locks.renew(this.key, this.token, { lease: this.lease, ...options });
+    const lease = options?.lease === undefined ? this.lease : options.lease;
+    const renewed = await this.#locks.renew(this.key, this.token, { ...options, lease });
     if (!renewed) return null;
     this.lease = renewed.remaining;
     this.expiresAt = askedAt + renewed.remaining;

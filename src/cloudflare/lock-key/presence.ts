@@ -12,14 +12,21 @@ export class Presence {
   #socket: WebSocket | undefined;
   #hasEnded = false;
 
+  /** Opens the socket, or another one in place of one that may be lost. */
   async open(keys: Pick<RemoteKeys, "listen">, key: string, request: string): Promise<void> {
-    this.#socket = await keys.listen(key, request);
-    if (this.#hasEnded) this.end();
+    const socket = await keys.listen(key, request);
+    this.#close();
+    this.#socket = socket;
+    if (this.#hasEnded) this.#close();
   }
 
   /** The claim no longer depends on the request. */
   end(): void {
     this.#hasEnded = true;
+    this.#close();
+  }
+
+  #close(): void {
     const socket = this.#socket;
     this.#socket = undefined;
     socket?.accept();

@@ -54,6 +54,9 @@ function locksOf({ LOCKS, IS_PLAIN, LOCK_KEY }: Env): Locks {
 /** A class that is bound by mistake. */
 export class Other extends DurableObject {}
 
+/** One for all requests of the Worker. */
+let shared: ReturnType<typeof locks> | undefined;
+
 let count = 0;
 
 /** A number that nothing guards: reading and writing are two calls. */
@@ -117,6 +120,22 @@ export default {
           const { call, args } = asked as Call;
           const bound = locksOf(env) as unknown as Record<string, (...given: readonly unknown[]) => Promise<unknown>>;
           return Response.json({ result: await bound[call]?.(...args) });
+        }
+        // With `locks()` called once for all requests.
+        case "/shared": {
+          shared ??= locks(env.LOCKS ?? env.LOCK_KEY);
+          const { key, options } = asked as Request;
+          const lock = await shared.acquire(key, options);
+          return Response.json({ result: [lock !== null, (await lock?.release()) ?? null] });
+        }
+        // Two waits, which began at different times.
+        case "/both": {
+          const { key, options } = asked as Request;
+          const own = locks(env.LOCKS ?? env.LOCK_KEY);
+          const first = own.acquire(key, options);
+          await scheduler.wait(400);
+          const both = await Promise.all([first, own.acquire(`${key}-2`, options)]);
+          return Response.json({ result: both });
         }
         case "/request": {
           const result = await run(env, asked as Request);
