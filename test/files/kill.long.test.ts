@@ -10,6 +10,9 @@ import { FileLock, parseLockText } from "../../src/lockfile/index.ts";
 import { Folder } from "./support/folder.ts";
 
 const KILLS = 200;
+/** It is left to chance whether a process is hit where it matters: it goes on until so many were. */
+const HITS = 6;
+const MOST_KILLS = 10 * KILLS;
 const AT_ONCE = 4;
 
 /** In one file it starts in half the time. */
@@ -24,10 +27,12 @@ test(`${KILLS} processes killed while they take, refresh and release leave paths
   using programs = new Folder();
   using folder = new Folder();
   const victim = await bundleVictim(programs);
-  const names = Array.from({ length: KILLS }, (_, index) => `x${index}`);
-  const waiting = [...names];
+  const names: string[] = [];
+  const hits = () => folder.names.filter((name) => name.endsWith(".hf-guard")).length;
   const killNext = async () => {
-    for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
+    while (names.length < KILLS || (hits() < HITS && names.length < MOST_KILLS)) {
+      const name = `x${names.length}`;
+      names.push(name);
       const child = spawn(process.execPath, [victim, folder.file(name)], { stdio: ["ignore", "pipe", "inherit"] });
       const exited = once(child, "exit");
       await once(child.stdout, "data");
@@ -42,12 +47,11 @@ test(`${KILLS} processes killed while they take, refresh and release leave paths
   const locks = names.filter((name) => left.includes(name));
   for (const name of locks)
     expect([name, parseLockText(readFileSync(folder.file(name))).kind]).toEqual([name, "well-formed"]);
-  // Otherwise no process was hit where it matters.
-  expect(left.filter((name) => name.endsWith(".hf-guard")).length).toBeGreaterThan(5);
-  expect(locks.length).toBeLessThan(KILLS);
+  expect(hits()).toBeGreaterThanOrEqual(HITS);
+  expect(locks.length).toBeLessThan(names.length);
 
   const acquired = await Promise.all(
     names.map((name) => new FileLock(folder.file(name), { stale: 2 }).acquire({ timeout: 15 })),
   );
-  expect(acquired).toHaveLength(KILLS);
+  expect(acquired).toHaveLength(names.length);
 });
