@@ -102,7 +102,7 @@ export class Api {
 
   /** Resolves once `count` requests wait for the key. */
   async waitersOn(key: string, count: number): Promise<void> {
-    await poll(`${count} waiters on ${key}`, 3_000, async () =>
+    await poll(`${count} waiters on ${key}`, 20_000, async () =>
       (await this.queue(key)).length === count ? true : undefined,
     );
   }
@@ -149,11 +149,18 @@ export class RestSession {
     expectNoContent(await this.post(`/v1/locks/${key}/release`, { token }));
   }
 
-  /** Polls for the lock and resolves once it stands in the queue. */
+  /** Polls for the lock and resolves once it stands in the queue, or no longer does. */
   async waitInLine(key: string, seconds: number): Promise<HttpExchange> {
     const before = await this.#api.queue(key);
     const polling = this.start(`/v1/locks/${key}`, { acquire_timeout_s: seconds });
-    await this.#api.waitersOn(key, before.length + 1);
+    let isAnswered = false;
+    const answered = () => {
+      isAnswered = true;
+    };
+    polling.reply.then(answered, answered);
+    await poll(`a waiter on ${key}`, 20_000, async () =>
+      isAnswered || (await this.#api.queue(key)).length > before.length ? true : undefined,
+    );
     return polling;
   }
 

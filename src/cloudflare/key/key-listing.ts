@@ -126,9 +126,10 @@ export class KeyListing {
 
   async #list(fence: Fence): Promise<void> {
     const { name, directory, count, now, wakeBy } = this.#parts;
-    const since = this.#lateSince ?? now();
+    const begunAt = now();
+    const since = this.#lateSince ?? begunAt;
     try {
-      await directory().listKey({ key: name, fence, lateMs: now() - since });
+      await directory().listKey({ key: name, fence, lateMs: begunAt - since });
       this.#set(true);
       count("listed");
     } catch (error) {

@@ -82,7 +82,7 @@ describe.each(HOSTS)("leaving, on $name", (host) => {
       const token = await holder.lock(key);
       expectJson(await waiter.post(`/v1/locks/${key}/enqueue`, {}), 200, { status: "queued" });
       const waiting = waiter.start(`/v1/locks/${key}/wait`, { timeout_s: 60 });
-      await poll("the wait to reach its key", 3_000, async () =>
+      await poll("the wait to reach its key", 20_000, async () =>
         (await api.get(`/v1/keys/${key}`)).body.includes("timeout_in_s") ? true : undefined,
       );
       waiting[how]();

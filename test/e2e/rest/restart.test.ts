@@ -27,7 +27,7 @@ describe.each(HOSTS)("HTTP sessions and restarts, on $name", (host) => {
       expectJson(await queued.post("/v1/locks/queued/enqueue", {}), 200, { status: "queued" });
       expectJson(await waiting.post("/v1/locks/waited/enqueue", {}), 200, { status: "queued" });
       const cut = waiting.start("/v1/locks/waited/wait", { timeout_s: 60 });
-      await poll("the wait to reach its key", 3_000, async () =>
+      await poll("the wait to reach its key", 20_000, async () =>
         (await api.get("/v1/keys/waited")).body.includes("timeout_in_s") ? true : undefined,
       );
       await server.restart();
@@ -61,7 +61,7 @@ describe.each(HOSTS)("HTTP sessions and restarts, on $name", (host) => {
       expectJson(await waiting.post("/v1/locks/k/enqueue", {}), 200, { status: "queued" });
       expectJson(await behind.post("/v1/locks/k/enqueue", {}), 200, { status: "queued" });
       const cut = waiting.start("/v1/locks/k/wait", { timeout_s: 4 });
-      await poll("the wait to reach its key", 3_000, async () =>
+      await poll("the wait to reach its key", 20_000, async () =>
         (await api.get("/v1/keys/k")).body.includes("timeout_in_s") ? true : undefined,
       );
       await server.kill9();
@@ -71,7 +71,7 @@ describe.each(HOSTS)("HTTP sessions and restarts, on $name", (host) => {
 
       // Whoever looks first, the service or the client that asks again.
       const again = waiting.start("/v1/locks/k/wait", { timeout_s: 60 });
-      await poll("the wait to have its place", 3_000, async () =>
+      await poll("the wait to have its place", 20_000, async () =>
         (await api.get("/v1/keys/k")).body.includes("timeout_in_s") ? true : undefined,
       );
       expect(await api.queue("k")).toHaveLength(2);
@@ -94,7 +94,7 @@ describe.each(HOSTS)("HTTP sessions and restarts, on $name", (host) => {
       await expect(cut.reply).rejects.toThrow();
 
       const polling = next.start("/v1/locks/k", { acquire_timeout_s: 60 });
-      await poll("the poll to be in line", 3_000, async () =>
+      await poll("the poll to be in line", 20_000, async () =>
         (await api.get("/v1/keys/k")).body.includes('"label":"next"') ? true : undefined,
       );
       const elapsed = stopwatch();
