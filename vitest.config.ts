@@ -103,7 +103,7 @@ export default defineConfig({
         plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "objects",
-          include: ["test/cloudflare/*.test.ts", "test/cloudflare/!(capped|metrics)/*.test.ts"],
+          include: ["test/cloudflare/*.test.ts", "test/cloudflare/!(capped|metrics|reports)/*.test.ts"],
           setupFiles: [...WATCH_OBJECTS, "./test/cloudflare/new-service.ts"],
           isolate: false,
           testTimeout: 60_000,
@@ -117,8 +117,8 @@ export default defineConfig({
         plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
         test: {
           name: "isolated",
-          // What is counted since the process began.
-          include: ["test/cloudflare/metrics/*.test.ts"],
+          // What is counted since the process began, and what the whole service has.
+          include: ["test/cloudflare/{metrics,reports}/*.test.ts"],
           setupFiles: WATCH_OBJECTS,
           testTimeout: 60_000,
           hookTimeout: 60_000,
