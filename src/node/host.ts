@@ -1,7 +1,7 @@
 import type { Config } from "../core/config/config.ts";
 import { type CommandContext, FenceExhaustedError, type KeyEvent, type NoticeEvent } from "../core/engine/index.ts";
 import { KeyMeter } from "../core/key/meter.ts";
-import { countHappening } from "../core/metrics/count.ts";
+import { countHappening, isCounted } from "../core/metrics/count.ts";
 import { versionName } from "../core/protocols/godistlock/relay.ts";
 import type { SessionConfig, SessionOrigin } from "../core/session/context.ts";
 import type { Happening, ReportRequest, SessionRecords } from "../core/session/effects.ts";
@@ -260,7 +260,7 @@ export class NodeHost implements SessionHost {
   }
 
   count(happening: Happening, transport: Transport): void {
-    this.batch.afterwards(() => countHappening(this.metrics, happening, transport));
+    if (isCounted(happening)) this.batch.afterwards(() => countHappening(this.metrics, happening, transport));
   }
 
   /** The size of the log that commits go to; undefined if there is none. */

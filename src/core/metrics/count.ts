@@ -10,6 +10,11 @@ export function countAnswer(meter: Pick<Counting, "count">, status: Status): voi
   if (isErrorWord(word)) meter.count("errors_total", { status: word });
 }
 
+/** Whether `countHappening` counts it: most answers are not errors. */
+export function isCounted(happening: Happening): boolean {
+  return happening.type !== "answered" || isErrorWord(STATUSES[happening.status].wire);
+}
+
 /** Counts what has happened in a session. */
 export function countHappening(meter: Pick<Counting, "count">, happening: Happening, transport: Transport): void {
   if (happening.type === "answered") countAnswer(meter, happening.status);

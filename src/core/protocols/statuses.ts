@@ -44,6 +44,10 @@ export function wireReply(status: Status, ...fields: readonly (string | number)[
 }
 
 export function wireReplyOf({ status, token, leaseSeconds, isWanted, document }: Outcome): string {
-  const fields = [token, leaseSeconds, isWanted && "wanted", document];
-  return wireReply(status, ...fields.filter((field) => field !== undefined));
+  let line: string = STATUSES[status].wire;
+  if (token !== undefined) line += ` ${token}`;
+  if (leaseSeconds !== undefined) line += ` ${leaseSeconds}`;
+  if (isWanted) line += " wanted";
+  if (document !== undefined) line += ` ${document}`;
+  return line;
 }

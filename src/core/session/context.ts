@@ -13,21 +13,15 @@ export type SessionConfig = Pick<
     readonly version: string;
   };
 
-interface PendingCall {
-  answered(outcome: KeyOutcome): void;
-  failed(error: string): void;
-  isWanted(): boolean;
-  isRepeatable(): boolean;
-}
-
 /** How one call to a key goes on. */
 export interface Continuation<Type extends KeyCall["type"]> {
   answered(outcome: OutcomeOf<Type>): void;
   failed(error: string): void;
-  /** Whether the outcome is still needed. A call whose outcome is not is never repeated. */
-  readonly isWanted?: () => boolean;
-  /** False if the call must not be made a second time when nothing is known of the first. */
-  readonly isRepeatable?: () => boolean;
+  /**
+   * Whether the call may be made again when nothing is known of its outcome: false if that is no longer needed, or if making it
+   * twice would do harm. By default it may.
+   */
+  mayRepeat?(): boolean;
 }
 
 /** What a session is made from. */
@@ -50,7 +44,7 @@ export class SessionContext {
   /** False while the host cannot store: requests that would store something new are refused. */
   readonly isStorageWell: () => boolean;
   #effects: Effect[] = [];
-  readonly #calls = new SmallMap<number, PendingCall>();
+  readonly #calls = new SmallMap<number, Continuation<KeyCall["type"]>>();
   #lastCall = 0;
 
   constructor({ session, config, records, random, isStorageWell, now }: SessionOrigin) {
@@ -75,11 +69,11 @@ export class SessionContext {
   callKey<Type extends KeyCall["type"]>(
     key: string,
     ask: Extract<KeyCall, { readonly type: Type }>,
-    { answered, failed, isWanted = () => true, isRepeatable = () => true }: Continuation<Type>,
+    continuation: Continuation<Type>,
   ): void {
     this.#lastCall += 1;
     const call = this.#lastCall;
-    this.#calls.set(call, { answered: answered as PendingCall["answered"], failed, isWanted, isRepeatable });
+    this.#calls.set(call, continuation as Continuation<KeyCall["type"]>);
     this.emit({ type: "callKey", call, key, ask });
   }
 
@@ -91,7 +85,7 @@ export class SessionContext {
   /** Whether a call that has failed, and may have been carried out, may be made again. */
   mayRepeatCall(call: number): boolean {
     const pending = this.#calls.get(call);
-    return pending?.isWanted() === true && pending.isRepeatable();
+    return pending !== undefined && pending.mayRepeat?.() !== false;
   }
 
   keyAnswered(call: number, outcome: KeyOutcome): void {
@@ -102,7 +96,7 @@ export class SessionContext {
     this.#take(call)?.failed(error);
   }
 
-  #take(call: number): PendingCall | undefined {
+  #take(call: number): Continuation<KeyCall["type"]> | undefined {
     const pending = this.#calls.get(call);
     this.#calls.delete(call);
     return pending;

@@ -65,12 +65,14 @@ interface Maker {
   readonly session: string;
   readonly id: string;
   readonly defaultLeaseSeconds: number;
+  /** The place of an earlier `wait` is still this one's to take over. */
+  readonly takesOver: boolean;
 }
 
 /** The call that carries out a request. */
 export function callOf(request: KeyRequest, maker: Maker, circumstances: Circumstances): KeyCall {
-  const { session, id, defaultLeaseSeconds } = maker;
-  const { mayWait, takesOver, quorum } = circumstances;
+  const { session, id, defaultLeaseSeconds, takesOver } = maker;
+  const { mayWait, quorum } = circumstances;
   const watch = circumstances.isWatched ? ({ isWatched: true } as const) : {};
   const leaseSeconds = ("leaseSeconds" in request ? request.leaseSeconds : undefined) ?? defaultLeaseSeconds;
   switch (request.type) {

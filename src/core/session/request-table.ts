@@ -60,13 +60,31 @@ export interface Waiting {
   readonly tag: string | undefined;
 }
 
+type Chosen = "renews" | "state" | "isQueued" | "ownsPlace" | "poll";
+
 export function newRequest(
-  entry: Pick<TrackedRequest, "id" | "key" | "type" | "tag"> & Partial<TrackedRequest>,
+  entry: Pick<TrackedRequest, "id" | "key" | "type" | "tag"> & Partial<Pick<TrackedRequest, Chosen>>,
 ): TrackedRequest {
-  const ownsPlace = entry.type === "wait";
-  const begin = { state: "sent", isQueued: false, ownsPlace, isLeft: false, isCancelling: false } as const;
-  const none = { next: undefined, kept: undefined, timer: undefined };
-  return { ...begin, ...none, notices: [], whenWithdrawn: [], offers: 0, poll: "call", ...entry };
+  const { id, key, type, tag, renews, state = "sent", isQueued = false, ownsPlace = type === "wait" } = entry;
+  return {
+    id,
+    key,
+    type,
+    tag,
+    renews,
+    state,
+    isQueued,
+    ownsPlace,
+    isLeft: false,
+    notices: [],
+    offers: 0,
+    isCancelling: false,
+    next: undefined,
+    whenWithdrawn: [],
+    poll: entry.poll ?? "call",
+    kept: undefined,
+    timer: undefined,
+  };
 }
 
 /** The requests of one session by id. The client sees those that are listed: at most one untagged, and one per tag. */

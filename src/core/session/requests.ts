@@ -232,11 +232,13 @@ export class Requests {
     const { defaultLeaseSeconds } = config;
     // A `wait` may be made later than it was asked: another one may have the place by then.
     const takesOver = circumstances.takesOver === true && entry.ownsPlace;
-    const call = callOf(request, { session, id, defaultLeaseSeconds }, { ...circumstances, takesOver });
+    const call = callOf(request, { session, id, defaultLeaseSeconds, takesOver }, circumstances);
     this.#context.callKey(request.key, call, {
-      isWanted: () => !this.#isOver && this.#isSent(entry),
-      // The current holder may have acquired the key after the steal, or another `wait` the place.
-      isRepeatable: () => !(request.type === "acquire" && request.steals) && (entry.ownsPlace || !takesOver),
+      mayRepeat: () => {
+        // The current holder may have acquired the key after the steal, or another `wait` the place.
+        const isHarmless = !(request.type === "acquire" && request.steals) && (entry.ownsPlace || !takesOver);
+        return isHarmless && !this.#isOver && this.#isSent(entry);
+      },
       failed: (error) => this.#failed(entry, request, error),
       answered: (outcome) => {
         this.#carriedOut(entry, request, outcome);
@@ -292,7 +294,7 @@ export class Requests {
       request.key,
       { type: "pickUp", request: entry.id },
       {
-        isWanted: () => this.#isSent(entry),
+        mayRepeat: () => this.#isSent(entry),
         failed: (error) => this.#failed(entry, request, error),
         answered: (outcome) => {
           if (outcome.status === "granted") this.#claimed(entry, outcome);

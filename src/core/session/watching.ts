@@ -71,6 +71,6 @@ export class Watching {
       }
       answered();
     };
-    this.#context.callKey(key, { type: "watch", session }, { isWanted: () => !this.#isOver(), answered, failed });
+    this.#context.callKey(key, { type: "watch", session }, { mayRepeat: () => !this.#isOver(), answered, failed });
   }
 }

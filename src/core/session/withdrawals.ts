@@ -66,7 +66,7 @@ export class Withdrawals {
       { type: "cancel", request: id, ...options },
       {
         // A place that was taken meanwhile is another one.
-        isRepeatable: () => entry.ownsPlace || !takesPlace,
+        mayRepeat: () => entry.ownsPlace || !takesPlace,
         answered: () => {
           // The place stands: the session has to leave it in the end.
           if (sparesPlace && entry.type === "wait") this.#holdings.add(key, PLACE);

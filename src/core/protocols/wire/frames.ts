@@ -64,7 +64,7 @@ export class FrameReader {
     while (rest.length > 0 && !this.#isBroken) {
       const whole = this.isMidFrame ? undefined : wholeFrame(rest);
       if (whole) {
-        rest = rest.subarray(whole.size);
+        rest = whole.size === rest.length ? NOTHING : rest.subarray(whole.size);
         yield { type: "frame", frame: whole };
         continue;
       }
@@ -95,7 +95,8 @@ export class FrameReader {
   }
 
   #endLine(): Frame | undefined {
-    this.#lines.push(withoutTrailingCr(this.#partial.from(this.#lineStart)));
+    const line = this.#partial.from(this.#lineStart);
+    this.#lines.push(lineOf(line, 0, line.length));
     const [command, key, arg] = this.#lines;
     if (!command || !key || !arg) {
       this.#partial.add(LINE_END);
@@ -122,10 +123,10 @@ function wholeFrame(bytes: Uint8Array): Frame | undefined {
   const second = bytes.indexOf(LF, first + 1);
   if (second < 0 || second - first - 1 > LINE_CAP) return undefined;
   const third = bytes.indexOf(LF, second + 1);
-  const command = withoutTrailingCr(bytes.subarray(0, first));
+  const command = lineOf(bytes, 0, first);
   if (third < 0 || third - second - 1 > argCap(command)) return undefined;
-  const key = withoutTrailingCr(bytes.subarray(first + 1, second));
-  const arg = withoutTrailingCr(bytes.subarray(second + 1, third));
+  const key = lineOf(bytes, first + 1, second);
+  const arg = lineOf(bytes, second + 1, third);
   return { command, key, arg, size: third + 1 };
 }
 
@@ -134,8 +135,9 @@ function argCap(command: Uint8Array): number {
   return isAuth ? AUTH_LINE_CAP : LINE_CAP;
 }
 
-function withoutTrailingCr(line: Uint8Array): Uint8Array {
-  let end = line.length;
-  while (end > 0 && line[end - 1] === CR) end -= 1;
-  return line.subarray(0, end);
+/** The line between two places, without its trailing carriage returns. */
+function lineOf(bytes: Uint8Array, start: number, lineFeed: number): Uint8Array {
+  let end = lineFeed;
+  while (end > start && bytes[end - 1] === CR) end -= 1;
+  return bytes.subarray(start, end);
 }

@@ -45,8 +45,8 @@ export interface TaggedCommand {
   readonly command: string;
 }
 
-const MAX_SECONDS = 9_223_372_036n;
-const MAX_LIMIT = 1_048_576n;
+const MAX_SECONDS = 9_223_372_036;
+const MAX_LIMIT = 1_048_576;
 const MAX_INT64 = 2n ** 63n - 1n;
 const MIN_INT64 = -(2n ** 63n);
 
@@ -65,9 +65,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Bytes as characters with the same code: exact for ASCII, and harmless for anything else. */
 function latin1(bytes: Uint8Array): string {
-  let text = "";
-  for (const byte of bytes) text += String.fromCharCode(byte);
-  return text;
+  return Reflect.apply(String.fromCharCode, undefined, bytes);
 }
 
 /** Splits the tag off the command line; undefined if it begins like a tag but is not one. */
@@ -178,7 +176,12 @@ function renewOf(key: string, words: string[]): Request {
 
 function keyOf({ key }: Frame): string {
   if (key.length === 0) throw new ParseError(5);
-  for (const byte of key) if (byte === 0x20 || byte === 0x09 || byte === 0x0d || byte === 0x0a) throw new ParseError(5);
+  let isAscii = true;
+  for (const byte of key) {
+    if (byte === 0x20 || byte === 0x09 || byte === 0x0d || byte === 0x0a) throw new ParseError(5);
+    if (byte > 0x7f) isAscii = false;
+  }
+  if (isAscii) return latin1(key);
   try {
     return utf8.decode(key);
   } catch {
@@ -191,22 +194,26 @@ function tokenOf(text: string): string {
   return text;
 }
 
-function integerOf(text: string): bigint {
+/** Exact up to 2^53, and beyond that only as large as it has to be. Refuses what does not fit into 64 bits. */
+function integerOf(text: string): number {
   if (!/^[+-]?[0-9]+$/.test(text)) throw new ParseError(4);
-  const value = BigInt(text.startsWith("+") ? text.slice(1) : text);
-  if (value > MAX_INT64 || value < MIN_INT64) throw new ParseError(4);
+  // Without this, "-0" would be a zero unlike others.
+  const value = Number(text) + 0;
+  if (Number.isSafeInteger(value)) return value;
+  const whole = BigInt(text.startsWith("+") ? text.slice(1) : text);
+  if (whole > MAX_INT64 || whole < MIN_INT64) throw new ParseError(4);
   return value;
 }
 
-function within(text: string, min: bigint, max: bigint, code: ParseErrorCode): number {
+function within(text: string, min: number, max: number, code: ParseErrorCode): number {
   const value = integerOf(text);
   if (value < min || value > max) throw new ParseError(code);
-  return Number(value);
+  return value;
 }
 
-const timeoutOf = (text: string) => within(text, 0n, MAX_SECONDS, 6);
-const limitOf = (text = "") => within(text, 1n, MAX_LIMIT, 13);
-const leaseOf = (text: string | undefined) => (text === undefined ? undefined : within(text, 1n, MAX_SECONDS, 9));
+const timeoutOf = (text: string) => within(text, 0, MAX_SECONDS, 6);
+const limitOf = (text = "") => within(text, 1, MAX_LIMIT, 13);
+const leaseOf = (text: string | undefined) => (text === undefined ? undefined : within(text, 1, MAX_SECONDS, 9));
 
 const isBlank = (byte: number | undefined) =>
   byte === 0x20 || byte === 0x09 || byte === 0x0b || byte === 0x0c || byte === 0x0d;
