@@ -158,7 +158,7 @@ test("npm run dev serves every protocol on the ports it is given, and leaves no 
     stream.setEncoding("utf8").on("data", (text: string) => {
       output += text;
     });
-  await eventually("its banner", () => /^ {2}data /m.test(output) || dev.exitCode !== null, 30_000);
+  await eventually("its banner", () => /^ {2}data /m.test(output) || dev.exitCode !== null, 120_000);
   expect(output).toMatch(
     new RegExp(
       `ready under wrangler dev:\\n  tcp +127.0.0.1:${port}\\n  http, console +http://127.0.0.1:${http}/\\n` +

@@ -52,11 +52,11 @@ describe.concurrent.each(cases)("after a kill -9 on $host.name, over $transport"
     await using server = await host.start();
     using before = new Clients(server);
     const [holder, waiter] = [await before.open(transport), await before.open(transport)];
-    const short = await lock(holder, "short", "0 1");
+    const short = await lock(holder, "short", "0 4");
     await lock(holder, "long", "0 60");
     await joinQueue(waiter, "short", "60");
     await server.kill9();
-    await sleep(1.2);
+    await sleep(4.2);
     await server.restart();
 
     using after = new Clients(server);

@@ -113,7 +113,7 @@ describe.each(HOSTS)("files and settings, on $name", (host) => {
   });
 
   describe("a service with limits", () => {
-    const limited = serverWith({ MAX_LOCKS: "2", HTTP_RATE_LIMIT_PER_IP: "20", HTTP_RATE_LIMIT_BURST: "12" });
+    const limited = serverWith({ MAX_LOCKS: "2", HTTP_RATE_LIMIT_PER_IP: "1", HTTP_RATE_LIMIT_BURST: "12" });
 
     it("counts files among its keys and their requests among its requests", async () => {
       const { api } = limited;
