@@ -209,7 +209,11 @@ export class ClientSession extends Session {
       () => {
         const lines = this.#unsent;
         this.#unsent = [];
-        const told = lines.flatMap((line) => line() ?? []);
+        const told: string[] = [];
+        for (const lineNow of lines) {
+          const line = lineNow();
+          if (line !== undefined) told.push(line);
+        }
         if (told.length > 0) carrier?.send(told);
       },
       () => {

@@ -61,10 +61,10 @@ export class History {
 
   /** `labelOf` gives the label of a session, where the host knows it. */
   granted(observation: Granted, labelOf?: LabelOf): PastGrant {
-    const { at, waitMs, session } = observation;
-    const label = labelOf?.(session);
-    const name = { ...nameOf(observation), ...(label !== undefined && { label }) };
-    return this.#add({ ...name, grantedAt: at, waitedMs: waitMs, end: undefined });
+    const { fence, session, tag, at, waitMs } = observation;
+    const label = labelOf?.(session) ?? labelOfTag(tag);
+    const grant = { fence, session, grantedAt: at, waitedMs: waitMs, end: undefined };
+    return this.#add(label === undefined ? grant : { ...grant, label });
   }
 
   ended({ fence, reason, holdMs }: Ended): void {
