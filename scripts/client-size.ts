@@ -6,8 +6,8 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
-/** With everything it exports, gzipped: 10.5 KiB. */
-const MAX_BYTES = 10_752;
+/** With everything it exports, gzipped: 11 KiB. */
+const MAX_BYTES = 11_264;
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 const { outputFiles, metafile } = await build({

@@ -21,6 +21,17 @@ export interface LockOptions extends RenewOptions {
   readonly label?: string | undefined;
 }
 
+/** One of several keys. Its own options win over those of the request. */
+export interface KeyOptions extends Omit<LockOptions, "timeout"> {
+  readonly key: string;
+}
+
+/** The keys of a request, in any order. */
+export type Keys = readonly (string | KeyOptions)[];
+
+/** A lock for each key, in the order of the keys. */
+export type LocksOf<Several extends Keys, Lock> = { [Index in keyof Several]: Lock };
+
 /** A lock. Its token is all it takes to renew and release it. */
 export interface AcquiredLock {
   readonly key: string;
@@ -95,6 +106,15 @@ export interface OwnLocks {
     key: string,
     options: LockOptions | undefined,
     callback: (lock: WorkLock) => Result | Promise<Result>,
+  ): Promise<Result>;
+  /**
+   * The same for several keys: all or none, taken one after another in the order of their bytes. One timeout is for all of
+   * them. The callback gets a lock for each, in the order given, and a signal that aborts when one of them is lost.
+   */
+  request<Result, const Several extends Keys>(
+    keys: Several,
+    options: LockOptions | undefined,
+    callback: (locks: LocksOf<Several, WorkLock>, signal: AbortSignal) => Result | Promise<Result>,
   ): Promise<Result>;
   /** Resolves once the lock is held, or with null if it was not granted in time. */
   acquire(key: string, options?: LockOptions): Promise<OwnLock | null>;

@@ -1,12 +1,15 @@
 /** `holdfast/worker`: the whole service inside your own Worker. docs/workers.md describes it. */
 import { DurableObject, WorkerEntrypoint } from "cloudflare:workers";
-import type { AcquiredLock, KeyDetail, LockOptions, RenewOptions } from "./durable-object.d.ts";
+import type { AcquiredLock, KeyDetail, Keys, LockOptions, LocksOf, RenewOptions } from "./durable-object.d.ts";
 
 export type {
   AcquiredLock,
   HolderDetail,
   KeyDetail,
+  KeyOptions,
+  Keys,
   LockOptions,
+  LocksOf,
   RenewOptions,
   WaiterDetail,
 } from "./durable-object.d.ts";
@@ -28,12 +31,24 @@ export interface RequestedLock {
   isHeld(): Promise<boolean>;
 }
 
+/**
+ * Resolves with a message when one of several locks is lost, and with null once the callback has ended. It stands for an
+ * `AbortSignal`, which cannot be sent between Workers.
+ */
+export type Lost = () => Promise<string | null>;
+
 /** What a service binding with `entrypoint = "Locks"` offers. */
 export interface LocksBinding {
   request<Result>(
     key: string,
     options: LockOptions | undefined,
     callback: (lock: RequestedLock) => Result | Promise<Result>,
+  ): Promise<Result>;
+  /** All keys or none. The locks are in the order of the keys. */
+  request<Result, const Several extends Keys>(
+    keys: Several,
+    options: LockOptions | undefined,
+    callback: (locks: LocksOf<Several, RequestedLock>, lost: Lost) => Result | Promise<Result>,
   ): Promise<Result>;
   acquire(key: string, options?: LockOptions): Promise<AcquiredLock | null>;
   renew(key: string, token: string, options?: RenewOptions): Promise<{ readonly remaining: number } | null>;

@@ -22,6 +22,7 @@ export {
 export type { AcquireOptions, LockOptions, RequestOptions, WaitOptions } from "./locks/acquire.ts";
 export type { Lock } from "./locks/lock.ts";
 export type { Semaphore } from "./locks/semaphore.ts";
+export type { KeyOptions, Keys, LocksOf, SeveralOptions } from "./locks/several.ts";
 export type { Ticket } from "./locks/ticket.ts";
 export {
   type WebLock,

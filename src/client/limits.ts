@@ -37,6 +37,8 @@ export const ASKED_AT_ONCE = 64;
 /** The key for an empty name: keys are not empty. */
 export const EMPTY = "%";
 export const MAX_SHOWN = 64;
+/** Keys of one request: each costs a round trip while those before it are held. */
+export const MAX_KEYS = 16;
 export const MAX_LOSSES = 64;
 /** More than it takes until a grant that was read is a `Lock`. */
 export const GRANT_MICROTASKS = 16;

@@ -12,10 +12,14 @@ import {
 import { type Lock, whileHeld } from "./locks/lock.ts";
 import { read } from "./locks/read.ts";
 import { Semaphore } from "./locks/semaphore.ts";
+import { isSeveral, type Keys, type LocksOf, requestSeveral, type SeveralOptions } from "./locks/several.ts";
 import { enqueue, type Ticket } from "./locks/ticket.ts";
 import { argumentsOf, check, checkCall } from "./options.ts";
 import { type ReadyOptions, ready } from "./ready.ts";
 import type { KeyReport, Stats } from "./report.ts";
+
+type OneCallback<Result> = (lock: Lock) => Result | Promise<Result>;
+type SeveralCallback<Result> = (locks: Lock[], signal: AbortSignal) => Result | Promise<Result>;
 
 /**
  * A client of the service: one connection, one session, any number of locks. Made by `connect`.
@@ -54,6 +58,11 @@ export class Locks implements AsyncDisposable {
    * `LockLostError` if the lock was lost before the callback ended, unless the callback threw: its own error wins. The
    * client cannot stop the callback: let it listen to `lock.signal`. Rejects like `acquire`, without calling back, if the
    * lock is not granted.
+   *
+   * With several keys, the callback is given a lock for each, in the order given, and a signal that aborts when one of them
+   * is lost. They are taken one after another, in the order of their bytes, so that clients which want the same ones never
+   * wait for each other. `timeout` and `signal` count for all of them together; if one is not granted, or one is lost
+   * meanwhile, those taken before are released.
    */
   request<Result>(key: string, callback: (lock: Lock) => Result | Promise<Result>): Promise<Result>;
   request<Result>(
@@ -61,13 +70,24 @@ export class Locks implements AsyncDisposable {
     options: RequestOptions | undefined,
     callback: (lock: Lock) => Result | Promise<Result>,
   ): Promise<Result>;
+  request<Result, const Several extends Keys>(
+    keys: Several,
+    callback: (locks: LocksOf<Several>, signal: AbortSignal) => Result | Promise<Result>,
+  ): Promise<Result>;
+  request<Result, const Several extends Keys>(
+    keys: Several,
+    options: SeveralOptions | undefined,
+    callback: (locks: LocksOf<Several>, signal: AbortSignal) => Result | Promise<Result>,
+  ): Promise<Result>;
   async request<Result>(
-    key: string,
-    first: RequestOptions | undefined | ((lock: Lock) => Result | Promise<Result>),
-    second?: (lock: Lock) => Result | Promise<Result>,
+    key: string | Keys,
+    first: unknown,
+    second?: OneCallback<Result> | SeveralCallback<Result>,
   ): Promise<Result> {
-    const [options, run] = argumentsOf<RequestOptions, (lock: Lock) => Result | Promise<Result>>(first, second);
-    check("request", "callback", run);
+    const [options, callback] = argumentsOf<RequestOptions, typeof second>(first, second);
+    check("request", "callback", callback);
+    if (isSeveral(key)) return requestSeveral(this.#client, key, options, callback as SeveralCallback<Result>);
+    const run = callback as OneCallback<Result>;
     checkCall("request", key, options);
     const { sticky = this.#isSticky, steal } = options;
     // A lock that was stolen is not kept.

@@ -1,6 +1,6 @@
 /** Validation of arguments, for callers from plain JavaScript. */
 import { isLabel } from "./connection/socket.ts";
-import { MAX_LEASE_MS, MAX_SHOWN } from "./limits.ts";
+import { MAX_KEYS, MAX_LEASE_MS, MAX_SHOWN } from "./limits.ts";
 import { isKey, MAX_KEY_BYTES, MAX_SLOTS } from "./wire.ts";
 
 type Rule = readonly [mustBe: string, holds: (value: unknown) => boolean];
@@ -19,6 +19,7 @@ const RULES = {
   clock: ["a Clock", (value) => can(value, "after")],
   ifAvailable: BOOLEAN,
   key: [`1 to ${MAX_KEY_BYTES} bytes without blanks`, isKey],
+  keys: [`1 to ${MAX_KEYS} in number`, (value) => isNumber(value) && value > 0 && value <= MAX_KEYS],
   label: ["1 to 64 printable characters", isLabel],
   lease: [
     `${DURATION[0]} and at most ${MAX_LEASE_MS}`,

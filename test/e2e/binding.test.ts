@@ -345,6 +345,123 @@ describe.each(WAYS)("over %s,", (way) => {
     });
   });
 
+  describe("several keys", () => {
+    /** Two keys, in the order in which they are taken. */
+    const newKeys = () => {
+      const key = newKey();
+      return [`${key}/a`, `${key}/b`] as const;
+    };
+    const several = (name: CallerName, asked: object) => send(name, "/several", asked);
+
+    it("are all held while the callback runs, and given to it in the order asked for", async () => {
+      const [a, b] = newKeys();
+      const { result } = await answerOf(several("one", { keys: [{ key: b, limit: 3, label: "b" }, a], does: "show" }));
+      const [first, second] = result as (Acquired & { isHeld: boolean })[];
+      expect([first, second]).toMatchObject([
+        { key: b, isHeld: true },
+        { key: a, isHeld: true },
+      ]);
+      expect(first?.token.startsWith(first.fence)).toBe(true);
+      expect([await describeKey(a), await describeKey(b)]).toMatchObject([
+        { limit: 1, holders: 0 },
+        { limit: 3, holders: 0 },
+      ]);
+    });
+
+    it("that two Workers want in different orders lose no increment, 2 × 100 at once [M13]", async () => {
+      const [a, b] = newKeys();
+      const asked = { options: { timeout: 60_000 }, does: "increment" };
+      const count = async () => Number(await resultOf(answerOf(send("one", "/count", {}))));
+      const before = await count();
+      await Promise.all([
+        resultOf(answerOf(send("one", "/increments", { ...asked, keys: [a, b] }))),
+        resultOf(answerOf(send("two", "/increments", { ...asked, keys: [b, a] }))),
+      ]);
+      expect(await count()).toBe(before + 200);
+    });
+
+    it("of which one is lost: the callback is told, and the caller once it has ended [M14]", async () => {
+      const [a, b] = newKeys();
+      const lost = `LockLostError: the lock on key "${b}" was lost before its callback ended`;
+      const asked = { keys: [b, a], options: { lease: 3_000 }, does: "lose" };
+      expect((await answerOf(several("one", asked))).message).toBe(lost);
+      expect([await describeKey(a), await describeKey(b)]).toMatchObject([{ holders: 0 }, { holders: 0 }]);
+    });
+
+    it("of which one is not free in time are given back", async () => {
+      const [a, b] = newKeys();
+      await held(b);
+      const asked = answerOf(several("two", { keys: [b, a], options: { timeout: 1_500 }, does: "throw" }));
+      await until("the first one", a, (described) => described?.holders === 1);
+      expect((await asked).message).toBe(`LockTimeoutError: key "${b}" was not free within 1500 ms`);
+      expect([await describeKey(a), await describeKey(b)]).toMatchObject([
+        { holders: 0, waiters: 0 },
+        { holders: 1, waiters: 0 },
+      ]);
+    });
+
+    it("that are not all free are not waited for with a timeout of 0", async () => {
+      const [a, b] = newKeys();
+      await held(b);
+      const asked = { keys: [a, b], options: { timeout: 0 }, does: "throw" };
+      const { message } = await answerOf(several("two", asked));
+      expect(message).toBe(`LockTimeoutError: key "${b}" was not free within 0 ms`);
+      expect(await describeKey(a)).toMatchObject({ holders: 0 });
+    });
+
+    it("are renewed while the next one is waited for", async () => {
+      const [a, b] = newKeys();
+      const { token } = await held(b);
+      const asked = answerOf(
+        several("two", { keys: [a, b], options: { timeout: 60_000, lease: 3_000 }, does: "show" }),
+      );
+      await waiters(b, 1);
+      const since = Date.now();
+      await until("more than one lease", a, (described) => described?.holders !== 1 || Date.now() > since + 4_000);
+      expect(await describeKey(a)).toMatchObject({ holders: 1 });
+      await release(b, token);
+      expect((await asked).result).toMatchObject([{ isHeld: true }, { isHeld: true }]);
+    });
+
+    it("whose caller is cancelled while it waits for the next one are given back, and so is the place", async () => {
+      const [a, b] = newKeys();
+      const { token } = await held(b);
+      const waiting = several("two", { keys: [a, b], options: { timeout: 60_000, lease: LONG_MS }, does: "hold" });
+      await waiters(b, 1);
+      expect(await describeKey(a)).toMatchObject({ holders: 1 });
+      waiting.reset();
+      await waiters(b, 0);
+      await until("the release", a, (described) => described?.holders === 0);
+      expect(await release(b, token)).toBe(true);
+    });
+
+    it("whose caller is cancelled in the middle of `request` are given back", async () => {
+      const [a, b] = newKeys();
+      const running = several("two", { keys: [a, b], options: { lease: LONG_MS }, does: "hold" });
+      await until("the locks", b, (described) => described?.holders === 1);
+      running.reset();
+      for (const key of [a, b]) await until("the release", key, (described) => described?.holders === 0);
+    });
+
+    it("are released when the callback throws, and the caller gets that error", async () => {
+      const [a, b] = newKeys();
+      const answer = await answerOf(several("one", { keys: [a, b], options: { lease: LONG_MS }, does: "throw" }));
+      expect(answer).toMatchObject({ message: "the callback's own error", isRange: true });
+      expect([await describeKey(a), await describeKey(b)]).toMatchObject([{ holders: 0 }, { holders: 0 }]);
+    });
+
+    it.each([
+      [[], "RangeError: keys must be 1 to 16 in number, not 0"],
+      [Array.from({ length: 17 }, (_, index) => `${index}`), "RangeError: keys must be 1 to 16 in number, not 17"],
+      [["k", { key: "k", limit: 2 }], 'TypeError: key "k" is given twice'],
+      [["k", null], "TypeError: key must be a string of 1 to 256 bytes without space, tab or line break, not null"],
+      [[{ key: "k", timeout: 5 }], 'TypeError: option "timeout" is not known; known are: lease, limit, label'],
+      [[{ key: "k", limit: 0 }], 'RangeError: option "limit" must be a whole number from 1 to 1048576, not 0'],
+    ])("that are %j are refused", async (keys, message) => {
+      expect((await answerOf(several("one", { keys, does: "show" }))).message).toBe(message);
+    });
+  });
+
   describe("a token", () => {
     it("is released once; a second release and a foreign token are false [W8]", async () => {
       const key = newKey();
@@ -660,6 +777,16 @@ describe("props of a binding [W9]", () => {
     const asked = { key: "other", does: "show" };
     const { message } = await answerOf(send("orders", "/request", asked));
     expect(message).toBe('ForbiddenError: the props of the binding do not allow to lock key "other"');
+  });
+
+  it("are asked for each of several keys before any is taken", async () => {
+    const asked = { keys: ["menu", "other"], does: "show" };
+    const { message } = await answerOf(send("orders", "/several", asked));
+    expect(message).toBe('ForbiddenError: the props of the binding do not allow to lock key "other"');
+    expect((await describeKey("menu"))?.holders ?? 0).toBe(0);
+    expect((await answerOf(send("orders", "/several", { ...asked, keys: ["menu", "orders/8"] }))).message).toBe(
+      undefined,
+    );
   });
 
   it("let it only read", async () => {

@@ -17,7 +17,7 @@ export const TIMEOUT = flag("--timeout", "S", "seconds to wait; 0 tries once (de
 export const LABEL = flag("--label", "TEXT", "name shown to others, 1 to 64 characters (default user@host)");
 export const SESSION = flag("--session", "ID", "the session that `enqueue` has opened");
 
-export const KEY = flag("--key", "KEY", "hold this key at the server");
+export const KEY = flag("--key", "KEY", "hold this key at the server; up to 16 of them, all or none");
 export const FILE = flag("--file", "PATH", "hold this lock file");
 export const STALE = flag(
   "--stale",

@@ -17,6 +17,8 @@ export interface Arguments {
   readonly output: OutputMode;
   has(flag: Flag): boolean;
   text(flag: Flag): string | undefined;
+  /** All values of a flag that may be repeated, in the order given. */
+  texts(flag: Flag): readonly string[];
 }
 
 /**
@@ -34,6 +36,7 @@ export function parseArguments(spec: CommandSpec, words: readonly string[]): Arg
     tokens: true,
   });
   const values: Record<string, string> = {};
+  const lists = new Map<Flag, string[]>();
   const operands: string[] = [];
   const problems: string[] = [];
   let previous: Flag | undefined;
@@ -47,7 +50,10 @@ export function parseArguments(spec: CommandSpec, words: readonly string[]): Arg
       const flag = flags.find(({ name, short }) => name === rawName || short === rawName);
       const problem = problemWith(flag, rawName, value, flags);
       if (problem !== undefined) problems.push(problem);
-      else if (flag) values[flag.name] = value ?? "true";
+      else if (flag) {
+        values[flag.name] = value ?? "true";
+        lists.set(flag, [...(lists.get(flag) ?? []), value ?? "true"]);
+      }
       previous = value === undefined ? flag : undefined;
     }
   }
@@ -61,6 +67,7 @@ export function parseArguments(spec: CommandSpec, words: readonly string[]): Arg
     output: QUIET.name in values ? "quiet" : JSON_OUTPUT.name in values ? "json" : "text",
     has: ({ name }) => name in values,
     text: ({ name }) => values[name],
+    texts: (flag) => lists.get(flag) ?? [],
   };
 }
 

@@ -1,4 +1,5 @@
 import { isLabel } from "../../client/connection/socket.ts";
+import { MAX_KEYS } from "../../client/limits.ts";
 import { isKey, MAX_KEY_BYTES, MAX_SECONDS, MAX_SLOTS } from "../../client/wire.ts";
 import { UsageError } from "../output/errors.ts";
 import { ON_LOST, STALE } from "./flags.ts";
@@ -52,6 +53,15 @@ export function keyIn(text: string, what: string): string {
   throw new UsageError(
     `${what} must be 1 to ${MAX_KEY_BYTES} bytes without blanks and line breaks, not ${shown(text)}`,
   );
+}
+
+/** The keys of a flag that may be repeated, in the order given. */
+export function keysIn(args: Arguments, flag: Flag): readonly string[] {
+  const keys = args.texts(flag).map((text) => keyIn(text, flag.name));
+  if (keys.length > MAX_KEYS) throw new UsageError(`${flag.name} may be given ${MAX_KEYS} times, not ${keys.length}`);
+  const twice = keys.find((key, at) => keys.indexOf(key) < at);
+  if (twice !== undefined) throw new UsageError(`${flag.name} ${shown(twice)} is given twice`);
+  return keys;
 }
 
 /** 32 hex digits: the format of lock tokens and session ids. */

@@ -23,11 +23,12 @@ const EVERY_FLAG = [...SERVER_FLAGS, ...OUTPUT_FLAGS];
 export const CLIENT_COMMANDS: readonly Command[] = [
   {
     name: "run",
-    summary: "hold a key, a lock file or both while a command runs",
+    summary: "hold keys, a lock file or both while a command runs",
     about: `Waits for the lock, runs the command, and gives the lock back when the command
 ends. The exit code is the command's; 75 if the lock was not free in time, 76 if
 it was lost, 69 if no server answers. With --key the command finds HOLDFAST_KEY
-and HOLDFAST_FENCE in its environment, with --file HOLDFAST_FILE.`,
+and HOLDFAST_FENCE in its environment, with --file HOLDFAST_FILE. With several
+keys these are lists. They are taken all or none, in the order of their bytes.`,
     operands: [],
     command: "required",
     flags: [KEY, FILE, LIMIT, LEASE, TIMEOUT, STALE, TAG, ON_LOST, ...SERVER_FLAGS, QUIET],
@@ -35,6 +36,7 @@ and HOLDFAST_FENCE in its environment, with --file HOLDFAST_FILE.`,
       ["run --key deploy -- ./deploy.sh", "one deploy at a time, in the order of arrival"],
       ["run --key nightly --timeout 0 -- ./backup", "skip this time if the last one still runs"],
       ["run --key gpu --limit 4 -- ./train", "at most four at a time"],
+      ["run --key invoices --key ledger -- ./close-books", "both, or wait for both"],
       ["run --file /tmp/sync.lock -- rsync -a a/ b/", "a lock file; no server needed"],
     ],
     load: () => import("../run/run.ts"),

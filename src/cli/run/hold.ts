@@ -1,7 +1,9 @@
 /** A lock that is held while a command runs. */
 export interface Hold {
-  /** Environment variables for the command. */
+  /** Environment variables for the command. Those of the same name become a list. */
   readonly variables: Readonly<Record<string, string>>;
+  /** Its place in such a list: the keys are given in one order and taken in another. */
+  readonly place?: number;
   /** Resolves with a line for people when the lock is lost. Never rejects, and stays pending otherwise. */
   readonly lost: Promise<string>;
   /**

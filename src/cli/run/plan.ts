@@ -1,6 +1,7 @@
+import { compareKeys } from "../../client/wire.ts";
 import { FILE, KEY, LEASE, LIMIT, QUIET, TAG, TIMEOUT } from "../args/flags.ts";
 import type { Arguments } from "../args/parse.ts";
-import { countIn, keyIn, leaseIn, onLostIn, secondsIn, staleIn } from "../args/values.ts";
+import { countIn, keysIn, leaseIn, onLostIn, secondsIn, staleIn } from "../args/values.ts";
 import { UsageError } from "../output/errors.ts";
 import { labelOf } from "../service/label.ts";
 import { type Environment, targetOf } from "../service/target.ts";
@@ -23,15 +24,14 @@ export interface Plan {
 
 /** Reads the flags of `run`. Throws a `UsageError` before anything is done. Only what is needed is loaded. */
 export async function planOf(args: Arguments, env: Environment): Promise<Plan> {
-  const [key, path] = [args.text(KEY), args.text(FILE)];
-  if (key === undefined && path === undefined) throw new UsageError("--key or --file is missing: say what to hold");
+  const path = args.text(FILE);
+  if (!args.has(KEY) && path === undefined) throw new UsageError("--key or --file is missing: say what to hold");
   const timeout = secondsIn(args, TIMEOUT);
   const takes: Plan["takes"][number][] = [];
   const staleSeconds = staleIn(args) ?? DEFAULT_STALE_SECONDS;
   const onLost = onLostIn(args);
   if (path !== undefined) takes.push(await fileTake(path, staleSeconds, args.text(TAG)));
-  const keyed = await keyTake(key, args, env);
-  if (keyed) takes.push(keyed);
+  takes.push(...(await keyTakes(args, env)));
   return {
     takes,
     timeoutMs: timeout === undefined ? undefined : timeout * 1000,
@@ -44,14 +44,24 @@ async function fileTake(path: string, staleSeconds: number, tag: string | undefi
   return (attempt) => holdFile({ path, staleSeconds, tag }, attempt);
 }
 
-/** Validates the flags for keys even without `--key`: a bad number is always an error. */
-async function keyTake(key: string | undefined, args: Arguments, env: Environment) {
+/**
+ * The keys in the order of their bytes, in which all clients take several: so no two wait for each other. Validates the
+ * flags for keys even without `--key`: a bad number is always an error.
+ */
+async function keyTakes(args: Arguments, env: Environment): Promise<Plan["takes"]> {
   const limit = countIn(args, LIMIT) ?? 1;
   const leaseSeconds = leaseIn(args, LEASE);
-  if (key === undefined) return undefined;
-  const wanted = { key: keyIn(key, KEY.name), limit, leaseSeconds, label: labelOf(args.text(TAG)) };
+  const keys = keysIn(args, KEY);
+  if (keys.length === 0) return [];
+  const wanted = { limit, leaseSeconds, label: labelOf(args.text(TAG)) };
   const target = await targetOf(args, env);
   const showsPlace = process.stderr.isTTY === true && !args.has(QUIET);
   const { holdKey } = await import("./key-hold.ts");
-  return ({ signal, timeoutMs }: Attempt) => holdKey(target, { ...wanted, timeoutMs }, { signal, showsPlace });
+  const takeOf =
+    (key: string) =>
+    async ({ signal, timeoutMs }: Attempt) => ({
+      ...(await holdKey(target, { ...wanted, key, timeoutMs }, { signal, showsPlace })),
+      place: keys.indexOf(key),
+    });
+  return keys.toSorted(compareKeys).map(takeOf);
 }

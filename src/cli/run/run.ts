@@ -29,7 +29,7 @@ export async function runWhileHeld(plan: Plan, command: readonly string[], print
       void hold.lost.then((line) => losing.abort(new CommandError("lost", line, { isReport: true })));
     }
     signal.throwIfAborted();
-    const running = new RunningCommand(command, Object.assign({}, ...holds.map(({ variables }) => variables)));
+    const running = new RunningCommand(command, variablesOf(holds));
     relay.passTo(running);
     return await watch(running, holds, plan, printer);
   } finally {
@@ -38,6 +38,14 @@ export async function runWhileHeld(plan: Plan, command: readonly string[], print
       if (complaint !== undefined) printer.note(`holdfast: ${complaint}`);
     }
   }
+}
+
+/** Of several holds with a variable of the same name, their values with blanks between, which keys do not contain. */
+function variablesOf(holds: readonly Hold[]): Readonly<Record<string, string>> {
+  const all: Record<string, string> = {};
+  for (const { variables } of holds.toSorted((a, b) => (a.place ?? 0) - (b.place ?? 0)))
+    for (const [name, value] of Object.entries(variables)) all[name] = name in all ? `${all[name]} ${value}` : value;
+  return all;
 }
 
 /** What is left of the total time; 0 means one attempt. */

@@ -264,12 +264,12 @@ export class Lock implements AsyncDisposable {
 }
 
 /**
- * Runs the callback, then releases the lock, unless it is kept. Settles as the callback does; if the callback succeeds but
- * the lock was lost, rejects with the `LockLostError`.
+ * Runs the callback, then releases what is held, unless it is kept. Settles as the callback does; if the callback succeeds
+ * but a lock was lost, rejects with the `LockLostError`.
  */
-export async function whileHeld<Result>(
-  lock: Lock,
-  run: (lock: Lock) => Result | Promise<Result>,
+export async function whileHeld<Result, Held extends { release(): Promise<unknown> } & Pick<Lock, "finish">>(
+  lock: Held,
+  run: (lock: Held) => Result | Promise<Result>,
   keeps?: () => boolean,
 ): Promise<Result> {
   let result: Result;

@@ -1,7 +1,7 @@
 /** What `locks()` offers. types/durable-object.d.ts tells it to users. */
 
 import type { KeyDetail } from "../../reports/stats.ts";
-import type { AcquiredLock, LockOptions, RenewOptions } from "../locks/binding.ts";
+import type { AcquiredLock, Keys, LockOptions, LocksOf, RenewOptions } from "../locks/binding.ts";
 
 /** A lock of `acquire`. It outlives the request that took it, until it is released or its lease ends. */
 export interface OwnLock extends AcquiredLock, AsyncDisposable {
@@ -22,11 +22,19 @@ export interface WorkLock {
   isHeld(): boolean | Promise<boolean>;
 }
 
+export type OneCallback<Result> = (lock: WorkLock) => Result | Promise<Result>;
+export type SeveralCallback<Result> = (locks: WorkLock[], signal: AbortSignal) => Result | Promise<Result>;
+
 export interface OwnLocks {
   request<Result>(
     key: string,
     options: LockOptions | undefined,
     callback: (lock: WorkLock) => Result | Promise<Result>,
+  ): Promise<Result>;
+  request<Result, const Several extends Keys>(
+    keys: Several,
+    options: LockOptions | undefined,
+    callback: (locks: LocksOf<Several, WorkLock>, signal: AbortSignal) => Result | Promise<Result>,
   ): Promise<Result>;
   acquire(key: string, options?: LockOptions): Promise<OwnLock | null>;
   renew(key: string, token: string, options?: RenewOptions): Promise<{ readonly remaining: number } | null>;

@@ -2,13 +2,13 @@ import { waitUntil } from "cloudflare:workers";
 import { logged } from "../../log.ts";
 import type { KeyDetail } from "../../reports/stats.ts";
 import type { Env } from "../env.ts";
-import { checkCallback, checkKey, checkToken, leaseOf, termsOf } from "../locks/arguments.ts";
-import type { LockOptions, RenewOptions } from "../locks/binding.ts";
+import { checkCallback, checkKey, checkToken, isSeveral, leaseOf, termsOf, wantedOf } from "../locks/arguments.ts";
+import type { Keys, LockOptions, LocksOf, RenewOptions } from "../locks/binding.ts";
 import type { HeldLock } from "../locks/held-lock.ts";
+import { Presence } from "../locks/presence.ts";
 import { TokenLocks } from "../locks/token-locks.ts";
-import type { OwnLock, OwnLocks, WorkLock } from "./api.ts";
+import type { OneCallback, OwnLock, OwnLocks, SeveralCallback, WorkLock } from "./api.ts";
 import { ownLock } from "./own-lock.ts";
-import { Presence } from "./presence.ts";
 import { faultOfKey } from "./setup.ts";
 import { waitForLock } from "./waiting.ts";
 
@@ -23,21 +23,34 @@ export class KeyLocks implements OwnLocks {
     this.#env = env;
   }
 
-  async request<Result>(
-    key: string,
+  request<Result>(key: string, options: LockOptions | undefined, callback: OneCallback<Result>): Promise<Result>;
+  request<Result, const Several extends Keys>(
+    keys: Several,
     options: LockOptions | undefined,
-    callback: (lock: WorkLock) => Result | Promise<Result>,
+    callback: (locks: LocksOf<Several, WorkLock>, signal: AbortSignal) => Result | Promise<Result>,
+  ): Promise<Result>;
+  async request<Result>(
+    key: string | Keys,
+    options: LockOptions | undefined,
+    callback: OneCallback<Result> | SeveralCallback<Result>,
   ): Promise<Result> {
+    const locks = this.#newLocks();
+    if (isSeveral(key)) {
+      const wanted = wantedOf(key, options);
+      checkCallback(callback);
+      const work = callback as SeveralCallback<Result>;
+      return locks.runAll(wanted, async (held, signal) => work(held.map(workLock), signal));
+    }
     checkKey(key);
     const terms = termsOf(options);
     checkCallback(callback);
-    const locks = this.#newLocks();
+    const work = callback as OneCallback<Result>;
     const grant = await locks.takeOrThrow(key, terms);
     const presence = new Presence();
     // If this request of the Worker ends before that, the key still has to learn it.
     waitUntil(presence.open(locks.keys, key, grant.request).catch(logged("key_unreachable")));
     try {
-      return await locks.run(grant, async (held) => callback(workLock(held)));
+      return await locks.run(grant, async (held) => work(workLock(held)));
     } finally {
       presence.end();
     }
@@ -70,7 +83,7 @@ export class KeyLocks implements OwnLocks {
   #newLocks(): TokenLocks {
     const locks: TokenLocks = new TokenLocks(this.#env, {
       waitUntil,
-      wait: (wait) => waitForLock(locks.keys, wait),
+      wait: (wait, signal) => waitForLock(locks.keys, wait, signal),
       faultIn: faultOfKey,
     });
     return locks;

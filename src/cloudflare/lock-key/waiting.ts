@@ -2,8 +2,8 @@ import type { ClaimCommand, ClaimOutcome } from "../../core/engine/index.ts";
 import type { ClaimEnd } from "../../service.ts";
 import type { RemoteKeys } from "../calls/remote-keys.ts";
 import { POLL_CLOSE, type Reply } from "../calls/replies.ts";
+import { Presence } from "../locks/presence.ts";
 import type { Wait } from "../locks/token-locks.ts";
-import { Presence } from "./presence.ts";
 
 /** How long the Worker listens at a time, about: the first time, and later. All waits of an isolate let go at the same times. */
 const LISTENS_MS = { first: 250, most: 1_000 };
@@ -18,12 +18,16 @@ const BREATH_MS = 1;
 const waits = new Map<string, number>();
 
 /**
- * Waits for a lock on a socket to its key. While the Worker listens, its request goes on even if its client has left
+ * Waits for a lock on a socket to its key, until the signal aborts: then it rejects, and the claim is left as it is. While the Worker listens, its request goes on even if its client has left
  * (workerd 2026-11). So it listens for a while, lets go, and listens again; and what it hears counts only when it is still
  * there after that. Its presence keeps its place meanwhile. A request with several waits ends only while none of them
  * listens, and nothing tells which waits are of one request: so all of the isolate let go together.
  */
-export async function waitForLock(keys: Pick<RemoteKeys, "listen">, { key, command }: Wait): Promise<ClaimEnd> {
+export async function waitForLock(
+  keys: Pick<RemoteKeys, "listen">,
+  { key, command }: Wait,
+  signal: AbortSignal | undefined,
+): Promise<ClaimEnd> {
   const deadline = Date.now() + command.waitMs;
   const presence = new Presence();
   await presence.open(keys, key, command.request);
@@ -34,14 +38,15 @@ export async function waitForLock(keys: Pick<RemoteKeys, "listen">, { key, comma
     const letsGoAt = Math.ceil((now + forMs / 2) / forMs) * forMs;
     waits.set(command.request, letsGoAt + LISTENS_MS.most);
     const left = { ...command, waitMs: Math.max(1, deadline - now) };
-    const heard = await listen(socket, left, letsGoAt - now);
+    const heard = await listen(socket, left, letsGoAt - now, signal);
     const isApart = heard === "nothing" && letsGoAt % LISTENS_MS.most === 0 && hasOthers(command.request);
     await scheduler.wait(isApart ? Math.max(BREATH_MS, letsGoAt + APART_MS - Date.now()) : BREATH_MS);
-    if (typeof heard !== "string") {
+    if (typeof heard !== "string" || signal?.aborted) {
       waits.delete(command.request);
       presence.end();
-      return heard;
+      signal?.throwIfAborted();
     }
+    if (typeof heard !== "string") return heard;
     if (heard === "nothing") {
       losses = 0;
       continue;
@@ -62,7 +67,12 @@ function hasOthers(request: string): boolean {
 }
 
 /** Makes the claim, or makes it again, and listens for its end. Resolves when the socket is closed. */
-async function listen(socket: WebSocket, command: ClaimCommand, forMs: number): Promise<ClaimEnd | "nothing" | "lost"> {
+async function listen(
+  socket: WebSocket,
+  command: ClaimCommand,
+  forMs: number,
+  signal: AbortSignal | undefined,
+): Promise<ClaimEnd | "nothing" | "lost"> {
   const heard = Promise.withResolvers<ClaimEnd | "nothing" | "lost">();
   const closed = Promise.withResolvers<void>();
   const end = () => {
@@ -72,11 +82,14 @@ async function listen(socket: WebSocket, command: ClaimCommand, forMs: number): 
   socket.addEventListener("message", ({ data }) => heard.resolve(endIn(String(data))));
   socket.addEventListener("close", end);
   socket.addEventListener("error", end);
-  const timer = setTimeout(() => heard.resolve("nothing"), forMs);
+  const stop = () => heard.resolve("nothing");
+  const timer = setTimeout(stop, forMs);
+  signal?.addEventListener("abort", stop);
   socket.accept();
   socket.send(JSON.stringify(command));
   const first = await heard.promise;
   clearTimeout(timer);
+  signal?.removeEventListener("abort", stop);
   if (first !== "lost") socket.close(POLL_CLOSE.paused);
   await closed.promise;
   return first;

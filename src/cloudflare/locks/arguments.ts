@@ -1,6 +1,6 @@
 /** Validation of what callers send. Every message begins with the error's name and says argument, value and rule. */
 import { MAX_SECONDS } from "../../core/config/config.ts";
-import type { LockOptions, RenewOptions } from "./binding.ts";
+import type { KeyOptions, Keys, LockOptions, RenewOptions } from "./binding.ts";
 
 const MAX_KEY_BYTES = 256;
 const MAX_LIMIT = 1_048_576;
@@ -9,6 +9,8 @@ const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_LEASE_MS = MAX_SECONDS * 1000;
 const LABEL = /^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;
 const MAX_SHOWN = 64;
+/** Each costs a call to its object while those before it are held. */
+const MAX_KEYS = 16;
 
 /** On which terms a lock is asked for. */
 export interface Terms {
@@ -17,6 +19,12 @@ export interface Terms {
   readonly leaseMs: number | undefined;
   readonly limit: number;
   readonly label: string | undefined;
+}
+
+/** A key, and on which terms it is asked for. */
+export interface WantedKey {
+  readonly key: string;
+  readonly terms: Terms;
 }
 
 type Rule = readonly [mustBe: string, holds: (value: unknown) => boolean];
@@ -33,6 +41,7 @@ const KEY: Rule = [
     value.isWellFormed() &&
     new TextEncoder().encode(value).length <= MAX_KEY_BYTES,
 ];
+const KEYS: Rule = [`1 to ${MAX_KEYS} in number`, (value) => isBetween(value, 1, MAX_KEYS)];
 const TOKEN: Rule = ["a string that is not empty", (value) => isText(value) && value !== ""];
 const CALLBACK: Rule = ["a function", (value) => typeof value === "function"];
 const OPTIONS: Rule = ["an object", (value) => typeof value === "object"];
@@ -68,6 +77,26 @@ export function checkCallback(callback: unknown): void {
 export function termsOf(options: unknown): Terms {
   const { timeout = DEFAULT_TIMEOUT_MS, lease, limit = 1, label } = optionsOf<LockOptions>(options, OPTION_RULES);
   return { waitMs: Math.ceil(timeout), leaseMs: wholeMs(lease), limit, label };
+}
+
+export function isSeveral(keys: string | Keys): keys is Keys {
+  return Array.isArray(keys);
+}
+
+/** Several keys with their terms, in the order given. A key's own options win over those of the request. */
+export function wantedOf(keys: Keys, options: unknown): readonly WantedKey[] {
+  check("keys", keys.length, KEYS);
+  const { timeout: _, ...ownRules } = OPTION_RULES;
+  const seen = new Set<string>();
+  return keys.map((each) => {
+    const { key, ...own } = Object(each) === each ? (each as KeyOptions) : { key: each as string };
+    checkKey(key);
+    if (seen.has(key)) throw badArgument(`key ${shownAs(key)} is given twice`);
+    seen.add(key);
+    optionsOf(own, ownRules);
+    const given = Object.entries(own).filter(([, value]) => value !== undefined);
+    return { key, terms: termsOf({ ...optionsOf<LockOptions>(options, OPTION_RULES), ...Object.fromEntries(given) }) };
+  });
 }
 
 /** The lease of a renewal; undefined: the default of the service. */

@@ -16,6 +16,17 @@ export interface LockOptions extends RenewOptions {
   readonly label?: string | undefined;
 }
 
+/** One of several keys. Its own options win over those of the request. */
+export interface KeyOptions extends Omit<LockOptions, "timeout"> {
+  readonly key: string;
+}
+
+/** The keys of a request, in any order. */
+export type Keys = readonly (string | KeyOptions)[];
+
+/** A lock for each key, in the order of the keys. */
+export type LocksOf<Several extends Keys, Lock> = { [Index in keyof Several]: Lock };
+
 /** A lock. Its token is all it takes to renew and release it. */
 export interface AcquiredLock {
   readonly key: string;
@@ -38,6 +49,9 @@ export interface RequestedLock {
   isHeld(): Promise<boolean>;
 }
 
+/** It stands for an `AbortSignal`, which cannot be sent between Workers (workerd 2026-11). */
+export type Lost = () => Promise<string | null>;
+
 /** What a binding with `entrypoint = "Locks"` offers. */
 export interface LocksBinding {
   /**
@@ -48,6 +62,16 @@ export interface LocksBinding {
     key: string,
     options: LockOptions | undefined,
     callback: (lock: RequestedLock) => Result | Promise<Result>,
+  ): Promise<Result>;
+  /**
+   * The same for several keys: all or none, taken one after another in the order of their bytes. One timeout is for all of
+   * them. The callback gets a lock for each, and a function that resolves with a message when one of them is lost, and
+   * with null once the callback has ended.
+   */
+  request<Result, const Several extends Keys>(
+    keys: Several,
+    options: LockOptions | undefined,
+    callback: (locks: LocksOf<Several, RequestedLock>, lost: Lost) => Result | Promise<Result>,
   ): Promise<Result>;
   /** Resolves once the lock is held, or with null if it was not granted in time. */
   acquire(key: string, options?: LockOptions): Promise<AcquiredLock | null>;

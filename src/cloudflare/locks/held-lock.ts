@@ -38,25 +38,7 @@ export class HeldLock {
   }
 
   /** Renews the lock until the work has ended, or it is lost. */
-  async renewWhile<Result>(work: () => Promise<Result>): Promise<Result> {
-    const ended = new AbortController();
-    const renewing = this.#renew(ended.signal);
-    try {
-      return await work();
-    } finally {
-      ended.abort();
-      await renewing;
-    }
-  }
-
-  /** Releases the lock. False if it was lost before. Rejects if the key cannot be reached. */
-  async release(): Promise<boolean> {
-    if (this.#isLost) return false;
-    const { key, token } = this.#acquired;
-    return releaseLock(this.#keys, key, token);
-  }
-
-  async #renew(ended: AbortSignal): Promise<void> {
+  async renewUntil(ended: AbortSignal): Promise<void> {
     const { key, token, lease } = this.#acquired;
     let pauseMs = lease / RENEWALS;
     while (!this.#isLost && (await isStillOn(ended, pauseMs))) {
@@ -71,6 +53,19 @@ export class HeldLock {
         pauseMs = Math.min(lease / RENEWALS / RENEWALS, MAX_RETRY_PAUSE_MS);
       }
     }
+  }
+
+  /** Resolves when the lease has ended without a renewal, or the work has ended. */
+  async expiry(ended: AbortSignal): Promise<void> {
+    let isOn = true;
+    while (isOn && this.#expiresAt > Date.now()) isOn = await isStillOn(ended, this.#expiresAt - Date.now());
+  }
+
+  /** Releases the lock. False if it was lost before. Rejects if the key cannot be reached. */
+  async release(): Promise<boolean> {
+    if (this.#isLost) return false;
+    const { key, token } = this.#acquired;
+    return releaseLock(this.#keys, key, token);
   }
 }
 

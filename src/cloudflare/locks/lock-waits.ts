@@ -18,9 +18,17 @@ export class LockWaits extends WorkerEntrypoint<Env> {
   }
 }
 
-/** Waits for a lock. If the caller of `Locks` leaves meanwhile, the claim is withdrawn. */
-export async function waitForLock({ exports }: Pick<ExecutionContext, "exports">, wait: Wait): Promise<ClaimEnd> {
+/** Waits for a lock. If the caller of `Locks` leaves meanwhile, or the signal aborts, the claim is withdrawn. */
+export async function waitForLock(
+  { exports }: Pick<ExecutionContext, "exports">,
+  wait: Wait,
+  signal: AbortSignal | undefined,
+): Promise<ClaimEnd> {
   const { LockWaits } = exports as unknown as { readonly LockWaits: Fetcher };
-  const reply = await LockWaits.fetch("http://lock-waits/", { method: "POST", body: JSON.stringify(wait) });
+  const reply = await LockWaits.fetch("http://lock-waits/", {
+    method: "POST",
+    body: JSON.stringify(wait),
+    signal: signal ?? null,
+  });
   return reply.json<ClaimEnd>();
 }

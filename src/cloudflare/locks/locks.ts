@@ -6,13 +6,16 @@ import type { KeyDetail } from "../../reports/stats.ts";
 import { type Env, readConfigOf } from "../env.ts";
 import { serve } from "../serve.ts";
 import { boundWorkerOf } from "../transports/bound-worker.ts";
-import { checkCallback, checkKey, checkToken, leaseOf, type Terms, termsOf } from "./arguments.ts";
-import type { AcquiredLock, LockOptions, LocksProps, RenewOptions } from "./binding.ts";
+import { checkCallback, checkKey, checkToken, isSeveral, leaseOf, type Terms, termsOf, wantedOf } from "./arguments.ts";
+import type { AcquiredLock, Keys, LockOptions, LocksProps, Lost, RenewOptions } from "./binding.ts";
 import { locksError } from "./errors.ts";
 import { LockTarget } from "./held-lock.ts";
 import { waitForLock } from "./lock-waits.ts";
 import { checkRights, principalOf } from "./rights.ts";
 import { TokenLocks } from "./token-locks.ts";
+
+type OneCallback = (lock: LockTarget) => Promise<unknown>;
+type SeveralCallback = (locks: readonly LockTarget[], lost: Lost) => Promise<unknown>;
 
 /**
  * Locks for other Workers, by a service binding: `entrypoint = "Locks"`. Each call goes straight to the key's object. A
@@ -25,7 +28,7 @@ export class Locks extends WorkerEntrypoint<Env, LocksProps> {
     super(ctx, env);
     this.#locks = new TokenLocks(env, {
       waitUntil: (work) => ctx.waitUntil(work),
-      wait: (wait) => waitForLock(ctx, wait),
+      wait: (wait, signal) => waitForLock(ctx, wait, signal),
     });
   }
 
@@ -36,16 +39,20 @@ export class Locks extends WorkerEntrypoint<Env, LocksProps> {
     return serve(request, this.env, this.ctx, { address, principal: principalOf(this.ctx.props) });
   }
 
+  async request(key: string, options: LockOptions | undefined, callback: OneCallback): Promise<unknown>;
+  async request(keys: Keys, options: LockOptions | undefined, callback: SeveralCallback): Promise<unknown>;
   async request(
-    key: string,
+    key: string | Keys,
     options: LockOptions | undefined,
-    callback: (lock: LockTarget) => Promise<unknown>,
+    callback: OneCallback | SeveralCallback,
   ): Promise<unknown> {
+    if (isSeveral(key)) return this.#requestSeveral(key, options, callback as SeveralCallback);
+    const work = callback as OneCallback;
     this.#check(key, "lock");
     const terms = this.#newWork(options);
-    checkCallback(callback);
+    checkCallback(work);
     const grant = await this.#locks.takeOrThrow(key, terms);
-    const running = this.#locks.run(grant, async (held) => callback(new LockTarget(held)));
+    const running = this.#locks.run(grant, async (held) => work(new LockTarget(held)));
     // Keeps this call running until the lock is released, also if its caller goes away.
     this.ctx.waitUntil(running.catch(() => {}));
     return running;
@@ -74,6 +81,28 @@ export class Locks extends WorkerEntrypoint<Env, LocksProps> {
     return this.#locks.describe(key);
   }
 
+  async #requestSeveral(keys: Keys, options: unknown, callback: SeveralCallback): Promise<unknown> {
+    const wanted = wantedOf(keys, options);
+    for (const { key } of wanted) this.#check(key, "lock");
+    this.#checkOpen();
+    checkCallback(callback);
+    const loss = Promise.withResolvers<string | null>();
+    const running = this.#locks.runAll(wanted, async (held, signal) => {
+      // From now on as for one key. While keys are waited for, this call ends with its caller, and they learn it.
+      this.ctx.waitUntil(running.catch(() => {}));
+      signal.addEventListener("abort", () => loss.resolve(signal.reason.message));
+      try {
+        return await callback(
+          held.map((each) => new LockTarget(each)),
+          () => loss.promise,
+        );
+      } finally {
+        loss.resolve(null);
+      }
+    });
+    return running;
+  }
+
   get #config(): Config {
     const result = readConfigOf(this.env);
     if (result.ok) return result.config;
@@ -90,7 +119,11 @@ export class Locks extends WorkerEntrypoint<Env, LocksProps> {
 
   #newWork(options: LockOptions | undefined): Terms {
     const terms = termsOf(options);
-    if (this.#config.draining) throw locksError("DrainingError", "the service takes no new work");
+    this.#checkOpen();
     return terms;
+  }
+
+  #checkOpen(): void {
+    if (this.#config.draining) throw locksError("DrainingError", "the service takes no new work");
   }
 }

@@ -32,6 +32,11 @@ describe("a command line", () => {
     expect([parse("k", "-q").has(QUIET), parse("k", "-q").has(JSON_OUTPUT)]).toEqual([true, false]);
   });
 
+  it("keeps all values of a repeated flag, in the order given", () => {
+    expect(parse("k", "--timeout", "5", "-q", "--timeout=7", "--timeout", "5").texts(TIMEOUT)).toEqual(["5", "7", "5"]);
+    expect(parse("k").texts(TIMEOUT)).toEqual([]);
+  });
+
   it("ends its flags with --", () => {
     expect(parse("--", "--timeout").operands).toEqual(["--timeout"]);
     const running = { ...SPEC, command: "optional" } as const;

@@ -13,13 +13,14 @@ const stderr: string[] = [];
 /** Something to hold that says when it is taken and given back. */
 function take(
   name: string,
-  options: { error?: Error; complaint?: string; lost?: Promise<string> } = {},
+  options: { error?: Error; complaint?: string; lost?: Promise<string>; key?: string; place?: number } = {},
 ): Plan["takes"][number] {
   return async ({ timeoutMs }) => {
     story.push(`take ${name} ${timeoutMs === undefined ? "without limit" : timeoutMs <= 1_000 ? "in time" : "late"}`);
     if (options.error) throw options.error;
     return {
-      variables: { [`HELD_${name}`]: name },
+      variables: { [`HELD_${name}`]: name, ...(options.key !== undefined && { KEY: options.key }) },
+      ...(options.place !== undefined && { place: options.place }),
       lost: options.lost ?? new Promise(() => {}),
       release: async () => {
         story.push(`release ${name}`);
@@ -51,6 +52,16 @@ describe("what a command is run under", () => {
     expect(await run({ takes: [take("file"), take("key")], timeoutMs: 1_000 }, command)).toBe(3);
     expect(story).toEqual(["take file in time", "take key in time", "release key", "release file"]);
     expect(stderr).toEqual([]);
+  });
+
+  it("is listed in the order given, whatever order it is taken in", async () => {
+    const takes = [
+      take("a", { key: "x", place: 2 }),
+      take("b", { key: "y", place: 0 }),
+      take("c", { key: "z", place: 1 }),
+    ];
+    expect(await run({ takes }, ["sh", "-c", '[ "$KEY" = "y z x" ]'])).toBe(0);
+    expect(story.slice(3)).toEqual(["release c", "release b", "release a"]);
   });
 
   it("is given back when something else cannot be had, and the command does not run", async () => {

@@ -108,6 +108,31 @@ describe.concurrent("loss", () => {
     expect(isRunning(running.childPid)).toBe(false);
   });
 
+  it("one of several keys that is taken away ends the command, and the others are given back", async ({ expect }) => {
+    await using running = await startHolding(["--key", "of-two-b", "--key", "of-two-a"]);
+    await steal("of-two-b");
+    expect(await running.exited).toEqual({ code: 76, signal: null });
+    expect(running.stderr).toBe("lost of-two-b: stolen\n");
+    await using locks = connect(urlOf(server));
+    expect((await locks.query("of-two-a"))?.holders).toBe(0);
+  });
+
+  it("one of several keys that is taken away while the next is waited for: the command does not run", async ({
+    expect,
+  }) => {
+    await using locks = connect(urlOf(server));
+    await using lock = await locks.acquire("of-three-c");
+    const keys = ["of-three-b", "of-three-c", "of-three-a"].flatMap((key) => ["--key", key]);
+    await using running = start(["run", ...keys, "--", "touch", "of-three"], env, folder);
+    await eventually("the run to queue", async () => (await locks.query("of-three-c"))?.waiters === 1);
+    await steal("of-three-a");
+    expect(await running.exited).toEqual({ code: 76, signal: null });
+    expect(running.stderr).toBe("lost of-three-a: stolen\n");
+    expect(existsSync(join(folder, "of-three"))).toBe(false);
+    expect((await locks.query("of-three-b"))?.holders).toBe(0);
+    expect([lock.isHeld, (await locks.query("of-three-c"))?.waiters]).toEqual([true, 0]);
+  });
+
   it("--on-lost warn says so and lets the command finish", async ({ expect }) => {
     await using running = await startHolding(["--key", "warned", "--on-lost", "warn"], "echo $$; read line; exit 5");
     await steal("warned");

@@ -132,6 +132,52 @@ describe("with a key", () => {
   });
 });
 
+describe("with several keys", () => {
+  it("holds all of them, tells them in the order given, and frees them", async () => {
+    const { code, stdout } = await run(
+      "--key",
+      "several/b",
+      "--key",
+      "several/a",
+      "--",
+      "sh",
+      "-c",
+      'echo "$HOLDFAST_KEY: $HOLDFAST_FENCE"',
+    );
+    expect(code).toBe(0);
+    const fences = /^several\/b several\/a: ([0-9]+) ([0-9]+)\n$/.exec(stdout)?.slice(1).map(BigInt) ?? [];
+    // The first key given is the last one taken.
+    expect((fences[0] ?? 0n) > (fences[1] ?? 0n)).toBe(true);
+    await using locks = connect(urlOf(server));
+    for (const key of ["several/a", "several/b"]) expect((await locks.query(key))?.holders).toBe(0);
+  });
+
+  it("gives back what it has when one is busy, and says which", async () => {
+    await using locks = connect(urlOf(server), { label: "ada" });
+    await using lock = await locks.acquire("partly/b");
+    await using running = start(
+      ["run", "--key", "partly/b", "--key", "partly/a", "--timeout", "1.5", "--", "touch", "started"],
+      env,
+      folder,
+    );
+    await eventually("the run to queue", async () => (await locks.query("partly/b"))?.waiters === 1);
+    expect((await locks.query("partly/a"))?.holders).toBe(1);
+    expect(await running.exited).toEqual({ code: 75, signal: null });
+    expect(running.stderr).toMatch(/^busy partly\/b: held by ada/);
+    expect(leftovers()).toEqual([]);
+    expect([(await locks.query("partly/a"))?.holders, lock.isHeld]).toEqual([0, true]);
+  });
+
+  it("that two runs are given in different orders never wait for each other [M13]", async () => {
+    const one = ["run", "--key", "turns/a", "--key", "turns/b", "--", "true"];
+    const other = ["run", "--key", "turns/b", "--key", "turns/a", "--", "true"];
+    const work = async (args: string[]) => {
+      for (let round = 0; round < 5; round += 1) expect(await finish(args, env)).toMatchObject({ code: 0, stderr: "" });
+    };
+    await Promise.all([work(one), work(other)]);
+  });
+});
+
 describe("with both", () => {
   it("takes the file first, then the key, and gives the file back when the key is busy", async () => {
     await using locks = connect(urlOf(server), { label: "ada" });
@@ -185,6 +231,13 @@ describe("a command line that makes no sense", () => {
     ["an unknown flag", ["--kye", "k", "--", "true"], "unknown flag --kye"],
     ["a flag without value", ["--key"], "--key needs a value"],
     ["a bad key", ["--key", "a b", "--", "true"], "--key must be 1 to 256 bytes"],
+    ["a bad key beside a good one", ["--key", "", "--key", "a", "--", "true"], "--key must be 1 to 256 bytes"],
+    ["a key twice", ["--key", "a", "--key", "b", "--key", "a", "--", "true"], '--key "a" is given twice'],
+    [
+      "seventeen keys",
+      [...Array.from({ length: 17 }, (_, index) => `--key=${index}`), "--", "true"],
+      "--key may be given 16 times, not 17",
+    ],
     ["a bad address", ["--url", "ftp://x", "--key", "k", "--", "true"], "--url must be an http or https address"],
   ])("%s: exit code 2 and the usage", async (_, args, message) => {
     const { code, stdout, stderr } = await run(...args);

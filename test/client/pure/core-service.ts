@@ -1,6 +1,6 @@
 /**
- * The service's own session core and engine, for one key, behind sockets that are none. Calls between the two take no
- * time; everything between client and session travels as the test says.
+ * The service's own session core and engines, behind sockets that are none. Calls between the two take no time; everything
+ * between client and session travels as the test says.
  */
 import {
   type CommandContext,
@@ -38,6 +38,7 @@ interface Hosted {
 }
 
 export class CoreService implements Host {
+  /** Of the key that is called `key`. */
   readonly engine: KeyEngine;
   /** Holds that were taken from their holders, as they were, by token. */
   readonly thefts = new Map<string, HolderView>();
@@ -48,6 +49,7 @@ export class CoreService implements Host {
   /** The types of all requests, as they came. */
   readonly requests: Request["type"][] = [];
   readonly #clock: FakeClock;
+  readonly #engines = new Map<string, KeyEngine>();
   readonly #sessions = new Map<string, Hosted>();
   readonly #closed = new Map<FakeSocket, number>();
   #attempts = 0;
@@ -56,13 +58,22 @@ export class CoreService implements Host {
 
   constructor(clock: FakeClock, limit = 1) {
     this.#clock = clock;
-    this.engine = new KeyEngine({ limit, fence: 0n, lastActivity: 0, slots: [], waiters: [], lapsed: [] });
+    this.engine = this.engineOf("key", limit);
+  }
+
+  engineOf(key: string, limit = 1): KeyEngine {
+    const there = this.#engines.get(key);
+    if (there) return there;
+    const engine = new KeyEngine({ limit, fence: 0n, lastActivity: 0, slots: [], waiters: [], lapsed: [] });
+    this.#engines.set(key, engine);
+    return engine;
   }
 
   /** When something happens here by itself. */
   get nextWake(): number {
     const wakes = [...this.#sessions.values()].flatMap(({ alarm, session }) => [alarm, session.context.timers.next]);
-    return Math.min(this.engine.nextWake({ gcMaxIdleMs: IDLE_MS, graceMs: Number.POSITIVE_INFINITY }), ...wakes);
+    const limits = { gcMaxIdleMs: IDLE_MS, graceMs: Number.POSITIVE_INFINITY };
+    return Math.min(...[...this.#engines.values()].map((engine) => engine.nextWake(limits)), ...wakes);
   }
 
   wake(): void {
@@ -73,7 +84,7 @@ export class CoreService implements Host {
       hosted.alarm = Number.POSITIVE_INFINITY;
       this.#run(hosted, () => hosted.session.wake());
     }
-    this.engine.tick(this.#moment);
+    for (const engine of this.#engines.values()) engine.tick(this.#moment);
     this.#spread();
   }
 
@@ -135,7 +146,7 @@ export class CoreService implements Host {
     if (stored.take(effect)) return;
     switch (effect.type) {
       case "callKey": {
-        const outcome = this.#call(effect.ask);
+        const outcome = this.#call(effect.key, effect.ask);
         this.#run(hosted, () => session.context.keyAnswered(effect.call, outcome));
         break;
       }
@@ -176,41 +187,46 @@ export class CoreService implements Host {
     });
   }
 
-  #call(call: KeyCall): KeyOutcome {
+  #call(key: string, call: KeyCall): KeyOutcome {
+    const engine = this.engineOf(key);
     if (call.type === "prolong") throw new Error("this service has no peers");
-    if (call.type === "acquire") this.#holders = this.engine.view().holders;
-    return perform(this.engine, call, this.#moment);
+    if (call.type === "acquire") this.#holders = engine.view().holders;
+    return perform(engine, call, this.#moment);
   }
 
-  /** Brings the key's news to its sessions, until there are none. */
+  /** Brings the keys' news to their sessions, until there are none. */
   #spread(): void {
-    for (let events = this.engine.takeEvents(); events.length > 0; events = this.engine.takeEvents()) {
-      for (const event of events) {
-        const hosted = this.#sessions.get(event.session);
-        if (event.type === "notice") this.#deliver(hosted, event);
-        else if (event.type === "lost" && hosted) this.#lose(hosted, event);
-        else if (event.type === "wanted" && hosted)
-          this.#run(hosted, () => hosted.session.want({ key: "key", token: event.token }));
+    for (const [key, engine] of this.#engines) {
+      for (let events = engine.takeEvents(); events.length > 0; events = engine.takeEvents()) {
+        for (const event of events) {
+          const hosted = this.#sessions.get(event.session);
+          if (event.type === "notice") this.#deliver(key, hosted, event);
+          else if (event.type === "lost" && hosted) this.#lose(key, hosted, event);
+          else if (event.type === "wanted" && hosted)
+            this.#run(hosted, () => hosted.session.want({ key, token: event.token }));
+        }
       }
+      engine.takeChanges();
+      engine.takeObservations();
     }
-    this.engine.takeChanges();
-    this.engine.takeObservations();
   }
 
-  #deliver(hosted: Hosted | undefined, event: Extract<KeyEvent, { type: "notice" }>): void {
+  #deliver(key: string, hosted: Hosted | undefined, event: Extract<KeyEvent, { type: "notice" }>): void {
     const { request } = event;
+    const engine = this.engineOf(key);
     if (!hosted) {
-      this.engine.answer(request, "gone", this.#moment);
+      engine.answer(request, "gone", this.#moment);
       return;
     }
     const { session } = hosted;
     session.context.now = this.#clock.wall();
-    session.notice(1, { key: "key", ...event });
+    session.notice(1, { key, ...event });
     // The answer to a notice may follow from the answer of a call to the key.
     for (let effects = session.context.takeEffects(); effects.length > 0; effects = session.context.takeEffects()) {
       for (const effect of effects) {
-        if (effect.type === "answerNotice") this.engine.answer(request, effect.answer, this.#moment);
-        else if (effect.type === "callKey") session.context.keyAnswered(effect.call, this.#call(effect.ask));
+        if (effect.type === "answerNotice") engine.answer(request, effect.answer, this.#moment);
+        else if (effect.type === "callKey")
+          session.context.keyAnswered(effect.call, this.#call(effect.key, effect.ask));
         else this.#carryOut(hosted, effect);
       }
     }
@@ -218,11 +234,11 @@ export class CoreService implements Host {
 
   #isLosing = false;
 
-  #lose(hosted: Hosted, { token, reason }: Extract<KeyEvent, { type: "lost" }>): void {
+  #lose(key: string, hosted: Hosted, { token, reason }: Extract<KeyEvent, { type: "lost" }>): void {
     const hold = this.#holders.find(({ fence }) => token.startsWith(fence));
     if (reason === "stolen" && hold) this.thefts.set(token, hold);
     this.#isLosing = true;
-    this.#run(hosted, () => hosted.session.lose({ key: "key", token, reason }));
+    this.#run(hosted, () => hosted.session.lose({ key, token, reason }));
     this.#isLosing = false;
   }
 

@@ -6,7 +6,7 @@ import { DurableObject, WorkerEntrypoint } from "cloudflare:workers";
 import { connect } from "../../../src/client/index.ts";
 import type { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { LockKey, locks } from "../../../src/cloudflare/lock-key/index.ts";
-import type { LockOptions, LocksBinding } from "../../../src/cloudflare/locks/binding.ts";
+import type { Keys, LockOptions, LocksBinding, Lost } from "../../../src/cloudflare/locks/binding.ts";
 
 export { LockKey };
 
@@ -31,12 +31,24 @@ interface Request {
   readonly does: "show" | "throw" | "lose" | "hold" | "outlive" | "increment" | "stream";
 }
 
+/** `request` with several keys. */
+interface RequestOfSeveral {
+  readonly keys: Keys;
+  readonly options?: LockOptions;
+  readonly does: "show" | "throw" | "lose" | "hold" | "increment";
+}
+
 /** What both kinds of binding have in common: a property of a lock is read with `await`. */
 type Locks = Omit<LocksBinding, "request"> & {
   request<Result>(
     key: string,
     options: LockOptions | undefined,
     callback: (lock: Lock) => Promise<Result>,
+  ): Promise<Result>;
+  request<Result>(
+    keys: Keys,
+    options: LockOptions | undefined,
+    callback: (locks: readonly Lock[], loss: Lost | AbortSignal) => Promise<Result>,
   ): Promise<Result>;
 };
 interface Lock {
@@ -45,6 +57,12 @@ interface Lock {
   readonly fence: string | Promise<string>;
   readonly expiresAt: number | Promise<number>;
   isHeld(): boolean | Promise<boolean>;
+}
+
+/** The message of the loss, or null if there is none until the callback has ended. */
+function lossOf(loss: Lost | AbortSignal): Promise<string | null> {
+  if (typeof loss === "function") return loss();
+  return new Promise((resolve) => loss.addEventListener("abort", () => resolve(loss.reason.message)));
 }
 
 function locksOf({ LOCKS, IS_PLAIN, LOCK_KEY }: Env): Locks {
@@ -111,6 +129,38 @@ function run(env: Env, { key, options, does }: Request): Promise<unknown> {
   });
 }
 
+function runSeveral(env: Env, { keys, options, does }: RequestOfSeveral): Promise<unknown> {
+  const LOCKS = locksOf(env);
+  return LOCKS.request<unknown>(keys, options, async (locks, loss) => {
+    switch (does) {
+      case "show":
+        return Promise.all(
+          locks.map(async (lock) => {
+            const { key, token, fence } = lock;
+            return { key: await key, token: await token, fence: await fence, isHeld: await lock.isHeld() };
+          }),
+        );
+      case "throw":
+        throw new RangeError("the callback's own error");
+      case "lose": {
+        const [first] = locks;
+        await LOCKS.release((await first?.key) ?? "", (await first?.token) ?? "");
+        const told = await lossOf(loss);
+        return { told, held: await Promise.all(locks.map((lock) => lock.isHeld())) };
+      }
+      case "hold":
+        await scheduler.wait(600_000);
+        return undefined;
+      case "increment": {
+        const value = await env.COUNTER.read();
+        await scheduler.wait(0);
+        await env.COUNTER.write(value + 1);
+        return undefined;
+      }
+    }
+  });
+}
+
 export default {
   async fetch(request, env) {
     const asked = await request.json<unknown>();
@@ -141,6 +191,8 @@ export default {
           const result = await run(env, asked as Request);
           return result instanceof Response ? result : Response.json({ result });
         }
+        case "/several":
+          return Response.json({ result: (await runSeveral(env, asked as RequestOfSeveral)) ?? null });
         // Ends while its callback runs.
         case "/leave": {
           const running = run(env, asked as Request);
@@ -150,7 +202,9 @@ export default {
           return Response.json({ result: "left" });
         }
         case "/increments": {
-          const all = Array.from({ length: 100 }, () => run(env, asked as Request));
+          const all = Array.from({ length: 100 }, () =>
+            "keys" in (asked as object) ? runSeveral(env, asked as RequestOfSeveral) : run(env, asked as Request),
+          );
           return Response.json({ result: await Promise.all(all) });
         }
         // What a lock of `locks()` can do besides: it is renewed, looked at, and released when its block ends.
