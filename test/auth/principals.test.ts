@@ -52,6 +52,22 @@ describe("an Authorization header", () => {
     expect((await authenticate(secrets, header))?.type).toBe(type);
   });
 
+  test.each([
+    ["decoded", "Bearer пароль"],
+    ["as bytes", `Bearer ${Buffer.from("пароль").toString("latin1")}`],
+    // The last byte of this letter is that of a space without a break.
+    ["as bytes that look like a blank", `Bearer ${Buffer.from("voilà").toString("latin1")}`],
+    ["in Latin-1", "Bearer voilà"],
+    ["decoded, like bytes of other text", "Bearer Ã©"],
+  ])("may have a token beyond ASCII, %s", async (_, header) => {
+    const admitted = await Promise.all(
+      ["пароль", "voilà", "Ã©"].map((authToken) => authenticate({ ...CLOSED, authToken }, header)),
+    );
+    expect(admitted.filter((principal) => principal?.type === "token")).toHaveLength(1);
+    expect(await authenticate({ ...CLOSED, adminToken: "пароль" }, header)).toEqual(admitted[0] && { type: "admin" });
+    expect(await authenticate(CLOSED, header)).toBeUndefined();
+  });
+
   test("with one token for both makes everybody an administrator", async () => {
     expect(await authenticate({ ...CLOSED, adminToken: "secret" }, "Bearer secret")).toEqual({ type: "admin" });
   });

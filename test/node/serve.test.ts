@@ -9,6 +9,7 @@ import { type RunningService, serve } from "../../src/node/index.ts";
 import { systemRuntime } from "../../src/node/system/runtime.ts";
 import { type Timed, Timers } from "../../src/node/timers.ts";
 import { poll } from "../support/poll.ts";
+import { WsClient } from "../support/wire-client.ts";
 
 const anyPort = { host: "127.0.0.1", port: 0 };
 const running: RunningService[] = [];
@@ -124,6 +125,28 @@ describe("a service that is stopped", () => {
         if (isStored) expect(heard).toMatch(/^HTTP\/1.1 20[0-9]/);
       }
       expect(stored).toBeGreaterThan(0);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+});
+
+describe("a WebSocket of a service that is stopped", () => {
+  it.each(["stop", "kill"] as const)("is closed with 1012 by %s, and its lock stays", async (end) => {
+    const directory = mkdtempSync(join(tmpdir(), "holdfast-restart-"));
+    const open = () => serve({ dataDir: directory, tcp: anyPort, http: anyPort, log: () => {} });
+    try {
+      const service = await open();
+      const holder = await WsClient.open(service.httpPort);
+      holder.send("l\nk\n0\n");
+      const token = (await holder.next()).split(" ")[1];
+      await service[end]();
+      expect((await holder.closed()).code).toBe(1012);
+      const again = await open();
+      const other = await WsClient.open(again.httpPort);
+      other.send(`n\nk\n${token} 5\n`);
+      expect(await other.next()).toBe("ok 5\n");
+      await again.stop();
     } finally {
       rmSync(directory, { recursive: true });
     }

@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { permits, type Scope, type ScopeOperation } from "./scope.ts";
-import { sameSecret } from "./secrets.ts";
+import { decodedHeader, sameSecret } from "./secrets.ts";
 import { readTicket } from "./tickets.ts";
 
 /** The authenticated caller. `open` is any caller of a service without a token. */
@@ -36,9 +36,17 @@ function passwordIn(encoded: string): Uint8Array {
 }
 
 /** Authenticates an `Authorization` header. */
-export function authenticate(secrets: Secrets, credential: string | undefined): Authenticated {
-  const bearer = /^bearer\s(.*)$/is.exec(credential?.trim() ?? "")?.[1];
-  return authenticateSecret(secrets, bearer?.trim() ?? "");
+export function authenticate(secrets: Secrets, credential = ""): Authenticated {
+  const shown = bearerIn(credential);
+  const decoded = decodedHeader(credential);
+  const token = decoded === undefined ? shown : bearerIn(decoded);
+  const isDecodedSecret =
+    token !== shown && [secrets.adminToken, secrets.authToken].some((each) => isSecret(token, each));
+  return authenticateSecret(secrets, isDecodedSecret ? token : shown);
+}
+
+function bearerIn(credential: string): string {
+  return /^bearer\s(.*)$/is.exec(credential.trim())?.[1]?.trim() ?? "";
 }
 
 /**

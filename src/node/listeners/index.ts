@@ -115,6 +115,7 @@ export class Listeners {
   /** Drops every connection without telling the sessions: a client that we cut off has not left. */
   cut(): void {
     this.#shared.isCut = true;
+    this.#webSockets.announceStop();
     this.#http.cut();
     for (const socket of this.#sockets) socket.destroy();
   }

@@ -13,6 +13,8 @@ import { LINGER_MS, type Shared, SocketCarrier } from "./socket-carrier.ts";
 const MAX_MESSAGE_BYTES = 1_048_576;
 /** A close frame without a code, as `ws` reports it. */
 const NO_CODE = 1005;
+/** The service stops, and may be back soon. */
+const RESTARTING = 1012;
 
 /** The connection of an upgrade request. */
 export interface UpgradeRequest {
@@ -38,7 +40,6 @@ export class WebSockets implements Sockets {
   readonly #switched = new WeakSet<Request>();
   readonly #server = new WebSocketServer<typeof ServerSocket>({
     noServer: true,
-    clientTracking: false,
     // A short message could become a very long one.
     perMessageDeflate: false,
     maxPayload: MAX_MESSAGE_BYTES,
@@ -69,6 +70,11 @@ export class WebSockets implements Sockets {
   /** Whether the request's connection is a WebSocket now: nothing else may be written to it. */
   hasSwitched(request: Request): boolean {
     return this.#switched.has(request);
+  }
+
+  /** Tells every client that the service stops, if nothing is unsent that would have to go first. */
+  announceStop(): void {
+    for (const { carrier } of this.#server.clients) carrier?.announceStop();
   }
 
   async upgrade(request: Request, arrival: Arrival, headers: Headers): Promise<Upgraded | SocketRefusal> {
@@ -207,6 +213,12 @@ class WebSocketCarrier extends SocketCarrier {
     // The answer to our close frame must be seen.
     this.#ws.resume();
     if (this.unsent === 0) this.#ws.sendClose(code);
+  }
+
+  announceStop(): void {
+    if (this.#closingWith !== undefined || this.unsent > 0) return;
+    this.#closingWith = RESTARTING;
+    this.#ws.sendClose(RESTARTING);
   }
 
   /** The client has sent a close frame or, if an error is reported in this very step, has broken the rules. */

@@ -142,6 +142,27 @@ describe.each(HOSTS)("access over HTTP, on $name", (host) => {
     });
   });
 
+  describe("a service whose token is not ASCII", () => {
+    const guarded = serverWith({ AUTH_TOKEN: "пароль" });
+    /** As curl sends it: in the bytes of UTF-8. */
+    const bytes = (token: string) => ({ Authorization: `Bearer ${Buffer.from(token).toString("latin1")}` });
+
+    it("takes it over HTTP, at an upgrade and in the first frame", async () => {
+      expect((await guarded.api.get("/v1/stats", bytes("пароль"))).status).toBe(200);
+      expect((await guarded.api.upgrade(bytes("пароль"))).status).toBe(101);
+      using clients = new Clients(guarded.server);
+      for (const client of await clients.mixed(2)) {
+        client.send("auth\n_\nпароль\n");
+        expect(await client.next()).toBe("ok\n");
+      }
+    });
+
+    it("refuses others", async () => {
+      expectJson(await guarded.api.get("/v1/stats", bytes("пароли")), 401, UNAUTHORIZED);
+      expect((await guarded.api.upgrade(bytes("пароли"))).status).toBe(401);
+    });
+  });
+
   describe("a service that lists origins", () => {
     const listing = serverWith({ HTTP_CORS_ALLOWED_ORIGINS: `${A}, ${B}` });
 

@@ -185,6 +185,17 @@ describe("the listener refuses", () => {
     await becomes(() => client.socket.closed, true);
   });
 
+  test.each(["ключ", "a\x01b"])(
+    "the path %j with its cause: Node reads no path beyond printable ASCII",
+    async (key) => {
+      const { http } = await opened(() => new Response("well"));
+      const client = dial(http, get(`/v1/locks/${key}`));
+      await becomes(() => statusesOf(client), [400]);
+      const detail = "the path has a character that must be percent-encoded";
+      await eventually(() => expect(client.heard).toContain(JSON.stringify({ error: "bad_request", detail })));
+    },
+  );
+
   test("a head that does not come in time, and a connection that says nothing", async () => {
     const { http } = await opened(() => new Response("well"), { readTimeoutMs: 300 });
     const [half, silent] = [dial(http, "GET /health HTTP/1.1\r\nHost: x"), dial(http)];

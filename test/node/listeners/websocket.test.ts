@@ -346,7 +346,7 @@ describe("the end of a WebSocket", () => {
   test("by us is not told", async () => {
     const { client, guest, listeners } = await joined();
     listeners.cut();
-    await becomes(() => client.codes, [1006]);
+    await becomes(() => client.codes, [1012]);
     expect(guest.ends).toEqual([]);
   });
 

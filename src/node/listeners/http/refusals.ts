@@ -34,5 +34,8 @@ export function parseRefusal(code: string | undefined): string {
   if (code === "ERR_HTTP_REQUEST_TIMEOUT")
     return refusal(408, "bad_request", { detail: "the request took too long to arrive" });
   if (code === "HPE_INVALID_METHOD") return refusal(501, NOT_IMPLEMENTED, { detail: "this method is not known" });
+  if (code === "HPE_INVALID_URL") {
+    return refusal(400, "bad_request", { detail: "the path has a character that must be percent-encoded" });
+  }
   return refusal(400, "bad_request", { detail: "this is not a request of HTTP/1.1" });
 }
