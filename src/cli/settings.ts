@@ -73,7 +73,7 @@ const OF_SERVE = {
   ADMIN_TOKEN_FILE: "file that holds the token of administrators",
   TICKET_SECRET_FILE: "file that holds the secret tickets are signed with, at least 32 bytes",
   RELAY_TOKEN_FILE: "file that holds the token shared by the deployments of a group, at least 16 bytes",
-  RELAY_PORT: "port for relays of other deployments, opened if --relay-peers is set, 0 = off",
+  RELAY_PORT: "port for relays of other deployments, opened if it or --relay-peers is set, 0 = off",
   TLS_CERT: "PEM certificate chain: all listeners speak TLS",
   TLS_KEY: "PEM private key of the certificate",
 } as const;
@@ -211,6 +211,7 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
   const whole = readConfig(variables);
   if (!whole.ok) throw new UsageFailure(`${flagOf(whole.bad[0].name)} ${whole.bad[0].rule}`);
   const godistlockPort = read(get("GODISTLOCK_PORT"), parsePortOrZero, OPTIONAL_PORT_RULE) ?? DEFAULTS.GODISTLOCK_PORT;
+  const isRelayPortAsked = get("RELAY_PORT") !== undefined;
   const relayPort = read(get("RELAY_PORT"), parsePortOrZero, OPTIONAL_PORT_RULE) ?? DEFAULTS.RELAY_PORT;
   // An open service must not be readable under a DNS name that an attacker controls.
   if (variables.AUTH_TOKEN === undefined) variables.HTTP_ALLOWED_HOSTS ??= LOOPBACK_NAMES_ONLY;
@@ -221,7 +222,8 @@ export function readSettings(flags: Flags, env: Environment): ServeSettings {
     httpPort,
     godistlockPort: godistlockPort === 0 ? undefined : godistlockPort,
     isGodistlockOptional: get("GODISTLOCK_PORT") === undefined,
-    relayPort: relayPort === 0 || variables.RELAY_PEERS === undefined ? undefined : relayPort,
+    // One that was asked for is opened: without a group, it tells a relay that it is not known.
+    relayPort: relayPort === 0 || (variables.RELAY_PEERS === undefined && !isRelayPortAsked) ? undefined : relayPort,
     dataDir: get("DATA_DIR")?.text ?? DEFAULTS.DATA_DIR,
     tls: readOptionalKeyPair(pathOf(get("TLS_CERT")), pathOf(get("TLS_KEY")), { cert: "--tls-cert", key: "--tls-key" }),
     httpMaxConnectionsPerIp: read(get("HTTP_MAX_CONNECTIONS_PER_IP"), parseCount, COUNT_RULE),

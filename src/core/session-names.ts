@@ -32,21 +32,29 @@ export function ownerIdOf(session: string): number {
 export const SESSIONLESS = ["file", "terraform", "relay", "worker"] as const;
 export type SessionlessProtocol = (typeof SESSIONLESS)[number];
 
-/** How a holder talks to the service. WebSocket and TCP clients speak dflockd's protocol. */
-export type Protocol = SessionlessProtocol | "http" | "dflockd";
+/** How a holder talks to the service. */
+export type Protocol = SessionlessProtocol | "http" | "godistlock" | "dflockd";
+
+/** Marks the requests of godistlock clients: their sessions have the same names as those of dflockd's. */
+const GODISTLOCK_PREFIX = "godistlock:";
+
+/** Begins the ids of the requests that one connection of a godistlock client makes. */
+export function godistlockRequests(random: string): string {
+  return GODISTLOCK_PREFIX + random;
+}
 
 /** A unique name for a holder without a session. */
 export function newSessionlessOwner(protocol: SessionlessProtocol): string {
   return `${protocol}:${randomHex(16)}`;
 }
 
-/** The protocol of the holder with this name. */
-export function protocolOf(owner: string): Protocol {
+/** The protocol of the holder with this name, which was granted the lock by this request. */
+export function protocolOf(owner: string, request: string): Protocol {
   if (owner.startsWith(HTTP_PREFIX)) return "http";
-  return sessionlessProtocolOf(owner) ?? "dflockd";
+  return sessionlessProtocolOf(owner) ?? (request.startsWith(GODISTLOCK_PREFIX) ? "godistlock" : "dflockd");
 }
 
-/** Like `protocolOf`, but undefined if the name is that of a session. */
+/** The protocol of the holder with this name; undefined if that is the name of a session. */
 export function sessionlessProtocolOf(owner: string): SessionlessProtocol | undefined {
   return SESSIONLESS.find((protocol) => owner.startsWith(`${protocol}:`));
 }

@@ -86,6 +86,12 @@ describe("settings of serve", () => {
     expect(complaint({ "--relay-port": "65536" })).toBe("--relay-port must be a whole number from 1 to 65535, or 0");
   });
 
+  test("the port for relays is open without a group if it was asked for", () => {
+    expect(readSettings({ "--relay-port": "3" }, {}).relayPort).toBe(3);
+    expect(readSettings({}, { DFLOCKD_RELAY_PORT: "3" }).relayPort).toBe(3);
+    expect(readSettings({ "--relay-port": "0" }, {}).relayPort).toBeUndefined();
+  });
+
   test("the cap on HTTP connections of an address is a whole number", () => {
     const read = (text: string) => readSettings({ "--http-max-connections-per-ip": text }, {}).httpMaxConnectionsPerIp;
     expect([read("0"), read("25")]).toEqual([0, 25]);

@@ -67,6 +67,13 @@ describe("a service mounted under /locks", () => {
     expect(document.servers).toEqual([{ url: "/locks" }]);
   });
 
+  it("says where a lock file is that it has made", async () => {
+    const headers = { "If-None-Match": "*" };
+    const made = await fetch(`${origin()}/locks/v1/files/a%2Fb`, { method: "PUT", headers });
+    expect([made.status, made.headers.get("Location")]).toEqual([201, "/locks/v1/files/a%2Fb"]);
+    expect((await get(made.headers.get("Location") ?? "")).status).toBe(200);
+  });
+
   it("puts nothing into a page that is not the beginning of a path", async () => {
     expect((await get("/locks/%22%3E/docs")).status).toBe(200);
     const raw = startRequest(workers.portOf("site"), { method: "GET", path: '/locks/"><b>/docs' });

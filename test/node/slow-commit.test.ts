@@ -75,11 +75,37 @@ describe("a commit that takes longer than a lease", () => {
     expect(ann.last).toBe("NO n3");
   });
 
-  it("is followed by LOCK instead of a GIVE to a TRY", () => {
+  it("is followed by a later GIVE to a TRY, too: the lock is free", () => {
     const { world, slowly } = slowWorld();
-    const ann = world.connect(GODISTLOCK);
+    const [ann, ben] = [world.connect(GODISTLOCK), world.connect(GODISTLOCK)];
     world.runtime.settle();
     slowly(3_000, () => ann.say("TRY k 1000 n1"));
+    expect(ann.lines).toEqual([expect.stringMatching(/^GIVE n1 \d+$/)]);
+    ben.say("IS k n2");
+    world.runtime.settle();
+    expect(ben.lines).toEqual([`LOCK n2 ${ann.last?.split(" ")[2]}`]);
+  });
+
+  it("is followed by LOCK instead of a GIVE to a TRY if another client has the lock by then", () => {
+    const { world, slowly } = slowWorld();
+    const [ann, ben] = [world.connect(GODISTLOCK), world.connect(GODISTLOCK)];
+    world.runtime.settle();
+    slowly(3_000, () => {
+      ann.say("TRY k 1000 n1");
+      ben.say("ON k 60000 n2");
+    });
+    expect(ben.lines).toEqual([expect.stringMatching(/^GIVE n2 /)]);
+    expect(ann.lines).toEqual([expect.stringMatching(/^LOCK n1 \d+$/)]);
+  });
+
+  it("is followed by LOCK instead of a GIVE to a TRY if all commits take that long", () => {
+    const { world } = slowWorld();
+    const { runtime, store } = world;
+    const ann = world.connect(GODISTLOCK);
+    runtime.settle();
+    store.committing = () => runtime.stall(3_000);
+    ann.say("TRY k 1000 n1");
+    runtime.settle();
     expect(ann.lines).toEqual(["LOCK n1 0"]);
   });
 

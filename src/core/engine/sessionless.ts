@@ -24,6 +24,8 @@ export interface ClaimCommand extends Pick<AcquireCommand, "session" | "request"
 /** The hold with the highest fence of a key, at the time `at`. */
 export interface CurrentHold {
   readonly session: string;
+  /** The one that was granted the hold. */
+  readonly request: string;
   /** 16 hex digits. */
   readonly fence: string;
   /** The last lease set if the holder has no session, else that of the grant. */
@@ -185,8 +187,9 @@ function grantedClaim(slot: Slot, at: number): ClaimOutcome {
   return { status: "granted", token: slot.token, hold: currentHold(slot, at) };
 }
 
-function currentHold({ session, fence, leaseSeconds, expiresAt, sessionless }: Slot, at: number): CurrentHold {
-  return { session, fence, leaseSeconds, expiresAt, at, ...(sessionless && { sessionless }) };
+function currentHold(slot: Slot, at: number): CurrentHold {
+  const { session, request, fence, leaseSeconds, expiresAt, sessionless } = slot;
+  return { session, request, fence, leaseSeconds, expiresAt, at, ...(sessionless && { sessionless }) };
 }
 
 function matches(slot: Slot, which: Which): boolean {

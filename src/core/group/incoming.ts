@@ -1,5 +1,5 @@
 import { type LineFault, NO_NONCE } from "../protocols/godistlock/errors.ts";
-import { parseRelayLine, type RelayReply, type RelayRequest } from "../protocols/godistlock/relay.ts";
+import { exchangesFences, parseRelayLine, type RelayReply, type RelayRequest } from "../protocols/godistlock/relay.ts";
 import type { Question } from "./effects.ts";
 
 export interface RelayIdentity {
@@ -73,6 +73,9 @@ export class IncomingRelay {
     }
     if (this.#state.phase !== "introduced") return refuse({ word: "unknown-relay", nonce });
     const { id, version } = this.#state;
+    // A server of another kind has no such field: what it sends there is no fence.
+    if (request.type === "comm" && request.fence !== undefined && !exchangesFences(version))
+      return refuse({ word: "invalid-message", nonce: NO_NONCE });
     return { type: "ask", id, version, question: request };
   }
 

@@ -97,8 +97,10 @@ async function createFile(
 ): Promise<Response> {
   const end = await claim(context, key, { ...terms, sessionless: holderFrom(sender) });
   switch (end.status) {
-    case "granted":
-      return textReply(context, end.hold, 201, { Location: `/v1/files/${encodeURIComponent(key)}` });
+    case "granted": {
+      const { mount = "" } = context.env;
+      return textReply(context, end.hold, 201, { Location: `${mount}/v1/files/${encodeURIComponent(key)}` });
+    }
     case "standing":
       return textReply(context, end.hold, 200);
     case "timeout":

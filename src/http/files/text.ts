@@ -49,9 +49,9 @@ export function holderFrom({ pid, tag, nonce }: Sender): Sessionless & { readonl
 
 /** The holder as a lock file would show it. For a holder of another protocol, only the protocol is named. */
 export function lockTextOf(hold: CurrentHold): string {
-  const { session, fence, expiresAt, sessionless } = hold;
+  const { session, request, fence, expiresAt, sessionless } = hold;
   const own = sessionless?.kind === FILE ? sessionless : undefined;
-  const tag = own ? own.tag : `holdfast:${protocolOf(session)}`;
+  const tag = own ? own.tag : `holdfast:${protocolOf(session, request)}`;
   return formatLockText({
     pid: Number(own?.note ?? 0),
     timestamp: Math.floor(leaseBegan(hold) / 1000),

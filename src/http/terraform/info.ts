@@ -44,11 +44,11 @@ export function holderFrom({ id, who, text }: LockInfo): Sessionless & { readonl
 
 /** The holder as Terraform would describe it: the original info, or one made up for a holder of another protocol. */
 export function infoOf(hold: CurrentHold, key: string): string {
-  const { session, fence, sessionless } = hold;
+  const { session, request, fence, sessionless } = hold;
   if (sessionless?.kind === TERRAFORM) return sessionless.note;
   return JSON.stringify({
     ID: String(fenceFromHex(fence)),
-    Operation: `holdfast:${protocolOf(session)}`,
+    Operation: `holdfast:${protocolOf(session, request)}`,
     Info: (sessionless?.kind === FILE && sessionless.tag) || "",
     Who: "",
     Version: "",

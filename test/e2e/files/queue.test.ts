@@ -252,6 +252,18 @@ describe.each(HOSTS)("waiting for files, on $name", (host) => {
       speaker.close();
     });
 
+    it("a godistlock holder is named as one to files and to Terraform", async () => {
+      const a = freshKey();
+      const speaker = await speakTo({ port: server.godistlockPort });
+      speaker.send(Buffer.from(`ON ${a} 60000 n1\n`));
+      expect(await speaker.inbox.take(5_000)).toMatchObject({ line: expect.stringMatching(/^GIVE n1 /) });
+      expect(lockTextIn(await files.get(a), 200)).toMatchObject({ pid: "0", tag: "holdfast:godistlock" });
+      const refused = await api.ask("POST", `/v1/terraform/${a}`, '{"ID":"t"}');
+      expect(refused.status).toBe(423);
+      expect(JSON.parse(refused.body)).toMatchObject({ Operation: "holdfast:godistlock" });
+      speaker.close();
+    });
+
     it("a REST client gets the lock after a file", async () => {
       const a = freshKey();
       await files.held(a);

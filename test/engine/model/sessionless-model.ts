@@ -117,7 +117,7 @@ export class SessionlessModel {
   }
 }
 
-function shownOf({ session, token, leaseSeconds, expiresAt, sessionless }: Hold, at: number): object {
-  const hold = { session, fence: fenceOf({ token }), leaseSeconds, expiresAt, at };
+function shownOf({ session, request, token, leaseSeconds, expiresAt, sessionless }: Hold, at: number): object {
+  const hold = { session, request, fence: fenceOf({ token }), leaseSeconds, expiresAt, at };
   return sessionless ? { ...hold, sessionless } : hold;
 }

@@ -9,6 +9,7 @@ import {
 import { CLOSE_CODES, errorLine, type LineFault, NO_NONCE } from "../../protocols/godistlock/errors.ts";
 import { LineReader } from "../../protocols/godistlock/lines.ts";
 import type { Outcome } from "../../protocols/statuses.ts";
+import { godistlockRequests } from "../../session-names.ts";
 import type { SessionContext } from "../context.ts";
 import type { Loss } from "../effects.ts";
 import type { TrackedRequest } from "../request-table.ts";
@@ -62,7 +63,7 @@ export class GodistlockConversation implements SocketConversation {
     this.#host = host;
     this.#context = host.context;
     this.#requests = host.requests;
-    this.#idPrefix = host.context.random().slice(0, 16);
+    this.#idPrefix = godistlockRequests(host.context.random().slice(0, 16));
     this.#phase = state.phase;
     this.#rights = state.rights;
     this.#openedAt = state.openedAt;

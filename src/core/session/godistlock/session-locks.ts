@@ -15,6 +15,8 @@ const MAX_PARKED = 1_024;
 /** After too few deployments have agreed to prolong a hold, they are asked again. */
 const MIN_PAUSE_MS = 50;
 const PAUSE_RANGE_MS = 100;
+/** A `TRY` gives up after as many grants whose leases were over before it could be told: commits are slower than its lease. */
+const MAX_MISSED = 16;
 
 type Taking = Extract<ClientRequest, { readonly type: "on" | "try" }>;
 
@@ -57,10 +59,12 @@ interface Taken extends ParkedRequest {
   readonly next: Next | undefined;
   /** The hold that it has, if it only has to be given the lease that the client wants. */
   readonly hold?: Hold;
+  /** Grants whose leases were over before the client could be told of them. */
+  readonly missed: number;
 }
 
 /** A request that is answered with its hold. */
-interface Granted extends Pick<Taken, "lock" | "nonces" | "timeoutMs"> {
+interface Granted extends Pick<Taken, "lock" | "nonces" | "timeoutMs" | "missed"> {
   readonly kind: Taken["kind"] | "refresh";
 }
 
@@ -81,7 +85,7 @@ export class SessionLocks {
     this.#host = host;
     this.#holds = new Map(Array.from(holds, ([lock, token]) => [lock, { token, isReleased: false }]));
     for (const each of parked) {
-      this.#taking.set(each.id, { ...each, next: undefined });
+      this.#taking.set(each.id, { ...each, next: undefined, missed: 0 });
       const entry = { id: each.id, key: each.lock, type: "acquire", tag: each.id, state: "waiting" } as const;
       host.requests.table.add(newRequest({ ...entry, isQueued: true }));
     }
@@ -98,26 +102,26 @@ export class SessionLocks {
 
   /** Without those that have their hold: setting its lease keeps the object awake. */
   get parked(): readonly ParkedRequest[] {
-    return [...this.#taking.values()].flatMap(({ next: _, hold, ...request }) => (hold ? [] : [request]));
+    return [...this.#taking.values()].flatMap(({ next: _, hold, missed: __, ...request }) => (hold ? [] : [request]));
   }
 
   take({ type: kind, lock, nonce, timeoutMs }: Taking, next: Next): void {
     const mayPark = !this.#holds.has(lock) || this.#host.isInGroup;
     if (mayPark && !this.#hasRoom(nonce)) return;
-    this.#take(kind, lock, nonce, timeoutMs, next);
+    this.#take(kind, lock, nonce, timeoutMs, next, 0);
   }
 
-  #take(kind: Taken["kind"], lock: string, nonce: string, timeoutMs: number, next: Next): void {
+  #take(kind: Taken["kind"], lock: string, nonce: string, timeoutMs: number, next: Next, missed: number): void {
     const waiting = kind === "on" ? this.#waitingOn(lock) : undefined;
     const hold = this.#holds.get(lock);
     if (waiting) {
       this.#set({ ...waiting, nonces: [...waiting.nonces, nonce], timeoutMs });
       next();
-    } else if (!hold) this.#acquire(kind, lock, [nonce], timeoutMs, next);
+    } else if (!hold) this.#acquire(kind, lock, [nonce], timeoutMs, next, missed);
     else {
       const id = this.#host.newId();
       // No lease that can be asked for: it is set in any case.
-      this.#set({ id, lock, kind, nonces: [nonce], askedMs: 0, timeoutMs, next, hold });
+      this.#set({ id, lock, kind, nonces: [nonce], askedMs: 0, timeoutMs, next, hold, missed });
       this.#setLease(id, hold);
     }
   }
@@ -134,7 +138,8 @@ export class SessionLocks {
     const then = isInGroup ? () => {} : next;
     this.#prolong(lock, hold.token, timeoutMs, nonce, (outcome) => {
       this.#refreshing -= 1;
-      if (outcome === "prolonged") this.#give({ kind: "refresh", lock, nonces: [nonce], timeoutMs }, hold, then);
+      if (outcome === "prolonged")
+        this.#give({ kind: "refresh", lock, nonces: [nonce], timeoutMs, missed: 0 }, hold, then);
       else if (outcome === "kept") this.#locked(nonce, fenceOf(hold.token), then);
       else this.look(lock, nonce, then);
     });
@@ -189,7 +194,7 @@ export class SessionLocks {
   answered({ id }: TrackedRequest, outcome: Outcome): void {
     const request = this.#taking.get(id);
     if (!request) return;
-    const { lock, kind, nonces, timeoutMs, next = () => {} } = request;
+    const { lock, kind, nonces, timeoutMs, missed, next = () => {} } = request;
     const [nonce = ""] = nonces;
     if (outcome.token !== undefined) {
       const hold = { token: outcome.token, isReleased: false };
@@ -200,7 +205,7 @@ export class SessionLocks {
       return;
     }
     this.#end(request);
-    if (outcome.status === "lease_expired") this.#acquire(kind, lock, nonces, timeoutMs, next);
+    if (outcome.status === "lease_expired") this.#acquire(kind, lock, nonces, timeoutMs, next, missed);
     else if (outcome.refusal?.status === "no_quorum") this.#host.fail({ word: "no-quorum", nonce });
     else if (outcome.refusal) this.#locked(nonce, outcome.refusal.fence, next);
     // A request that does not wait is not concerned by how many do.
@@ -209,10 +214,17 @@ export class SessionLocks {
     else this.#host.fail({ word: faultOf(outcome.status), nonce });
   }
 
-  #acquire(kind: "on" | "try", lock: string, nonces: readonly string[], timeoutMs: number, next: Next): void {
+  #acquire(
+    kind: "on" | "try",
+    lock: string,
+    nonces: readonly string[],
+    timeoutMs: number,
+    next: Next,
+    missed: number,
+  ): void {
     const { requests, isInGroup } = this.#host;
     const id = this.#host.newId();
-    this.#set({ id, lock, kind, nonces, askedMs: timeoutMs, timeoutMs, next });
+    this.#set({ id, lock, kind, nonces, askedMs: timeoutMs, timeoutMs, next, missed });
     const waitSeconds = kind === "on" ? FOR_EVER_S : 0;
     const request = { type: "acquire", key: lock, limit: 1, waitSeconds, leaseSeconds: timeoutMs / 1000 } as const;
     const quorum = isInGroup ? ({ quorum: kind === "on" ? "until_agreed" : "once" } as const) : undefined;
@@ -256,9 +268,9 @@ export class SessionLocks {
 
   /** The hold of this request has ended before its client was told of it. */
   #askAgain(request: Taken): void {
-    const { kind, lock, nonces, timeoutMs, next = () => {} } = request;
+    const { kind, lock, nonces, timeoutMs, missed, next = () => {} } = request;
     this.#end(request);
-    this.#acquire(kind, lock, nonces, timeoutMs, next);
+    this.#acquire(kind, lock, nonces, timeoutMs, next, missed);
   }
 
   #retryLater(id: string, hold: Hold): void {
@@ -315,21 +327,22 @@ export class SessionLocks {
     this.#host.context.callKey(lock, { type: "fenceOfHolder" }, { answered, failed });
   }
 
-  #give({ kind, lock, nonces, timeoutMs }: Granted, hold: Hold, next: Next | undefined): void {
+  #give(granted: Granted, hold: Hold, next: Next | undefined): void {
+    const { lock, nonces } = granted;
     for (const nonce of nonces) {
-      const late = () => this.#late(kind, lock, nonce, timeoutMs, hold);
+      const late = () => this.#late(granted, nonce, hold);
       this.#host.give({ key: lock, token: hold.token, nonce, late });
     }
     next?.();
   }
 
-  /** The lease has ended before the client could be told of the hold. An `ON` joins the queue again. */
-  #late(kind: Granted["kind"], lock: string, nonce: string, timeoutMs: number, hold: Hold): void {
+  /** The lease has ended before the client could be told of the hold. It has not been answered: the lock is asked for again. */
+  #late({ kind, lock, timeoutMs, missed }: Granted, nonce: string, hold: Hold): void {
     this.#forgetHold(lock, hold);
     const next = () => {};
     if (kind === "refresh") this.look(lock, nonce, next);
     else if (hold.isReleased) this.#withdrawn(kind, nonce);
-    else if (kind === "on") this.#take(kind, lock, nonce, timeoutMs, next);
+    else if (kind === "on" || missed < MAX_MISSED) this.#take(kind, lock, nonce, timeoutMs, next, missed + 1);
     else this.#look(lock, nonce, (fence) => this.#locked(nonce, fence ?? 0n, next));
   }
 

@@ -32,7 +32,7 @@ export const fileOperations = {
     summary: "Read a lock file",
     description:
       "The holder of the key as the text of a lock file. A holder of another protocol has `pid=0` and is named by its " +
-      "protocol: `tag=holdfast:dflockd`, `holdfast:http` or `holdfast:terraform`. Asking changes nothing.",
+      "protocol, as in `tag=holdfast:dflockd` or `holdfast:terraform`. Asking changes nothing.",
     request: { params },
     responses: { 200: lockText("The holder."), ...failures(...ANY_FAILS, "NotHeld", "Unavailable") },
   },
