@@ -168,6 +168,21 @@ key that begins with what stands before it.`,
     load: () => import("./ticket.ts"),
   },
   {
+    name: "mcp",
+    summary: "locks for a coding agent: an MCP server on stdin and stdout",
+    about: `Speaks the Model Context Protocol on standard input and output, for an agent
+that starts it: tools to acquire and release locks, and to see who holds them.
+Locks are renewed while it runs, and given back when the agent ends or SIGTERM
+arrives. Set-up for common agents: docs/agents.md.`,
+    operands: [],
+    flags: [LABEL, ...SERVER_FLAGS],
+    examples: [
+      ["mcp", "the command to name in the configuration of the agent"],
+      ["mcp --url https://locks.example --token-file token", "with a server elsewhere"],
+    ],
+    load: () => import("../mcp/mcp.ts"),
+  },
+  {
     name: "completion",
     summary: "print a completion script for bash, zsh or fish",
     about: "Prints a script that teaches the shell the commands and flags of holdfast.",
