@@ -10,6 +10,7 @@ import { startServer } from "../../support/server.ts";
 import { tableUnder } from "../../support/tables.ts";
 
 const MANUAL = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
+const AGENTS = readFileSync(new URL("../../../docs/agents.md", import.meta.url), "utf8");
 const README = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
 
 describe("every example does what is printed below it", () => {
@@ -29,6 +30,16 @@ describe("every example does what is printed below it", () => {
       }
     });
   }
+
+  it("in docs/agents.md", async () => {
+    await using server = await startServer();
+    const [{ examples } = { examples: [] }] = chaptersOf(AGENTS);
+    const outputs = await play(examples, server.httpPort);
+    expect(outputs).toHaveLength(2);
+    for (const [at, { expected }] of examples.entries()) {
+      expect(isAsPrinted(expected, outputs[at] ?? ""), outputs[at]).toBe(true);
+    }
+  });
 
   it("in the README, on its first screen", async () => {
     const [, start = "", block = ""] =
