@@ -7,6 +7,7 @@ import {
   ON_LOST,
   OPERATIONS,
   OUTPUT_FLAGS,
+  OVERWRITE,
   QUIET,
   SERVER_FLAGS,
   SESSION,
@@ -166,6 +167,20 @@ key that begins with what stands before it.`,
       ["ticket 'user-42/*' --operations lock,stats --ttl 3600", "these keys, for an hour"],
     ],
     load: () => import("./ticket.ts"),
+  },
+  {
+    name: "backup",
+    summary: "copy the database of a running server into a file",
+    about: `Writes everything the server has stored at one moment into FILE, an SQLite
+database: put it into an empty data directory as holdfast.db to start from it.
+Needs the admin token. FILE holds the tokens of all locks: keep it secret.`,
+    operands: ["FILE"],
+    flags: [OVERWRITE, ...EVERY_FLAG],
+    examples: [
+      ["backup holdfast-monday.db --token-file admin-token", "a copy, while the server runs"],
+      ["backup latest.db --force --quiet", "for cron: replaces the last one when the new one is whole"],
+    ],
+    load: () => import("./backup.ts"),
   },
   {
     name: "mcp",

@@ -18,8 +18,7 @@ describe("every example does what is printed below it", () => {
   const [withServer = ""] = MANUAL.split(/^## holdfast file$/m);
   for (const [index, { flags, examples }] of chaptersOf(withServer).entries()) {
     it(`part ${index + 1}: holdfast serve ${flags.join(" ")}`, async () => {
-      const [, token] = flags;
-      await using server = await startServer({ variables: token === undefined ? {} : { AUTH_TOKEN: token } });
+      await using server = await startServer({ variables: variablesOf(flags) });
       const outputs = await play(examples, server.httpPort);
       for (const [at, { line, commands, expected }] of examples.entries()) {
         const output = outputs[at] ?? "";
@@ -50,6 +49,12 @@ describe("every example does what is printed below it", () => {
     expect(output).toMatch(/^[^\n]+\n$/);
   });
 });
+
+/** `--auth-token open-sesame` is the variable AUTH_TOKEN. */
+function variablesOf(flags: readonly string[]): Record<string, string> {
+  const pairs = flags.flatMap((flag, at) => (flag.startsWith("--") ? [[flag, flags[at + 1] ?? ""] as const] : []));
+  return Object.fromEntries(pairs.map(([flag, value]) => [flag.slice(2).replaceAll("-", "_").toUpperCase(), value]));
+}
 
 /** What stands under a heading, up to the next one. */
 function sectionOf(name: string): string {
