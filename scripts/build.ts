@@ -44,6 +44,14 @@ const command: BuildOptions = {
       setup: ({ onResolve }) =>
         onResolve({ filter: /^\.\/file\/main\.ts$/ }, () => ({ path: "./command/file.js", external: true })),
     },
+    {
+      // 280 kB that check forms filled in by users, which `holdfast mcp` never asks for.
+      name: "no JSON Schema validator for MCP",
+      setup: ({ onLoad }) =>
+        onLoad({ filter: /@modelcontextprotocol\/sdk\/dist\/esm\/validation\/ajv-provider\.js$/ }, () => ({
+          contents: "export class AjvJsonSchemaValidator {}",
+        })),
+    },
   ],
 };
 

@@ -54,6 +54,8 @@ export interface Service {
   readonly meter: Meter;
   /** Undefined if this deployment is on its own. */
   readonly group: Group | undefined;
+  /** Undefined on a host where there is nothing to copy: Cloudflare stores each key by itself. */
+  readonly backup: Backup | undefined;
   /** Whole seconds after which this address may ask again; undefined if it may now. Never rejects. */
   retryAfter(address: string): Promise<number | undefined>;
   /** Whether new work can be stored, or could a few seconds ago. Never rejects, and answers within seconds. */
@@ -64,6 +66,18 @@ export interface Service {
    * long, `address` is that of the client: a host may find few of these at a time, and one for each address.
    */
   share<Answer>(question: string, find: () => Promise<Answer>, address?: string): Promise<Answer>;
+}
+
+export interface Backup {
+  /** Copies everything that is durable, as of one moment. */
+  take(): Promise<BackupCopy | Refusal<"in_memory" | "under_way" | "no_room">>;
+}
+
+/** Whoever has it reads `content` to its end, or cancels it. */
+export interface BackupCopy {
+  readonly status: "taken";
+  readonly bytes: number;
+  readonly content: ReadableStream<Uint8Array>;
 }
 
 /** The request is withdrawn: its signal was aborted before the outcome was handed over. Nothing is held by it. */

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { deleteFile, getFile, putFile } from "./files/handlers.ts";
-import { removeHolder } from "./handlers/admin.ts";
+import { getBackup, removeHolder } from "./handlers/admin.ts";
 import { getConsole, getConsoleScript, getConsoleStyle } from "./handlers/console.ts";
 import { openGodistlock } from "./handlers/godistlock.ts";
 import { getKey, getMetrics, getOpenAPI, getReference, getRelay, getStats } from "./handlers/introspection.ts";
@@ -55,6 +55,7 @@ const HANDLERS: Readonly<Record<OperationId, Handler>> = {
   putTerraformLock: lockTerraform,
   unlockTerraform,
   createTicket,
+  getBackup,
   removeHolder,
 };
 

@@ -24,7 +24,7 @@ import type { Session } from "./session.ts";
 import type { SessionHost } from "./session-host.ts";
 import { type LostSession, Sessions } from "./sessions.ts";
 import { MeasuredStore } from "./store/measured.ts";
-import type { Rows, Store } from "./store/store.ts";
+import type { Rows, SnapshotOutcome, Store } from "./store/store.ts";
 import { type Timed, Timers } from "./timers.ts";
 
 /** After a failed commit, another one is tried this often. */
@@ -266,6 +266,11 @@ export class NodeHost implements SessionHost {
   /** The size of the log that commits go to; undefined if there is none. */
   get logBytes(): number | undefined {
     return this.#store.logBytes();
+  }
+
+  /** Copies what is stored, not what the batch under way has changed. Undefined if nothing is stored. */
+  snapshot(): SnapshotOutcome | undefined {
+    return this.#store.snapshot?.();
   }
 
   /** The sums that were counted so far, once they are stored. Rejects while nothing can be. */

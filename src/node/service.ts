@@ -44,6 +44,7 @@ export function serviceOf(host: NodeHost, { sockets, group }: Outside): Service 
       read: () => host.readMetrics(),
     },
     group,
+    backup: { take: async () => host.snapshot() ?? { status: "in_memory" } },
     retryAfter: async (address) => limiter.retryAfter(address, host.now()),
     isReady: async () => host.isWell,
     share: (question, find, address) => answers.share(question, find, address),

@@ -160,3 +160,24 @@ it("two services in one process have nothing in common", async () => {
   expect(open.lines).toEqual([]);
   expect(closed.lines).toHaveLength(1);
 });
+
+describe("a backup that the host does not make", () => {
+  const asking = (backup: Service["backup"]) =>
+    new Host({ backup }, { ADMIN_TOKEN: "let-me-in" }).fetch("/v1/admin/backup", {
+      headers: { Authorization: "Bearer let-me-in" },
+    });
+
+  it.each([
+    ["in_memory", 404, "not_found", "nothing on disk"],
+    ["under_way", 503, "backup_refused", "another copy is being read"],
+    ["no_room", 503, "backup_refused", "no room"],
+  ] as const)("because of %s is answered with %i", async (status, code, error, detail) => {
+    const reply = await asking({ take: async () => ({ status }) });
+    expect(reply.status).toBe(code);
+    expect(await reply.json()).toEqual({ error, detail: expect.stringContaining(detail) });
+  });
+
+  it("because it fails is answered with 503", async () => {
+    expect((await asking({ take: () => Promise.reject(new Error("I/O error")) })).status).toBe(503);
+  });
+});

@@ -52,6 +52,16 @@ const ALLOWED: Readonly<Record<string, readonly (string | RegExp)[]>> = {
   "node/system": ["core", "node/runtime.ts", /^node:/],
   node: ["core", "http", "reports", "service.ts", "log.ts", "version.ts"],
   cli: ["client", "lockfile", "core/protocols", "core/config", "node", "version.ts", /^node:/, "ws"],
+  // Loaded by this command only, as are the packages.
+  "cli/mcp": [
+    "cli",
+    "client",
+    "node/listeners/failure.ts",
+    "version.ts",
+    /^node:/,
+    "zod",
+    /^@modelcontextprotocol\/sdk\/(?:server\/(?:index|stdio)|types)\.js$/,
+  ],
   console: ["client", /^hono\/jsx/, "uplot"],
   "log.ts": [],
   "version.ts": [PACKAGE],

@@ -34,6 +34,8 @@ export const ON_LOST: Flag = {
 export const FILE_TAG = flag("--tag", "T", "a line for people, kept in the file");
 export const FORCE = flag("--force", undefined, "remove the lock whoever holds it, and say who that was");
 
+export const OVERWRITE = flag("--force", undefined, "write over FILE if it exists");
+
 export const OPERATIONS = flag("--operations", "LIST", "lock, semaphore, stats, with commas between (default lock)");
 export const TTL = flag("--ttl", "S", "seconds it is good for, up to 86400 (default 300)");
 

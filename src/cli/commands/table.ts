@@ -7,6 +7,7 @@ import {
   ON_LOST,
   OPERATIONS,
   OUTPUT_FLAGS,
+  OVERWRITE,
   QUIET,
   SERVER_FLAGS,
   SESSION,
@@ -168,6 +169,35 @@ key that begins with what stands before it.`,
       ["ticket 'user-42/*' --operations lock,stats --ttl 3600", "these keys, for an hour"],
     ],
     load: () => import("./ticket.ts"),
+  },
+  {
+    name: "backup",
+    summary: "copy the database of a running server into a file",
+    about: `Writes everything the server has stored at one moment into FILE, an SQLite
+database: put it into an empty data directory as holdfast.db to start from it.
+Needs the admin token. FILE holds the tokens of all locks: keep it secret.`,
+    operands: ["FILE"],
+    flags: [OVERWRITE, ...EVERY_FLAG],
+    examples: [
+      ["backup holdfast-monday.db --token-file admin-token", "a copy, while the server runs"],
+      ["backup latest.db --force --quiet", "for cron: replaces the last one when the new one is whole"],
+    ],
+    load: () => import("./backup.ts"),
+  },
+  {
+    name: "mcp",
+    summary: "locks for a coding agent: an MCP server on stdin and stdout",
+    about: `Speaks the Model Context Protocol on standard input and output, for an agent
+that starts it: tools to acquire and release locks, and to see who holds them.
+Locks are renewed while it runs, and given back when the agent ends or SIGTERM
+arrives. Set-up for common agents: docs/agents.md.`,
+    operands: [],
+    flags: [LABEL, ...SERVER_FLAGS],
+    examples: [
+      ["mcp", "the command to name in the configuration of the agent"],
+      ["mcp --url https://locks.example --token-file token", "with a server elsewhere"],
+    ],
+    load: () => import("../mcp/mcp.ts"),
   },
   {
     name: "completion",

@@ -69,6 +69,8 @@ export function refusal(target: Target, status: number, code: string, detail: st
     lease_expired: ["lost", "the lock was granted, but its lease ended before it was waited for: enqueue again"],
     already_enqueued: ["already_enqueued", "the session has a place in this queue already: wait for it"],
     not_enqueued: ["not_enqueued", "the session has no place in this queue: enqueue first"],
+    not_found: ["unavailable", `the server at ${url} cannot do that: ${detail ?? "no reason given"}`],
+    backup_refused: ["unavailable", `the server at ${url} made no copy: ${detail ?? "no reason given"}`],
     bad_request: ["usage", `the server at ${url} refuses the request: ${detail ?? "no reason given"}`],
     unavailable: ["unavailable", `a part of the server at ${url} does not answer: try again`],
     misconfigured: [

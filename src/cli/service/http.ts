@@ -1,4 +1,4 @@
-import type { Agent, IncomingMessage } from "node:http";
+import type { Agent, ClientRequest, IncomingMessage } from "node:http";
 import { createRequire } from "node:module";
 import type { CommandError } from "../output/errors.ts";
 import { nonsense, refusal, unreachable } from "./failures.ts";
@@ -25,6 +25,12 @@ export interface Question {
   readonly waitMs?: number;
 }
 
+export interface Download {
+  readonly signal: AbortSignal;
+  /** How much longer than usual the answer may take to begin. */
+  readonly waitMs: number;
+}
+
 interface Reply {
   readonly status: number;
   readonly text: string;
@@ -44,31 +50,57 @@ export class HttpService {
     const { status, text } = await this.#send(path, question);
     if (status === 204) return undefined as Document;
     const document = documentIn(text);
-    const error = (document as { error?: unknown } | undefined)?.error;
     if (status >= 200 && status < 300 && document !== undefined) return document as Document;
-    if (typeof error !== "string") throw this.#nonsense(status);
-    const { detail } = document as { detail?: string };
-    throw refusal(this.target, status, error, detail);
+    throw this.#refused(status, document);
   }
 
   /** The answer of a route that reports a state by its status code. */
   async state(path: string): Promise<{ readonly status: number; readonly word: string }> {
     const { status, text } = await this.#send(path, {});
     const document = documentIn(text) as { status?: unknown; error?: unknown; detail?: string } | undefined;
-    if (typeof document?.error === "string") throw refusal(this.target, status, document.error, document.detail);
-    if (typeof document?.status !== "string") throw this.#nonsense(status);
+    if (typeof document?.status !== "string") throw this.#refused(status, document);
     return { status, word: document.status };
+  }
+
+  /**
+   * The body of an answer that is not JSON, piece by piece. The reader gets an error if it breaks off. Throws a
+   * `CommandError` if the answer is another one.
+   */
+  async download(path: string, type: string, { signal, waitMs }: Download): Promise<AsyncIterable<Buffer>> {
+    const incoming = await this.#open(path, { waitMs }, signal);
+    if (incoming.statusCode === 200 && incoming.headers["content-type"] === type) {
+      incoming.setTimeout(ANSWERED_WITHIN_MS, () => incoming.destroy(noAnswer()));
+      return incoming;
+    }
+    const status = incoming.statusCode ?? 0;
+    throw this.#refused(status, documentIn(await this.#textOf(incoming)));
   }
 
   async close(): Promise<void> {
     (await this.#agent)?.agent.destroy();
   }
 
-  #nonsense(status: number): CommandError {
-    return nonsense(this.target, `HTTP ${status}`);
+  #refused(status: number, document: { error?: unknown; detail?: string } | undefined): CommandError {
+    if (typeof document?.error !== "string") return nonsense(this.target, `HTTP ${status}`);
+    return refusal(this.target, status, document.error, document.detail);
   }
 
-  async #send(path: string, { method = "GET", body, session, label, waitMs = 0 }: Question): Promise<Reply> {
+  async #send(path: string, question: Question): Promise<Reply> {
+    const incoming = await this.#open(path, question);
+    return { status: incoming.statusCode ?? 0, text: await this.#textOf(incoming) };
+  }
+
+  async #textOf(incoming: IncomingMessage): Promise<string> {
+    try {
+      return await textOf(incoming);
+    } catch (error) {
+      throw unreachable(this.target, error);
+    }
+  }
+
+  /** The answer, once its head is there. A signal takes the place of the limit to how long its body may take. */
+  async #open(path: string, question: Question, signal?: AbortSignal): Promise<IncomingMessage> {
+    const { method = "GET", body, session, label, waitMs = 0 } = question;
     this.#agent ??= openAgent(this.target.url);
     const { agent, open } = await this.#agent;
     const { url, token } = this.target;
@@ -81,12 +113,16 @@ export class HttpService {
     };
     return new Promise((resolve, reject) => {
       const fail = (cause: unknown) => reject(unreachable(this.target, cause));
-      const outgoing = open(`${url}${path}`, { method, headers, agent }, (incoming) => {
-        textOf(incoming).then((text) => resolve({ status: incoming.statusCode ?? 0, text }), fail);
+      let late: ClientRequest | IncomingMessage;
+      const outgoing = open(`${url}${path}`, { method, headers, agent, ...(signal ? { signal } : {}) }, (incoming) => {
+        late = incoming;
+        if (signal) clearTimeout(timer);
+        resolve(incoming);
       });
+      late = outgoing;
       const limitMs = Math.min(waitMs + ANSWERED_WITHIN_MS, 2 ** 31 - 1);
-      const timer = setTimeout(() => outgoing.destroy(Object.assign(new Error(), { code: "ETIMEDOUT" })), limitMs);
-      outgoing.once("close", () => clearTimeout(timer)).once("error", fail);
+      const timer = setTimeout(() => late.destroy(noAnswer()), limitMs);
+      outgoing.once("close", () => clearTimeout(timer)).on("error", fail);
       outgoing.end(body === undefined ? undefined : JSON.stringify(body));
     });
   }
@@ -98,6 +134,8 @@ async function openAgent(url: string): Promise<{ agent: Agent; open: Request }> 
   const https = await import("node:https");
   return { agent: new https.Agent({ keepAlive: true }), open: https.request as Request };
 }
+
+const noAnswer = () => Object.assign(new Error(), { code: "ETIMEDOUT" });
 
 async function textOf(incoming: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];

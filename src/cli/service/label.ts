@@ -1,7 +1,7 @@
 import { hostname, userInfo } from "node:os";
 import { UNPRINTABLE } from "../output/printable.ts";
 
-const MAX_LABEL_CHARACTERS = 64;
+export const MAX_LABEL_CHARACTERS = 64;
 
 /** This process's label: the given text, as far as it fits, or else user, host and process id. */
 export function labelOf(text: string | undefined): string {

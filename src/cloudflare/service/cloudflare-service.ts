@@ -27,6 +27,7 @@ export class CloudflareService implements Service {
   readonly sockets: CloudflareSockets;
   readonly directory: CloudflareDirectory;
   readonly meter: ServiceMeter;
+  readonly backup = undefined;
   readonly #env: Env;
   readonly #asked: SequenceNumber | undefined;
 

@@ -162,6 +162,11 @@ export const ERRORS = {
     detail: "the fence of the grant could not be stored, and nothing was granted; see the log of the service",
     when: "The fence of the grant could not be stored; none was made.",
   },
+  backup_refused: {
+    status: 503,
+    detail: "no copy was made; see the log of the service",
+    when: "No copy was made: there is no room for it on the disk, or another one is being read; `detail` says which.",
+  },
   unavailable: {
     status: 503,
     detail:

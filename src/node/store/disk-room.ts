@@ -28,6 +28,11 @@ export class DiskRoom {
     return free >= MIN_FREE_BYTES + this.#reserveBytes && this.#keepReserve();
   }
 
+  /** Whether a file of this size leaves room for something new. */
+  isEnoughFor(bytes: number): boolean {
+    return this.#freeBytes >= MIN_FREE_BYTES + bytes;
+  }
+
   /** The disk is full. */
   useReserve(): void {
     rmSync(this.#reserve, { force: true });

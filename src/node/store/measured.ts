@@ -1,4 +1,4 @@
-import type { Contents, Rows, Store } from "./store.ts";
+import type { Contents, Rows, SnapshotOutcome, Store } from "./store.ts";
 
 /** What is measured of commits. */
 interface CommitMeter {
@@ -58,6 +58,10 @@ export class MeasuredStore implements Store {
 
   logBytes(): number | undefined {
     return this.#store.logBytes();
+  }
+
+  snapshot(): SnapshotOutcome | undefined {
+    return this.#store.snapshot?.();
   }
 
   close(): void {

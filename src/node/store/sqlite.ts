@@ -1,10 +1,11 @@
-import { statSync } from "node:fs";
+import { rmSync, statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import type { StoredKey } from "../../core/engine/index.ts";
 import { storedKeyFrom } from "../../core/key/row-codec.ts";
 import { DiskRoom } from "./disk-room.ts";
 import { decodeHead, decodeSlot, decodeWaiter } from "./encoding.ts";
-import type { Contents, Rows, Store, StoredRecords } from "./store.ts";
+import { CopyReader, makeCopyFile, removeUnfinishedCopies } from "./snapshot.ts";
+import type { Contents, Rows, SnapshotOutcome, Store, StoredRecords } from "./store.ts";
 
 /** "HOLD": says that the file is ours. */
 const APPLICATION_ID = 0x484f4c44;
@@ -64,6 +65,12 @@ interface Lapse {
   readonly at: number;
 }
 
+interface DatabaseFile {
+  readonly path: string;
+  readonly log: string;
+  readonly room: DiskRoom;
+}
+
 /** One SQLite file, locked for this process from the first statement on. */
 export class SqliteStore implements Store {
   readonly isVolatile = false;
@@ -72,17 +79,23 @@ export class SqliteStore implements Store {
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
   readonly #rollback: StatementSync;
+  readonly #path: string | undefined;
   readonly #logPath: string | undefined;
   readonly #rows: Rows;
   readonly #read: Reading;
+  /** The copy that is being read. */
+  #copy: CopyReader | undefined;
 
   /** Throws an `UnusableStoreError` if another process has the file, or if it is not a store of this version. */
   static open(path: string, { maxPages }: StoreOptions = {}): SqliteStore {
     const database = new DatabaseSync(path);
     try {
       configure(database);
-      const file = path === MEMORY ? undefined : { log: `${path}-wal`, room: new DiskRoom(path, LOG_BYTES) };
-      if (file) growLog(database, file.log);
+      const file = path === MEMORY ? undefined : { path, log: `${path}-wal`, room: new DiskRoom(path, LOG_BYTES) };
+      if (file) {
+        removeUnfinishedCopies(path);
+        growLog(database, file.log);
+      }
       if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
       return new SqliteStore(database, file);
     } catch (error) {
@@ -91,9 +104,10 @@ export class SqliteStore implements Store {
     }
   }
 
-  private constructor(database: DatabaseSync, file: { readonly log: string; readonly room: DiskRoom } | undefined) {
+  private constructor(database: DatabaseSync, file: DatabaseFile | undefined) {
     this.#database = database;
     this.#room = file?.room;
+    this.#path = file?.path;
     this.#logPath = file?.log;
     this.#begin = database.prepare("BEGIN IMMEDIATE");
     this.#commit = database.prepare("COMMIT");
@@ -165,7 +179,33 @@ export class SqliteStore implements Store {
     return this.#logPath === undefined ? undefined : statSync(this.#logPath, { throwIfNoEntry: false })?.size;
   }
 
+  /**
+   * Copies what is committed, through this connection: opening and closing the file anywhere else in the process would
+   * drop the lock on it. Takes about 150 ms for 100,000 keys, in which nothing else happens.
+   */
+  snapshot(): SnapshotOutcome {
+    if (this.#copy) return { status: "under_way" };
+    if (!this.#path || !this.#room) throw new Error("there is no file to copy");
+    this.#assertStored();
+    const { page_count } = this.#database.prepare("PRAGMA page_count").get() as { page_count: number };
+    const { page_size } = this.#database.prepare("PRAGMA page_size").get() as { page_size: number };
+    if (!this.#room.isEnoughFor(page_count * page_size)) return { status: "no_room" };
+    const path = makeCopyFile(this.#path, String(process.pid));
+    try {
+      this.#database.prepare("VACUUM INTO ?").run(path);
+      this.#copy = new CopyReader(path, () => {
+        this.#copy = undefined;
+      });
+      return this.#copy;
+    } catch (error) {
+      rmSync(path, { force: true });
+      if (codeOf(error) === FULL) return { status: "no_room" };
+      throw error;
+    }
+  }
+
   close(): void {
+    this.#copy?.close();
     this.#database.close();
   }
 

@@ -40,6 +40,16 @@ export interface Rows {
   putValue(name: string, value: string): void;
 }
 
+/** A copy of everything that was stored at one moment. Its reader reads `content` to the end, or cancels it. */
+export interface Snapshot {
+  readonly status: "taken";
+  readonly bytes: number;
+  readonly content: ReadableStream<Uint8Array>;
+}
+
+/** `under_way`: another one is being read. `no_room`: it would not fit on the disk. */
+export type SnapshotOutcome = Snapshot | { readonly status: "under_way" | "no_room" };
+
 /** Where the host keeps what must outlive it. */
 export interface Store {
   /** Nothing is kept: what would be stored need not be encoded. */
@@ -54,5 +64,7 @@ export interface Store {
   hasRoom(): boolean;
   /** The size of the log that commits go to; undefined if there is none. */
   logBytes(): number | undefined;
+  /** Takes a copy, in one step. Undefined if nothing is kept. Throws if it cannot be made. */
+  snapshot?(): SnapshotOutcome | undefined;
   close(): void;
 }

@@ -10,6 +10,7 @@ import { startServer } from "../../support/server.ts";
 import { tableUnder } from "../../support/tables.ts";
 
 const MANUAL = readFileSync(new URL("../../../docs/cli.md", import.meta.url), "utf8");
+const AGENTS = readFileSync(new URL("../../../docs/agents.md", import.meta.url), "utf8");
 const README = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
 
 describe("every example does what is printed below it", () => {
@@ -17,8 +18,7 @@ describe("every example does what is printed below it", () => {
   const [withServer = ""] = MANUAL.split(/^## holdfast file$/m);
   for (const [index, { flags, examples }] of chaptersOf(withServer).entries()) {
     it(`part ${index + 1}: holdfast serve ${flags.join(" ")}`, async () => {
-      const [, token] = flags;
-      await using server = await startServer({ variables: token === undefined ? {} : { AUTH_TOKEN: token } });
+      await using server = await startServer({ variables: variablesOf(flags) });
       const outputs = await play(examples, server.httpPort);
       for (const [at, { line, commands, expected }] of examples.entries()) {
         const output = outputs[at] ?? "";
@@ -30,6 +30,16 @@ describe("every example does what is printed below it", () => {
     });
   }
 
+  it("in docs/agents.md", async () => {
+    await using server = await startServer();
+    const [{ examples } = { examples: [] }] = chaptersOf(AGENTS);
+    const outputs = await play(examples, server.httpPort);
+    expect(outputs).toHaveLength(2);
+    for (const [at, { expected }] of examples.entries()) {
+      expect(isAsPrinted(expected, outputs[at] ?? ""), outputs[at]).toBe(true);
+    }
+  });
+
   it("in the README, on its first screen", async () => {
     const [, start = "", block = ""] =
       /^(.*?)^```sh\nnpm run --silent holdfast -- (run [^\n]+)\n```$/ms.exec(README) ?? [];
@@ -39,6 +49,12 @@ describe("every example does what is printed below it", () => {
     expect(output).toMatch(/^[^\n]+\n$/);
   });
 });
+
+/** `--auth-token open-sesame` is the variable AUTH_TOKEN. */
+function variablesOf(flags: readonly string[]): Record<string, string> {
+  const pairs = flags.flatMap((flag, at) => (flag.startsWith("--") ? [[flag, flags[at + 1] ?? ""] as const] : []));
+  return Object.fromEntries(pairs.map(([flag, value]) => [flag.slice(2).replaceAll("-", "_").toUpperCase(), value]));
+}
 
 /** What stands under a heading, up to the next one. */
 function sectionOf(name: string): string {

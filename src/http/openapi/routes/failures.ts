@@ -26,6 +26,7 @@ const FAILURES = {
   HandOverRefused: ["fence_persistence", "unavailable"],
   SessionRefused: ["draining", "max_sessions", "max_sessions_per_ip", "unavailable"],
   ConnectionRefused: ["max_connections", "max_connections_per_ip", "unavailable"],
+  BackupRefused: ["backup_refused", "unavailable"],
   Unavailable: ["unavailable"],
 } as const satisfies Record<string, readonly [ErrorCode, ...ErrorCode[]]>;
 

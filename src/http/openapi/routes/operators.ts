@@ -3,6 +3,9 @@ import { keyPath, removalQuery, removalReply, ticketReply } from "../schemas.ts"
 import { failures } from "./failures.ts";
 import { type ApiOperation, bodyOf, reply } from "./operation.ts";
 
+/** The registered type of an SQLite file. */
+export const BACKUP_TYPE = "application/vnd.sqlite3";
+
 export const ticketOperations = {
   createTicket: {
     method: "post",
@@ -27,6 +30,31 @@ export const ticketOperations = {
 } satisfies Record<string, ApiOperation>;
 
 export const adminOperations = {
+  getBackup: {
+    method: "get",
+    path: "/v1/admin/backup",
+    tags: ["admin"],
+    summary: "Copy the database",
+    description:
+      "Everything that was stored at one moment, as an SQLite file: put it into an empty data directory as `holdfast.db` " +
+      "and start a server there. It holds the tokens of all locks: keep it as secret as the admin token, which this " +
+      "needs as bearer token. 404 where there is no file to copy: on Cloudflare, and with `--data-dir :memory:`.",
+    responses: {
+      200: {
+        description: "The copy.",
+        headers: {
+          "Content-Length": { required: true, schema: { type: "integer" as const }, description: "Its size in bytes." },
+        },
+        content: {
+          [BACKUP_TYPE]: {
+            schema: { type: "string" as const, format: "binary" },
+            example: "SQLite format 3",
+          },
+        },
+      },
+      ...failures("Unauthorized", "Forbidden", "NotFound", "RateLimited", "Failed", "BackupRefused"),
+    },
+  },
   removeHolder: {
     method: "delete",
     path: "/v1/admin/holders/{key}",

@@ -14,16 +14,23 @@ export async function writeReply(
   reply: ServerResponse,
   timeout: WriteTimeout,
 ): Promise<void> {
-  const body = response.body === null ? undefined : Buffer.from(await response.arrayBuffer());
+  const stated = response.headers.get("content-length");
+  const stream = stated === null ? null : response.body;
+  const body = stream || response.body === null ? undefined : Buffer.from(await response.arrayBuffer());
   // A body that has come with the head is parsed after it.
   if (!incoming.complete) await setImmediate();
-  if (reply.destroyed) return;
+  if (reply.destroyed) return stream?.cancel();
   const isWhole = incoming.complete;
   reply.sendDate = false;
-  const length = body?.length ?? 0;
+  const length = stream ? Number(stated) : (body?.length ?? 0);
   // If a request is incomplete when it is answered, its connection cannot carry another one.
   const staysOpen = isWhole && reply.shouldKeepAlive;
   reply.writeHead(response.status, headersOf(response, incoming.method, length, staysOpen));
+  if (stream) {
+    incoming.resume();
+    void writeStream(stream, reply, timeout);
+    return;
+  }
   if (isWhole && length <= PIECE_BYTES) {
     incoming.resume();
     reply.end(body);
@@ -39,6 +46,38 @@ export async function writeReply(
     incoming.resume();
     outbox.end();
   } else swallow(incoming, () => outbox.end());
+}
+
+/**
+ * Writes a body whose length the app has stated, piece by piece, as the client takes it. If it breaks off, so does the
+ * connection: the client sees that something is missing.
+ */
+async function writeStream(
+  body: ReadableStream<Uint8Array>,
+  reply: ServerResponse,
+  timeout: WriteTimeout,
+): Promise<void> {
+  const reader = body.getReader();
+  let drained = Promise.withResolvers<void>();
+  const outbox = new Outbox(reply, timeout, { drained: () => drained.resolve(), stalled: () => reply.destroy() });
+  const leave = () => {
+    outbox.discard();
+    reader.cancel().catch(() => {});
+    drained.resolve();
+  };
+  reply.once("close", leave);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || reply.destroyed) break;
+      drained = Promise.withResolvers();
+      outbox.add(Buffer.from(value.buffer, value.byteOffset, value.byteLength));
+      await drained.promise;
+    }
+    outbox.end();
+  } catch {
+    reply.destroy();
+  }
 }
 
 /** The framing of the body is ours. */
