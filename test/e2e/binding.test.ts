@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorker, type TestWorker } from "../support/cloudflare-server.ts";
 import { type HttpExchange, startRequest } from "../support/http-client.ts";
-import { poll } from "../support/poll.ts";
+import { poll, sleep } from "../support/poll.ts";
 import { storageFolder } from "../support/storage.ts";
 import { TcpClient } from "../support/wire-client.ts";
 import { bundleWorker } from "../support/worker.ts";
@@ -509,6 +509,23 @@ describe("two waits of one request", () => {
     const left = send("one", "/both", { key, options: { timeout: 50_000 } });
     await waiters(key, 1);
     await waiters(`${key}-2`, 1);
+    left.reset();
+    await waiters(key, 0);
+    await waiters(`${key}-2`, 0);
+  });
+});
+
+describe("two waits of one request, for a key nearby and for one that is far away,", () => {
+  it("both give up their places", async () => {
+    const { send, held, waiters } = callersOf("locks() with LockKey");
+    const key = newKey();
+    await held(key, {}, "two");
+    await held(`${key}-2`, {}, "two");
+    const left = send("one", "/both", { key, options: { timeout: 50_000 }, isSecondFar: true });
+    await waiters(key, 1);
+    await waiters(`${key}-2`, 1);
+    // By then both listen as long as they ever do.
+    await sleep(3);
     left.reset();
     await waiters(key, 0);
     await waiters(`${key}-2`, 0);
