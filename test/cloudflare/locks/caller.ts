@@ -197,7 +197,11 @@ export default {
         case "/history": {
           const { key } = asked as Request;
           const described = await env.LOCK_KEY?.getByName(key).describe({ detail: false, history: true });
-          return Response.json({ result: described?.history?.grants.map(({ fence }) => fence) });
+          const grants = described?.history?.grants.map(({ fence, grantedAt, end }) => ({
+            fence,
+            endedAt: end && grantedAt + end.heldMs,
+          }));
+          return Response.json({ result: grants });
         }
         // The HTTP API over the binding, which answers a request and then a WebSocket.
         case "/fetch": {
