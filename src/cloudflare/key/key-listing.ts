@@ -112,9 +112,8 @@ export class KeyListing {
     }
   }
 
-  /** The directory removes the entry of an idle key. */
+  /** The directory removes the entry of an idle key. Its rows may say that there is one, although it was not trusted. */
   yield(): void {
-    if (!this.#isListed) return;
     this.#isListed = false;
     this.#parts.record(false, "at_once");
   }
