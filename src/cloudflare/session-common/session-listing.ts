@@ -1,6 +1,7 @@
 import { kindOf, type Transport } from "../../core/session-counts.ts";
 import { logged } from "../../log.ts";
 import type { ClientEntry } from "../../service.ts";
+import { admission } from "../calls/admission.ts";
 import { directoryOfSession } from "../calls/directories.ts";
 import type { SessionAdmission, SessionRefusal } from "../directory/directory-object.ts";
 import type { CommonParts } from "./session-parts.ts";
@@ -33,7 +34,7 @@ export class SessionListing {
       this.#parts.ctx.waitUntil(this.#joined);
       return undefined;
     }
-    const asked = this.#open(entry);
+    const asked = admission(this.#open(entry));
     this.#joined = asked.catch(() => {});
     const { status } = await asked;
     return status === "admitted" ? undefined : status;
