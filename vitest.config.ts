@@ -100,7 +100,14 @@ export default defineConfig({
         },
       },
       {
-        plugins: [cloudflareTest({ ...QUIET, wrangler: { configPath: "./wrangler.toml" } })],
+        plugins: [
+          cloudflareTest({
+            ...QUIET,
+            main: "./test/cloudflare/main.ts",
+            wrangler: { configPath: "./wrangler.toml" },
+            miniflare: { durableObjects: { LOCK_KEY: { className: "LockKey", useSQLite: true } } },
+          }),
+        ],
         test: {
           name: "objects",
           include: ["test/cloudflare/*.test.ts", "test/cloudflare/!(capped|metrics|reports)/*.test.ts"],

@@ -97,6 +97,8 @@ ${table(["", "rows written", "requests", "active time", "Worker requests", "rows
 - **300 ms away**: the directory and the metrics. No client waits for them. But the object that reports to them is active until they have
   answered, and that time is charged.
 - A **service binding** ([workers.md](workers.md)) has neither connection nor session. Calls between Workers are not charged.
+- **\`LockKey\`** is a class in one's own Worker ([workers.md](workers.md#one-class-in-your-own-worker)), without a directory and without metrics.
+  Its \`request\` also tells the key that the Worker is still there. A Worker that waits opens a socket to the key about once a second.
 
 ## Prices
 

@@ -108,8 +108,8 @@ export class DirectoryObject extends DurableObject<Env> {
   /** Lists a key if the cap on keys allows it; `fence` is that of its next grant. */
   async admitKey({ key, fence }: KeyEntry): Promise<{ readonly isAdmitted: boolean }> {
     return this.#inTurn("keys", async () => {
-      if (!this.#keys.has(key)) return { isAdmitted: await this.#admit("keys", () => this.#keys.add(key, fence)) };
-      this.#keys.add(key, fence);
+      if (!this.#keys.has(key)) return { isAdmitted: await this.#admit("keys", () => this.#keys.admit(key, fence)) };
+      this.#keys.admit(key, fence);
       return { isAdmitted: true };
     });
   }

@@ -1,7 +1,8 @@
 import { randomHex } from "../../core/hex.ts";
 import type { SessionKind } from "../../core/session-counts.ts";
-import { allDirectories } from "../calls/directories.ts";
+import { allDirectories, SHARDS } from "../calls/directories.ts";
 import type { Env } from "../env.ts";
+import { within } from "../pacing/within.ts";
 
 /** What a service may have a limited number of. */
 export type Counted = "keys" | SessionKind;
@@ -34,6 +35,11 @@ export interface Verdict {
 
 /** Sessions and keys are probed at most this often before a claim is refused. */
 const REPAIR_EVERY_MS = 1_000;
+/** A shard takes less, also when it probes. One that is silent must not keep everybody waiting who claims something. */
+const ANSWERS_WITHIN_MS = 10_000;
+/** For so long after that, no shard is asked: those whose turn comes then have waited as well. */
+const NOT_ASKED_FOR_MS = 1_000;
+const UNANSWERED = `a shard of the directory, one of ${SHARDS}, has not answered`;
 
 type Directory = ReturnType<typeof allDirectories>[number];
 
@@ -49,6 +55,7 @@ export class Ledger {
   readonly #granted = new Map<string, string>();
   readonly #repairedAt: Record<Counted, number> = { keys: 0, connections: 0, httpSessions: 0 };
   #turn: Promise<unknown> = Promise.resolve();
+  #askAgainAt = 0;
 
   constructor(env: Env) {
     this.#env = env;
@@ -92,7 +99,12 @@ export class Ledger {
   }
 
   async #ask(question: (directory: Directory) => Promise<ShardTally>): Promise<void> {
-    const answers = await Promise.all(allDirectories(this.#env).map(question));
+    if (Date.now() < this.#askAgainAt) throw new Error(UNANSWERED);
+    const answers = await within(ANSWERS_WITHIN_MS, Promise.all(allDirectories(this.#env).map(question)));
+    if (!answers) {
+      this.#askAgainAt = Date.now() + NOT_ASKED_FOR_MS;
+      throw new Error(UNANSWERED);
+    }
     const count = ({ shard, counts, claims }: ShardTally, counted: Counted) => {
       const claim = claims[counted];
       return counts[counted] + Number(claim !== undefined && claim === this.#granted.get(placeOf({ shard, counted })));

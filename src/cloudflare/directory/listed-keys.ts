@@ -68,6 +68,16 @@ export class ListedKeys {
     this.#sql.exec("INSERT OR REPLACE INTO keys VALUES (?, ?)", key, hex);
   }
 
+  /**
+   * Lists a key that relies on its entry from now on. What was seen of the key before may not remove it, even if the fence is
+   * no newer: a request whose answer was lost may have made the entry, and the clock may have been set back since.
+   */
+  admit(key: string, fence: Fence): void {
+    const known = this.#fenceOf(key);
+    const seen = known === undefined ? 0n : fenceFromHex(known);
+    this.add(key, fence > seen ? fence : seen + 1n);
+  }
+
   /** Removes a key, unless it has been listed by a later message. */
   remove(key: string, fence: Fence): void {
     const { rowsWritten } = this.#sql.exec("DELETE FROM keys WHERE key = ? AND fence <= ?", key, fenceToHex(fence));

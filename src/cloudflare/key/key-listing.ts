@@ -1,5 +1,6 @@
 import type { Fence } from "../../core/engine/index.ts";
 import type { LabelsOf } from "../../core/metrics/families.ts";
+import { admission } from "../calls/admission.ts";
 
 /** After a failed call, the key is listed again by the first command that comes this much later. */
 const RETRY_MS = 60_000;
@@ -112,9 +113,8 @@ export class KeyListing {
     }
   }
 
-  /** The directory removes the entry of an idle key. */
+  /** The directory removes the entry of an idle key. Its rows may say that there is one, although it was not trusted. */
   yield(): void {
-    if (!this.#isListed) return;
     this.#isListed = false;
     this.#parts.record(false, "at_once");
   }
@@ -144,7 +144,7 @@ export class KeyListing {
 
   async #ask(fence: Fence): Promise<boolean> {
     const { name, directory, count } = this.#parts;
-    const { isAdmitted } = await directory().admitKey({ key: name, fence });
+    const { isAdmitted } = await admission(directory().admitKey({ key: name, fence }));
     count(isAdmitted ? "admitted" : "refused");
     if (isAdmitted) {
       this.#set(true);

@@ -77,7 +77,7 @@ export class KeyStore implements KeyRows {
   #isStored = false;
   /** As it will be stored with the next write. */
   #isListed = false;
-  /** As the table `key` says. */
+  /** As the rows say. */
   #wasListed = false;
   /** Slots that have a row. */
   readonly #stored = new Set<number>();
@@ -123,6 +123,7 @@ export class KeyStore implements KeyRows {
     this.#compact = decodeCompact(text);
     this.#isStored = true;
     const { limit, fence, lastActivity, isListed, slot } = this.#compact;
+    this.#wasListed = isListed;
     this.#isListed = isListed;
     const key = storedKeyFrom({ limit, fence, lastActivity, slots: slot ? [slot] : [], waiters: [], lapsed: [] });
     return { key, isListed };
@@ -137,7 +138,7 @@ export class KeyStore implements KeyRows {
   record(isListed: boolean, when?: "at_once"): void {
     this.#isListed = isListed;
     if (this.#compact) this.#compact = { ...this.#compact, isListed };
-    if (!when || !this.#isStored) return;
+    if (!when || !this.#isStored || isListed === this.#wasListed) return;
     if (this.#compact) this.#writeCompact(this.#compact);
     else this.#writeListed();
   }
@@ -173,6 +174,7 @@ export class KeyStore implements KeyRows {
   #writeCompact(record: CompactRecord): void {
     this.#storage.kv.put(COMPACT, encodeCompact(record));
     this.#compact = record;
+    this.#wasListed = record.isListed;
   }
 
   #makeTables({ limit, fence, lastActivity, isListed, slot }: CompactRecord): void {

@@ -7,21 +7,28 @@ import type { Wait } from "../locks/token-locks.ts";
 
 /** How long the Worker listens at a time, about: the first time, and later. All waits of an isolate let go at the same times. */
 const LISTENS_MS = { first: 250, most: 1_000 };
-/** Waits that are not alone stay apart from their keys for this long, so that all those of one request do at some time. */
-const APART_MS = 100;
+/** How long a wait that has let go stays apart from its key, at most, until all others have let go too; and how often it looks. */
+const APART_MS = { most: 1_000, look: 10 };
 /** Pauses after a socket that was lost. */
 const RETRY_PAUSES_MS = [50, 200, 800, 1_600];
 /** For the end of a request to take effect, if nothing else keeps it. */
 const BREATH_MS = 1;
 
-// Shared by all requests of the isolate: until when each wait, by its request, is known to go on.
-const waits = new Map<string, number>();
+interface Listening {
+  readonly letsGoAt: number;
+  /** Its socket is open. The socket to a far key takes its time to close. */
+  readonly isOpen: boolean;
+}
+
+// Shared by all requests of the isolate. By the request of each wait.
+const waits = new Map<string, Listening>();
 
 /**
- * Waits for a lock on a socket to its key, until the signal aborts: then it rejects, and the claim is left as it is. While the Worker listens, its request goes on even if its client has left
- * (workerd 2026-11). So it listens for a while, lets go, and listens again; and what it hears counts only when it is still
- * there after that. Its presence keeps its place meanwhile. A request with several waits ends only while none of them
- * listens, and nothing tells which waits are of one request: so all of the isolate let go together.
+ * Waits for a lock on a socket to its key, until the signal aborts: then it rejects, and the claim is left as it is. While
+ * the Worker listens, its request goes on even if its client has left (workerd 2026-11). So it listens for a while, lets
+ * go, and listens again; and what it hears counts only when it is still there after that. Its presence keeps its place
+ * meanwhile. A request with several waits ends only while none of them listens, and nothing tells which waits are of one
+ * request: so all of the isolate let go together, and none listens again before all have let go.
  */
 export async function waitForLock(
   keys: Pick<RemoteKeys, "listen">,
@@ -32,38 +39,48 @@ export async function waitForLock(
   const presence = new Presence();
   await presence.open(keys, key, command.request);
   let losses = 0;
-  for (let forMs = LISTENS_MS.first; ; forMs = Math.min(2 * forMs, LISTENS_MS.most)) {
-    const socket = await keys.listen(key, command.request);
-    const now = Date.now();
-    const letsGoAt = Math.ceil((now + forMs / 2) / forMs) * forMs;
-    waits.set(command.request, letsGoAt + LISTENS_MS.most);
-    const left = { ...command, waitMs: Math.max(1, deadline - now) };
-    const heard = await listen(socket, left, letsGoAt - now, signal);
-    const isApart = heard === "nothing" && letsGoAt % LISTENS_MS.most === 0 && hasOthers(command.request);
-    await scheduler.wait(isApart ? Math.max(BREATH_MS, letsGoAt + APART_MS - Date.now()) : BREATH_MS);
-    if (typeof heard !== "string" || signal?.aborted) {
-      waits.delete(command.request);
-      presence.end();
-      signal?.throwIfAborted();
+  try {
+    for (let forMs = LISTENS_MS.first; ; forMs = Math.min(2 * forMs, LISTENS_MS.most)) {
+      const socket = await keys.listen(key, command.request);
+      const now = Date.now();
+      const letsGoAt = Math.ceil((now + forMs / 2) / forMs) * forMs;
+      const left = { ...command, waitMs: Math.max(1, deadline - now) };
+      waits.set(command.request, { letsGoAt, isOpen: true });
+      const heard = await listen(socket, left, letsGoAt - now, signal);
+      waits.set(command.request, { letsGoAt, isOpen: false });
+      if (heard === "nothing" && !signal?.aborted && letsGoAt % LISTENS_MS.most === 0) await othersLetGo(letsGoAt);
+      await scheduler.wait(BREATH_MS);
+      if (typeof heard !== "string" || signal?.aborted) {
+        presence.end();
+        signal?.throwIfAborted();
+      }
+      if (typeof heard !== "string") return heard;
+      if (heard === "nothing") {
+        losses = 0;
+        continue;
+      }
+      const pauseMs = RETRY_PAUSES_MS[losses++];
+      if (pauseMs === undefined) throw new Error("the key was lost again and again");
+      await scheduler.wait(pauseMs);
+      // A restart of the key's object has cut this socket too.
+      await presence.open(keys, key, command.request);
     }
-    if (typeof heard !== "string") return heard;
-    if (heard === "nothing") {
-      losses = 0;
-      continue;
-    }
-    const pauseMs = RETRY_PAUSES_MS[losses++];
-    if (pauseMs === undefined) throw new Error("the key was lost again and again");
-    await scheduler.wait(pauseMs);
-    // A restart of the key's object has cut this socket too.
-    await presence.open(keys, key, command.request);
+  } finally {
+    waits.delete(command.request);
   }
 }
 
-/** Whether the isolate has other waits. Those of requests that have ended are forgotten. */
-function hasOthers(request: string): boolean {
-  const now = Date.now();
-  for (const [each, until] of waits) if (until < now && each !== request) waits.delete(each);
-  return waits.size > (waits.has(request) ? 1 : 0);
+/** Resolves when the isolate's other waits that were to let go by this time have done so. Those of requests that have ended are forgotten. */
+async function othersLetGo(by: number): Promise<void> {
+  const isAnyOpen = (now: number) => {
+    for (const [request, { letsGoAt, isOpen }] of waits) {
+      if (letsGoAt + LISTENS_MS.most + APART_MS.most < now) waits.delete(request);
+      else if (isOpen && letsGoAt <= by) return true;
+    }
+    return false;
+  };
+  for (let now = Date.now(); now < by + APART_MS.most && isAnyOpen(now); now = Date.now())
+    await scheduler.wait(APART_MS.look);
 }
 
 /** Makes the claim, or makes it again, and listens for its end. Resolves when the socket is closed. */

@@ -1,8 +1,12 @@
 import type { Effect, ReportRequest } from "../../core/session/effects.ts";
 import { ReportQueue, reportFor } from "../../reports/report-queue.ts";
 import { nextInOrder, type SequenceNumber } from "../pacing/shared-answers.ts";
+import { within } from "../pacing/within.ts";
 import { CloudflareService } from "../service/cloudflare-service.ts";
 import type { SocketSessionParts } from "./parts.ts";
+
+/** A report does not wait longer for the session's own entry in the directory. */
+const LISTED_WITHIN_MS = 2_000;
 
 /** The reports requested by one client. */
 export class Reports {
@@ -30,7 +34,7 @@ export class Reports {
     const { env, ctx, listing } = this.#parts;
     const serviceSince = (since: SequenceNumber) => new CloudflareService(env, (work) => ctx.waitUntil(work), since);
     if (type === "query") return serviceSince(asked);
-    await listing.joined;
+    await within(LISTED_WITHIN_MS, listing.joined);
     this.#joinedBy ??= nextInOrder();
     return serviceSince(Math.max(asked, this.#joinedBy));
   }

@@ -15,11 +15,13 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { vi } from "vitest";
 import { type Counts, NO_COUNTS } from "../../../bench/cost/counts.ts";
 import worker, * as service from "../../../src/cloudflare/index.ts";
+import { LockKey } from "../../../src/cloudflare/lock-key/index.ts";
 import { Timers } from "./timers.ts";
 
 const STARTS_AT = Date.UTC(2099, 0, 1, 0, 2);
 const KINDS = {
   KEY: service.KeyObject,
+  LOCK_KEY: LockKey,
   SESSION: service.SessionObject,
   HTTP_SESSION: service.HttpSessionObject,
   DIRECTORY: service.DirectoryObject,
@@ -28,6 +30,9 @@ const KINDS = {
   RELAY: service.RelayObject,
 } as const;
 type Kind = keyof typeof KINDS;
+
+/** What kind of object this is. Methods tell only that of the class that has them. */
+const kindOf = (object: object) => Object.entries(KINDS).find(([, type]) => type === object.constructor)?.[0] as Kind;
 
 /** One event of an object, or one request to the Worker. */
 export interface Running {
@@ -93,7 +98,7 @@ export class Counting {
     vi.useFakeTimers({ toFake: ["Date"], now: STARTS_AT });
     counting.#repeatChance();
     counting.#watchCalls();
-    for (const kind of Object.keys(KINDS) as Kind[]) counting.#watchEvents(kind);
+    for (const { prototype } of Object.values(KINDS)) counting.#watchEvents(prototype);
     const sample = counting.#stub("KEY", env.KEY.idFromName("a sample").toString());
     await runInDurableObject(sample, (_, { storage }) => counting.#watchStorage(storage));
     counting.#undo.push(counting.#timers.install());
@@ -286,9 +291,8 @@ export class Counting {
     });
   }
 
-  #watchEvents(kind: Kind): void {
+  #watchEvents(prototype: object): void {
     const counting = this;
-    const { prototype } = KINDS[kind];
     const charged: Readonly<Record<string, keyof Counts>> = {
       alarm: "alarms",
       webSocketMessage: "messages",
@@ -298,6 +302,7 @@ export class Counting {
       if (name === "constructor" || typeof value !== "function") continue;
       this.#patch(prototype, name, (original) => {
         return function (this: unknown, ...args) {
+          const kind = kindOf(this as object);
           const { storage, id } = (this as HasContext).ctx;
           const object = `${kind} ${id.name ?? id}`;
           counting.#own(storage, kind, id.toString());

@@ -3,6 +3,7 @@ import { evictAllDurableObjects } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { connect, type Locks } from "../../../src/client/index.ts";
 import { allDirectories } from "../../../src/cloudflare/calls/directories.ts";
+import { locks } from "../../../src/cloudflare/lock-key/index.ts";
 import type { LocksBinding } from "../../../src/cloudflare/locks/binding.ts";
 import { newSessionId } from "../../../src/core/session-names.ts";
 import { RestClient, tokenIn } from "../rest.ts";
@@ -240,17 +241,19 @@ const REST: Life = {
   },
 };
 
+const binding = () => exports.Locks as unknown as LocksBinding;
+
 /** Another Worker with a service binding. Calls between Workers are not charged, only those of objects. */
 const BINDING: Life = {
   name: "acquire and release over a service binding, ten cycles a second, key in use",
   times: 10,
   budget: { rowsWritten: 2, requests: 2.2, heldMs: 30, dollars: 2.5 },
   async prepare(counting) {
-    const [locks, key] = [exports.Locks as unknown as LocksBinding, nextKey()];
+    const key = nextKey();
     const work = async (times: number) => {
       for (let count = 0; count < times; count++) {
-        const acquired = await locks.acquire(key);
-        if (!(await locks.release(key, acquired?.token ?? ""))) throw new Error("not released");
+        const acquired = await binding().acquire(key);
+        if (!(await binding().release(key, acquired?.token ?? ""))) throw new Error("not released");
         await counting.pass(100);
       }
     };
@@ -265,12 +268,11 @@ const BINDING_KEYS: Life = {
   times: 20,
   budget: { rowsWritten: 6.1, requests: 5.6, heldMs: 30, dollars: 7 },
   async prepare(counting) {
-    const locks = exports.Locks as unknown as LocksBinding;
     const work = async (keys: number) => {
       for (let count = 0; count < keys; count++) {
         const key = nextKey();
-        const acquired = await locks.acquire(key);
-        if (!(await locks.release(key, acquired?.token ?? ""))) throw new Error("not released");
+        const acquired = await binding().acquire(key);
+        if (!(await binding().release(key, acquired?.token ?? ""))) throw new Error("not released");
         await counting.pass(1_000);
       }
       await counting.pass(KEYS_ARE_GONE_AFTER_MS);
@@ -279,6 +281,92 @@ const BINDING_KEYS: Life = {
     return { work: () => work(BINDING_KEYS.times) };
   },
 };
+
+/** A Worker with keys of its own. */
+const OWN: Life = {
+  name: "acquire and release with `LockKey`, ten cycles a second, key in use",
+  times: 10,
+  budget: { rowsWritten: 2, requests: 2.2, heldMs: 30, dollars: 2.5 },
+  async prepare(counting) {
+    const [own, key] = [locks(env.LOCK_KEY), nextKey()];
+    const work = async (times: number) => {
+      for (let count = 0; count < times; count++) {
+        const lock = await own.acquire(key);
+        if (!(await lock?.release())) throw new Error("not released");
+        await counting.pass(100);
+      }
+    };
+    await work(5);
+    return { work: () => work(OWN.times) };
+  },
+};
+
+/** The same with a callback. A socket tells the key that the Worker is still there. */
+const OWN_REQUEST: Life = {
+  name: "`request` with `LockKey`, ten a second, key in use",
+  times: 10,
+  budget: { rowsWritten: 2, requests: 3.3, heldMs: 30, dollars: 2.7 },
+  async prepare(counting) {
+    const [own, key] = [locks(env.LOCK_KEY), nextKey()];
+    const work = async (times: number) => {
+      for (let count = 0; count < times; count++) {
+        await own.request(key, undefined, async () => {});
+        await counting.pass(100);
+      }
+    };
+    await work(5);
+    return { work: () => work(OWN_REQUEST.times) };
+  },
+};
+
+/** Keys of its own that a Worker uses once. Nothing lists them. */
+const OWN_KEYS: Life = {
+  name: "a key used once with `LockKey`",
+  times: 20,
+  budget: { rowsWritten: 4.1, requests: 3.3, heldMs: 30, dollars: 4.7 },
+  async prepare(counting) {
+    const own = locks(env.LOCK_KEY);
+    const work = async (keys: number) => {
+      for (let count = 0; count < keys; count++) {
+        const lock = await own.acquire(nextKey());
+        if (!(await lock?.release())) throw new Error("not released");
+        await counting.pass(1_000);
+      }
+      await counting.pass(KEYS_ARE_GONE_AFTER_MS);
+    };
+    await work(2);
+    return { work: () => work(OWN_KEYS.times) };
+  },
+};
+
+/** Two Workers, of which one waits in vain: over a service binding, or at a key of its own. */
+function minuteOfWaiting(name: string, locksOf: () => Pick<LocksBinding, "acquire" | "release">, budget: Budget): Life {
+  return {
+    name,
+    times: 1,
+    budget,
+    async prepare(counting) {
+      const [own, key] = [locksOf(), nextKey()];
+      const held = await own.acquire(key, { lease: HOUR_MS });
+      const wait = async () => {
+        const { messages } = counting.read();
+        // In virtual time, as all that a Worker does.
+        const waiting = counting.inWorker(() => own.acquire(key, { timeout: 60_000 })) as Promise<unknown>;
+        // Nobody sees a call on its way to another Worker. The key has heard of the wait before time passes.
+        while (counting.read().messages === messages) await scheduler.wait(4);
+        await counting.pass(61_000);
+        if (await waiting) throw new Error("granted");
+      };
+      await wait();
+      return {
+        work: wait,
+        async end() {
+          if (!(await own.release(key, held?.token ?? ""))) throw new Error("not released");
+        },
+      };
+    },
+  };
+}
 
 /** The first session that a shard counts in an hour sets its alarm. */
 async function wakeShards(): Promise<void> {
@@ -380,4 +468,17 @@ export const LIVES: readonly Life[] = [
   SHIPPED_CHURN,
   BINDING,
   BINDING_KEYS,
+  minuteOfWaiting("a Worker that waits for a minute over a service binding", binding, {
+    rowsWritten: 4.2,
+    requests: 3.3,
+    heldMs: 30,
+  }),
+  OWN,
+  OWN_REQUEST,
+  OWN_KEYS,
+  minuteOfWaiting("a Worker that waits for a minute with `LockKey`", () => locks(env.LOCK_KEY), {
+    rowsWritten: 5.2,
+    requests: 75,
+    heldMs: 30,
+  }),
 ];

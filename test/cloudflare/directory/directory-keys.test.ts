@@ -1,11 +1,14 @@
 import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { allDirectories, byDirectory, directoryOfKey } from "../../../src/cloudflare/calls/directories.ts";
+import { KeyObject } from "../../../src/cloudflare/key/key-object.ts";
 import { gatherStats, type Stats, type StatsOptions } from "../../../src/reports/stats.ts";
+import { replaceNext } from "../spies.ts";
 import { askKey, command, grantedToken, keyStub, listed, service } from "../support.ts";
 
 afterEach(async () => {
+  vi.restoreAllMocks();
   await reset();
 });
 
@@ -122,5 +125,23 @@ describe("the list of keys", () => {
       const { keys: listed } = await directory.list({ prefix: "", after: "", limit: 100 });
       expect(listed).toEqual(inByteOrder(keys));
     }
+  });
+});
+
+describe("a key that is admitted while a report finds that nothing is stored of it", () => {
+  it("stays listed, also if the clock has been set back since its entry was made", async () => {
+    const key = "admitted meanwhile";
+    const directory = directoryOfKey(env, key);
+    // Its answer is lost.
+    await directory.admitKey({ key, fence: 200n });
+    replaceNext(KeyObject.prototype, "state", key, async () => {
+      expect(await directoryOfKey(env, key).admitKey({ key, fence: 100n })).toEqual({ isAdmitted: true });
+      return { status: "absent" } as const;
+    });
+    await directory.describe({ keys: [key], detail: false });
+    expect(await directory.list({ prefix: key, after: "", limit: 1 })).toEqual({ keys: [key] });
+    // Nobody has admitted it since the next look.
+    await directory.describe({ keys: [key], detail: false });
+    expect(await directory.list({ prefix: key, after: "", limit: 1 })).toEqual({ keys: [] });
   });
 });

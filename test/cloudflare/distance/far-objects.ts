@@ -10,6 +10,7 @@ import { env, exports } from "cloudflare:workers";
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { KeyObjectCommand } from "../../../src/cloudflare/calls/key-calls.ts";
 import worker, * as service from "../../../src/cloudflare/index.ts";
+import { KeyLocks } from "../../../src/cloudflare/lock-key/key-locks.ts";
 import { Counting } from "../cost/counting.ts";
 import type { Client } from "../support.ts";
 
@@ -40,7 +41,7 @@ export interface Crossing {
 }
 type Path = readonly Crossing[];
 
-/** A line, a reply or a result that a client gets. */
+/** A line, a reply or a result that a client gets. The text of a result is the name of the call. */
 interface Arrival {
   readonly what: "line" | "reply" | "result";
   readonly text: string;
@@ -55,7 +56,7 @@ export interface Way {
 }
 
 /** A request to the Worker or an event of an object, and how it has come to be where it is. */
-interface Event {
+interface Happening {
   readonly kind: Kind | "Worker";
   path: Path;
 }
@@ -77,11 +78,13 @@ export class FarObjects {
   distance: Distance = { crossingMs: 0, slowMs: 0 };
   /** Every call that was made so far, as `KEY acquire`. */
   readonly calls: string[] = [];
-  readonly #event = new AsyncLocalStorage<Event>();
+  readonly #event = new AsyncLocalStorage<Happening>();
   readonly #flights = new Map<string, Flight>();
   readonly #arrivals: Arrival[] = [];
   /** The ends of sockets that are not at an object. The test runner has one of its own, from before. */
   readonly #listening = new WeakSet<object>();
+  /** Those that a Worker has closed. It hears of the end when the object has answered. */
+  readonly #closing = new WeakSet<object>();
   readonly #undo: (() => void)[] = [];
   #counting!: Counting;
   #lastFlight = 0;
@@ -133,8 +136,8 @@ export class FarObjects {
   }
 
   /** The same for something that was asked for before, and that `start` brings about. */
-  reply(what: "reply" | "result", start: () => void): Promise<Way> {
-    return this.#measure(start, (arrival) => arrival.what === what);
+  reply(what: "reply" | "result", start: () => void, text = ""): Promise<Way> {
+    return this.#measure(start, (arrival) => arrival.what === what && arrival.text === text);
   }
 
   async #measure(start: () => void, isEnd: (arrival: Arrival) => boolean): Promise<Way> {
@@ -237,7 +240,7 @@ export class FarObjects {
           const what = `${kind} ${name === "command" ? (args[0] as KeyObjectCommand).type : name}`;
           flight.what = what;
           far.calls.push(what);
-          const event: Event = { kind, path: [...flight.path, { what, way: "there" }] };
+          const event: Happening = { kind, path: [...flight.path, { what, way: "there" }] };
           return far.#event.run(event, async () => {
             try {
               return await original.apply(this, args);
@@ -260,7 +263,7 @@ export class FarObjects {
     this.#begun += 1;
     this.#unseen(flight, false);
     if (!flight.isFar) return this.#event.run({ kind, path: flight.path }, () => handle(text));
-    const event: Event = { kind, path: [...flight.path, { what: `to ${kind}`, way: "push" }] };
+    const event: Happening = { kind, path: [...flight.path, { what: `to ${kind}`, way: "push" }] };
     return this.#event.run(event, async () => {
       await this.#cross();
       return handle(text);
@@ -286,12 +289,33 @@ export class FarObjects {
         }
       };
     });
+    this.#patch(WebSocket.prototype, "close", (original) => {
+      return function (...args) {
+        if (far.#event.getStore()?.kind === "Worker") far.#closing.add(this as WebSocket);
+        return original.apply(this, args);
+      };
+    });
     this.#patch(WebSocket.prototype, "addEventListener", (original) => {
       return function (type, listener) {
-        if (type !== "message") return original.call(this, type, listener);
-        far.#listening.add(this as WebSocket);
+        const socket = this as WebSocket;
         const event = far.#event.getStore();
         const here = AsyncLocalStorage.snapshot();
+        if (type === "close" && event) {
+          const ended = (close: Event) => {
+            const tell = () => (listener as (close: Event) => void)(close);
+            if (!far.#closing.has(socket)) return tell();
+            return here(async () => {
+              for (const what of ["close", "closed"]) {
+                await far.#cross();
+                event.path = [...event.path, { what, way: "push" }];
+              }
+              tell();
+            });
+          };
+          return original.call(this, type, ended);
+        }
+        if (type !== "message") return original.call(this, type, listener);
+        far.#listening.add(socket);
         const told = ({ data }: MessageEvent) => {
           const { id, text } = splitMessage(data);
           const flight = far.#flights.get(id);
@@ -316,15 +340,16 @@ export class FarObjects {
     const far = this;
     this.#patch(worker, "fetch", (original) => {
       return function (...args) {
-        return far.#runWorker("reply", () => original.apply(this, args));
+        return far.#runWorker("reply", "", () => original.apply(this, args));
       };
     });
-    for (const name of ["acquire", "renew", "release"])
-      this.#patch(service.Locks.prototype, name, (original) => {
-        return function (...args) {
-          return far.#runWorker("result", () => original.apply(this, args));
-        };
-      });
+    for (const { prototype } of [service.Locks, KeyLocks])
+      for (const name of ["acquire", "renew", "release"])
+        this.#patch(prototype, name, (original) => {
+          return function (...args) {
+            return far.#runWorker("result", name, () => original.apply(this, args));
+          };
+        });
     // What a Worker asks itself takes no time, and nobody else sees that it is on its way.
     this.#patch(Object.getPrototypeOf(exports.LockWaits), "fetch", (original) => {
       return async function (...args) {
@@ -344,7 +369,7 @@ export class FarObjects {
         const flight = far.#flights.get((args[0] as Request).headers.get(FLIGHT_HEADER) ?? "");
         if (!flight) throw new Error("a wait that nobody has asked for");
         far.#unseen(flight, false);
-        const event: Event = { kind: "Worker", path: flight.path };
+        const event: Happening = { kind: "Worker", path: flight.path };
         const handle = async () => {
           const reply = await original.apply(this, args);
           flight.answer = event.path;
@@ -356,13 +381,13 @@ export class FarObjects {
     });
   }
 
-  #runWorker(what: "reply" | "result", handle: () => unknown): unknown {
-    const event: Event = { kind: "Worker", path: [] };
+  #runWorker(what: "reply" | "result", text: string, handle: () => unknown): unknown {
+    const event: Happening = { kind: "Worker", path: [] };
     this.#begun += 1;
     return this.#event.run(event, () =>
       this.#counting.inWorker(async () => {
         const result = await handle();
-        this.#arrived(what, "", event.path);
+        this.#arrived(what, text, event.path);
         return result;
       }),
     );

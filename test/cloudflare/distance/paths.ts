@@ -1,6 +1,7 @@
 /** What clients wait for, from the moment at which they ask until they have their answer. */
 import { evictAllDurableObjects } from "cloudflare:test";
-import { exports } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
+import { locks } from "../../../src/cloudflare/lock-key/index.ts";
 import type { LocksBinding } from "../../../src/cloudflare/locks/binding.ts";
 import { RestClient, tokenIn } from "../rest.ts";
 import { Client, fresh, tokenOf } from "../support.ts";
@@ -13,6 +14,8 @@ export interface DistancePath {
   readonly name: string;
   /** Calls in sequence, and what crosses between objects in sequence: calls, answers, and what is pushed over sockets. */
   readonly budget: { readonly calls: number; readonly crossings: number };
+  /** What timers add, in ms; nothing unless said. */
+  readonly pausesMs?: number;
   take(far: FarObjects, away: Away): Promise<Way>;
 }
 
@@ -24,6 +27,14 @@ const MOMENT_MS = 2_000;
 
 const CALL = { calls: 1, crossings: 2 };
 const binding = () => exports.Locks as unknown as LocksBinding;
+const own = () => locks(env.LOCK_KEY);
+
+/** A key of the Worker's own that it holds. */
+async function holdingOwn(far: FarObjects, key = fresh("key")) {
+  const { reply: lock, ...way } = await far.request("result", () => own().acquire(key, { lease: LEASE_S * 1000 }));
+  if (!lock) throw new Error("not granted");
+  return { lock, way };
+}
 
 async function connected(far: FarObjects): Promise<Client> {
   return (await far.request("reply", () => Client.open())).reply;
@@ -231,9 +242,55 @@ export const PATHS: readonly DistancePath[] = [
       const { client: holder, key, token } = await holding(far);
       const waiting = binding().acquire(key, { timeout: 60_000, lease: LEASE_S * 1000 });
       await far.pass(MOMENT_MS);
-      const way = await away(() => far.reply("result", () => holder.send(`r\n${key}\n${token}\n`)));
+      const way = await away(() => far.reply("result", () => holder.send(`r\n${key}\n${token}\n`), "acquire"));
       if (!(await waiting)) throw new Error("not granted");
       holder.close();
+      return way;
+    },
+  },
+  {
+    name: "LockKey: acquire",
+    budget: CALL,
+    async take(far, away) {
+      return (await away(() => holdingOwn(far))).way;
+    },
+  },
+  {
+    name: "LockKey: renew",
+    budget: CALL,
+    async take(far, away) {
+      const { lock } = await holdingOwn(far);
+      const { reply, ...way } = await away(() => far.request("result", () => lock.renew()));
+      if (!reply) throw new Error("not renewed");
+      return way;
+    },
+  },
+  {
+    name: "LockKey: release",
+    budget: CALL,
+    async take(far, away) {
+      const { lock } = await holdingOwn(far);
+      const { reply, ...way } = await away(() => far.request("result", () => lock.release()));
+      if (!reply) throw new Error("not released");
+      return way;
+    },
+  },
+  {
+    // Two of them find out whether the Worker is still there.
+    name: "LockKey: acquire that waits, from the release to the result",
+    budget: { calls: 1, crossings: 4 },
+    pausesMs: 1,
+    async take(far, away) {
+      const { lock } = await holdingOwn(far);
+      const waiting = own().acquire(lock.key, { timeout: 60_000, lease: LEASE_S * 1000 });
+      // It listens from each full second to the next.
+      await far.pass(MOMENT_MS + 200);
+      let released: Promise<boolean> | undefined;
+      const release = () => {
+        released = lock.release();
+      };
+      const way = await away(() => far.reply("result", release, "acquire"));
+      if (!(await waiting) || !(await released)) throw new Error("not handed over");
       return way;
     },
   },

@@ -151,3 +151,26 @@ describe("the directory", () => {
     await listed(idle);
   });
 });
+
+describe("a key whose entry a report has taken away", () => {
+  it("knows that for good, also if its clock is set back and its memory is lost", async () => {
+    stopClock();
+    const name = fresh("key");
+    const first = grantedToken(await askKey(keyStub(name), { type: "acquire", command: command() }));
+    await listed(name);
+    await askKey(keyStub(name), { type: "release", token: first, session: "" });
+    // Woken so late, it does not trust its rows, which say that it is listed.
+    pass(40 * 60_000);
+    await evictDurableObject(keyStub(name));
+    const looks = () => directoryOfKey(env, name).describe({ keys: [name], detail: false });
+    const rows = await countRows(keyStub(name));
+    await looks();
+    expect(await isListed(name)).toBe(false);
+    expect(rows()).toBe(1);
+    // It was used not so long ago, by this clock.
+    pass(-15 * 60_000);
+    await evictDurableObject(keyStub(name));
+    grantedToken(await askKey(keyStub(name), { type: "acquire", command: command() }));
+    await listed(name);
+  });
+});

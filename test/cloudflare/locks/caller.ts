@@ -69,6 +69,33 @@ function locksOf({ LOCKS, IS_PLAIN, LOCK_KEY }: Env): Locks {
   return IS_PLAIN && LOCKS ? LOCKS : locks(LOCKS ?? LOCK_KEY);
 }
 
+/** How long it takes a socket to a far key to close. */
+const CLOSES_AFTER_MS = 300;
+
+/** Keys whose sockets are slow to close, as they are on the other side of the world. */
+class FarKeys {
+  readonly #near: DurableObjectNamespace<KeyObject>;
+
+  constructor(near: DurableObjectNamespace<KeyObject>) {
+    this.#near = near;
+  }
+
+  getByName(name: string): Pick<KeyObject, "command" | "describe" | "fetch"> {
+    const near = this.#near.getByName(name);
+    return {
+      command: (command) => near.command(command),
+      describe: (options) => near.describe(options),
+      async fetch(...asked) {
+        const reply = await near.fetch(...asked);
+        const { webSocket } = reply;
+        const close = webSocket?.close.bind(webSocket);
+        if (webSocket && close) webSocket.close = (code) => void setTimeout(() => close(code), CLOSES_AFTER_MS);
+        return reply;
+      },
+    };
+  }
+}
+
 /** A class that is bound by mistake. */
 export class Other extends DurableObject {}
 
@@ -178,13 +205,14 @@ export default {
           const lock = await shared.acquire(key, options);
           return Response.json({ result: [lock !== null, (await lock?.release()) ?? null] });
         }
-        // Two waits, which began at different times.
+        // Two waits, which began at different times. The second key may be far away.
         case "/both": {
-          const { key, options } = asked as Request;
+          const { key, options, isSecondFar } = asked as Request & { readonly isSecondFar?: boolean };
           const own = locks(env.LOCKS ?? env.LOCK_KEY);
           const first = own.acquire(key, options);
           await scheduler.wait(400);
-          const both = await Promise.all([first, own.acquire(`${key}-2`, options)]);
+          const other = isSecondFar && env.LOCK_KEY ? locks(new FarKeys(env.LOCK_KEY)) : own;
+          const both = await Promise.all([first, other.acquire(`${key}-2`, options)]);
           return Response.json({ result: both });
         }
         case "/request": {
@@ -223,7 +251,11 @@ export default {
         case "/history": {
           const { key } = asked as Request;
           const described = await env.LOCK_KEY?.getByName(key).describe({ detail: false, history: true });
-          return Response.json({ result: described?.history?.grants.map(({ fence }) => fence) });
+          const grants = described?.history?.grants.map(({ fence, grantedAt, end }) => ({
+            fence,
+            endedAt: end && grantedAt + end.heldMs,
+          }));
+          return Response.json({ result: grants });
         }
         // The HTTP API over the binding, which answers a request and then a WebSocket.
         case "/fetch": {

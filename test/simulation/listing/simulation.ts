@@ -51,7 +51,8 @@ class Entry {
 
   admit(fence: bigint): boolean {
     if (this.fence === undefined && this.isFull) return false;
-    this.list(fence);
+    const seen = this.fence ?? 0n;
+    this.list(fence > seen ? fence : seen + 1n);
     return true;
   }
 
