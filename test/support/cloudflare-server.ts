@@ -5,7 +5,7 @@ import { freePort } from "../cli/support.ts";
 import { poll, sleep } from "./poll.ts";
 import { isHealthy, type ServerOptions, START_DEADLINE_MS, type TestServer } from "./server.ts";
 import { storageFolder } from "./storage.ts";
-import { type Neighbour, startWorkerd } from "./workerd.ts";
+import { type Neighbour, type RunningWorkerd, startWorkerd } from "./workerd.ts";
 
 export interface WorkerOptions extends ServerOptions {
   /** Other Workers in the same process, with bindings to this one. */
@@ -23,7 +23,7 @@ export async function startWorker(options: WorkerOptions = {}): Promise<TestWork
   const hasRelay = options.hasRelay === true || options.relayPort !== undefined;
   let log = "";
 
-  const start = async () => {
+  const start = async (): Promise<RunningWorkerd> => {
     // The port that a TCP client came to decides what is spoken there, so the Worker has to know them.
     const godistlock = await freePort();
     const relay = hasRelay ? (options.relayPort ?? (await freePort())) : 0;
@@ -36,6 +36,10 @@ export async function startWorker(options: WorkerOptions = {}): Promise<TestWork
       log: (text) => {
         log += text;
       },
+    }).catch((error: unknown) => {
+      // Between their choice and their use, another process may have taken a port.
+      if (options.relayPort === undefined && String(error).includes("Address already in use")) return start();
+      throw error;
     });
     await poll("the Worker to answer /health", START_DEADLINE_MS, () => isHealthy(workerd.ports.http ?? 0));
     return workerd;
