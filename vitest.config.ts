@@ -3,10 +3,14 @@ import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 import { buildConsole } from "./scripts/console.ts";
 import { SlowestFiles } from "./test/support/slowest-files.ts";
+import { storageRoot } from "./test/support/storage.ts";
 
 // The runtime under test would otherwise look itself up on the network.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 process.env.WRANGLER_SEND_METRICS ??= "false";
+
+// Temporary folders of all tests, and of what they start.
+process.env.TMPDIR ??= storageRoot();
 
 // The Worker imports it.
 await buildConsole();
@@ -52,12 +56,8 @@ const SERVER_TESTS = [
 /** Cases that spend their time sleeping, so many can be under way at once; the files say how many. */
 const CONCURRENT_TESTS = ["test/e2e/transcripts.test.ts", "test/contract/server.test.ts"];
 
-/** The suites are made for a machine with two cores. */
-const CORES = 2;
-/** Files that mostly wait, for leases, alarms and sockets, leave room for others. */
-const WAITING = CORES + 2;
-/** Files that talk to servers do hardly anything but wait. */
-const SLEEPING = CORES + 5;
+/** Most files wait, for leases, alarms, processes and sockets: with so many at a time, two cores are always busy. */
+const WORKERS = 7;
 
 /**
  * The suites: `pure` needs nothing but Node, `objects` (with `isolated` and, with other variables, `capped`) runs inside workerd, `server` (and
@@ -66,7 +66,7 @@ const SLEEPING = CORES + 5;
  * processes.
  *
  * `npm test` leaves out `*.long.test.ts`. Files of a suite without isolation share a process and what it has loaded, so their start is paid once:
- * they use keys of their own, and put back what they mock. Within a group, suites run in the order of their names.
+ * they use keys of their own, and put back what they mock. The suites run in the order of their names, and all at once but for the `long` one.
  */
 export default defineConfig({
   test: {
@@ -96,7 +96,8 @@ export default defineConfig({
           setupFiles: WATCH_LOGS,
           isolate: false,
           testTimeout: 60_000,
-          maxWorkers: WAITING,
+          sequence: { groupOrder: 1 },
+          maxWorkers: WORKERS,
         },
       },
       {
@@ -116,7 +117,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: WAITING,
+          maxWorkers: WORKERS,
           maxConcurrency: 12,
         },
       },
@@ -130,7 +131,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: WAITING,
+          maxWorkers: WORKERS,
         },
       },
       {
@@ -149,7 +150,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: WAITING,
+          maxWorkers: WORKERS,
         },
       },
       {
@@ -170,7 +171,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           sequence: { groupOrder: 1 },
-          maxWorkers: WAITING,
+          maxWorkers: WORKERS,
         },
       },
       {
@@ -183,8 +184,8 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           expect: PATIENT_POLLS,
-          sequence: { groupOrder: 2 },
-          maxWorkers: SLEEPING,
+          sequence: { groupOrder: 1 },
+          maxWorkers: WORKERS,
         },
       },
       {
@@ -196,8 +197,8 @@ export default defineConfig({
           hookTimeout: 60_000,
           expect: PATIENT_POLLS,
           maxConcurrency: 300,
-          sequence: { groupOrder: 2 },
-          maxWorkers: SLEEPING,
+          sequence: { groupOrder: 1 },
+          maxWorkers: WORKERS,
         },
       },
       {
@@ -209,7 +210,7 @@ export default defineConfig({
           hookTimeout: 60_000,
           expect: PATIENT_POLLS,
           // Stories about time and memory want the machine for themselves.
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 2 },
           maxWorkers: 1,
         },
       },
@@ -219,8 +220,8 @@ export default defineConfig({
           include: ["test/files/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 40_000,
-          sequence: { groupOrder: 2 },
-          maxWorkers: SLEEPING,
+          sequence: { groupOrder: 1 },
+          maxWorkers: WORKERS,
           maxConcurrency: 6,
         },
       },

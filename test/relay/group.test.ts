@@ -11,7 +11,7 @@ const WEATHERS: Readonly<Record<string, Weather>> = {
 };
 
 /** More of them: `SEEDS=5000 npx vitest run --project pure test/relay`. */
-const SEEDS = Number(process.env.SEEDS ?? 80);
+const SEEDS = Number(process.env.SEEDS ?? 40);
 const LIVES_MS = 20_000;
 /** Every client that waits has its turn within this time, once messages flow: each holds for some seconds at most. */
 const TURN_MS = 12_000;
