@@ -8,6 +8,7 @@ import { pass, stopClock } from "../clock.ts";
 import { never, until } from "../support.ts";
 
 const SHARDS = 8;
+const LIMIT_MS = 2_000;
 
 afterEach(async () => {
   vi.restoreAllMocks();
@@ -19,10 +20,17 @@ afterEach(async () => {
 beforeEach(stopClock);
 
 const ask = async () => (await exports.default.fetch("http://holdfast/ready")).status;
+/** However busy the machine is, the shards answer before the time for that is over. */
+function neverLate(): void {
+  const wait = scheduler.wait.bind(scheduler);
+  vi.spyOn(scheduler, "wait").mockImplementation((ms) => (ms < LIMIT_MS ? wait(ms) : never()));
+}
+
 const askOften = (times: number) => Promise.all(Array.from({ length: times }, ask));
 
 describe("readiness", () => {
   it("is asked of each shard once in five seconds, though a thousand ask at the same moment", async () => {
+    neverLate();
     const ping = vi.spyOn(DirectoryObject.prototype, "ping");
     expect(new Set(await askOften(1_000))).toEqual(new Set([200]));
     expect(ping).toHaveBeenCalledTimes(SHARDS);
@@ -35,6 +43,7 @@ describe("readiness", () => {
   });
 
   it("is denied to all who ask while one shard fails, and granted when it works again", async () => {
+    neverLate();
     expectLog("directory_unreachable", { error: "Error: unreachable" });
     const ping = vi.spyOn(DirectoryObject.prototype, "ping").mockImplementationOnce(() => {
       throw new Error("unreachable");

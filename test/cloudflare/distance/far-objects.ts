@@ -291,7 +291,13 @@ export class FarObjects {
     });
     this.#patch(WebSocket.prototype, "close", (original) => {
       return function (...args) {
-        if (far.#event.getStore()?.kind === "Worker") far.#closing.add(this as WebSocket);
+        const socket = this as WebSocket;
+        // Until the object has answered it, the close is on its way, and nobody else knows.
+        const isAwaited = socket.readyState === WebSocket.OPEN && far.#listening.has(socket) && !far.#closing.has(socket);
+        if (isAwaited && far.#event.getStore()?.kind === "Worker") {
+          far.#closing.add(socket);
+          far.#counting.onItsWay(1);
+        }
         return original.apply(this, args);
       };
     });
@@ -303,7 +309,8 @@ export class FarObjects {
         if (type === "close" && event) {
           const ended = (close: Event) => {
             const tell = () => (listener as (close: Event) => void)(close);
-            if (!far.#closing.has(socket)) return tell();
+            if (!far.#closing.delete(socket)) return tell();
+            far.#counting.onItsWay(-1);
             return here(async () => {
               for (const what of ["close", "closed"]) {
                 await far.#cross();
