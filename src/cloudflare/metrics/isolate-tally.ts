@@ -8,6 +8,7 @@ import type { CounterName, HistogramName, LabelsOf } from "../../core/metrics/fa
 import { Tally } from "../../core/metrics/tally.ts";
 import { logged } from "../../log.ts";
 import type { PartialEnv } from "../env.ts";
+import { isRecent } from "../pacing/recent.ts";
 import { collectorOf } from "./collectors.ts";
 
 /** Reports of one isolate are at least this far apart. */
@@ -102,7 +103,7 @@ export async function settleReports(env: PartialEnv): Promise<void> {
 function isInFlight(number: number): boolean {
   const since = inFlight.get(number);
   if (since === undefined) return false;
-  if (Date.now() - since < REPORT_TAKES_AT_MOST_MS) return true;
+  if (isRecent(Date.now(), since, REPORT_TAKES_AT_MOST_MS)) return true;
   // The runtime silently ends the work of a request or object that takes too long.
   inFlight.delete(number);
   return false;

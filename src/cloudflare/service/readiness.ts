@@ -2,6 +2,7 @@ import { waitUntil } from "cloudflare:workers";
 import { logged } from "../../log.ts";
 import { allDirectories } from "../calls/directories.ts";
 import type { Env } from "../env.ts";
+import { isRecent } from "../pacing/recent.ts";
 
 const READY_WITHIN_MS = 2_000;
 /** Anybody may ask, as often as they like: each isolate asks the shards this often. */
@@ -23,8 +24,8 @@ let askedAt: number | undefined;
 export async function isReady(env: Env): Promise<boolean> {
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_PAUSE_MS)) {
     const now = Date.now();
-    if (last && isWithin(now, last.at, ANSWER_KEPT_MS)) return last.answer;
-    if (askedAt === undefined || !isWithin(now, askedAt, LOST_AFTER_MS)) {
+    if (last && isRecent(now, last.at, ANSWER_KEPT_MS)) return last.answer;
+    if (askedAt === undefined || !isRecent(now, askedAt, LOST_AFTER_MS)) {
       const asking = ask(env, now);
       // Others wait for it when its client has hung up.
       waitUntil(asking);
@@ -52,9 +53,4 @@ async function askAll(env: Env): Promise<boolean> {
       return false;
     });
   return Promise.race([answers, scheduler.wait(READY_WITHIN_MS).then(() => false)]);
-}
-
-/** False also after the clock was set back. */
-function isWithin(now: number, since: number, ms: number): boolean {
-  return now >= since && now - since < ms;
 }

@@ -293,7 +293,8 @@ export class FarObjects {
       return function (...args) {
         const socket = this as WebSocket;
         // Until the object has answered it, the close is on its way, and nobody else knows.
-        const isAwaited = socket.readyState === WebSocket.OPEN && far.#listening.has(socket) && !far.#closing.has(socket);
+        const isAwaited =
+          socket.readyState === WebSocket.OPEN && far.#listening.has(socket) && !far.#closing.has(socket);
         if (isAwaited && far.#event.getStore()?.kind === "Worker") {
           far.#closing.add(socket);
           far.#counting.onItsWay(1);

@@ -5,7 +5,7 @@ import { VERSION } from "../../../src/version.ts";
 import { parseExposition, sampleValue } from "../../metrics/parse.ts";
 import { expectLog } from "../../support/expected-logs.ts";
 import { pass, stopClock } from "../clock.ts";
-import { fresh, service, until } from "../support.ts";
+import { fresh, never, service, until } from "../support.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -52,6 +52,19 @@ describe("a scrape", () => {
     await until(() => vi.mocked(MetricsObject.prototype.report).mock.calls.length > 0, { timeout: 5_000, interval: 5 });
     const families = await scrape();
     expect(sampleValue(families, "dflockd_http_requests_total", { method: "GET", path, status: "200" })).toBe(1);
+  });
+
+  it("does not wait for a report that was lost, though the clock was set back", async () => {
+    const report = vi.spyOn(MetricsObject.prototype, "report").mockImplementationOnce(() => never());
+    stopClock();
+    record({});
+    pass(600_000);
+    record({});
+    await until(() => report.mock.calls.length > 0, { timeout: 5_000, interval: 5 });
+    pass(-3_600_000);
+    expect(sampleValue(await scrape(), "dflockd_ready")).toBe(1);
+    // The lost report never ends.
+    work.splice(0);
   });
 
   it("knows a method that was made up as OTHER only", async () => {
