@@ -231,10 +231,10 @@ describe.concurrent("time", () => {
 
   it("a key is renewed for as long as the command runs", async ({ expect }) => {
     await using other = connect(urlOf(server));
-    await using running = start(["run", "--key", "renewed", "--lease", "1", "--", "sh", "-c", "echo in; sleep 4"], env);
+    await using running = start(["run", "--key", "renewed", "--lease", "4", "--", "sh", "-c", "echo in; sleep 9"], env);
     await printed(running, "in\n");
-    // It waits its turn behind a lease of one second, and gets it only when the command has ended.
-    await using _lock = await other.acquire("renewed", { timeout: 20_000 });
+    // It waits its turn behind a lease of four seconds, and gets it only when the command has ended.
+    await using _lock = await other.acquire("renewed", { timeout: 40_000 });
     expect(await running.exited).toEqual({ code: 0, signal: null });
     expect(running.stderr).toBe("");
   });
